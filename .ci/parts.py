@@ -1,0 +1,81 @@
+"""Run the parts of `make test` in order and print the seconds each one took.
+
+A part is a list of commands; the first failure ends the run. With CI set in the environment a
+missing tool is a failure; on a user's machine what needs it is skipped and the reason printed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PY = sys.executable
+PYTEST = [PY, "-m", "pytest", "-q"]
+WORKERS = ["-n", str(min(4, os.cpu_count() or 1))]
+
+EXAMPLES = sorted(
+    path for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("_")
+)
+
+PARTS: dict[str, list[list[str]]] = {
+    "check": [
+        [PY, "-m", "ruff", "check", "."],
+        [PY, "-m", "ruff", "format", "--check", "."],
+        [PY, "-m", "mypy"],
+        [PY, "-m", "basedpyright"],
+        [*PYTEST, "tests/architecture"],
+    ],
+    "tests": [
+        [*PYTEST, *WORKERS, "tests/unit", "tests/property", "tests/golden", "tests/regression"]
+    ],
+    "examples": [[PY, str(path.relative_to(ROOT))] for path in EXAMPLES],
+    "smoke": [[*PYTEST, "-s", "-m", "smoke", "tests/interop"]],
+    "interop": [[*PYTEST, "-s", "tests/interop"]],
+}
+NEEDS: dict[str, tuple[str, ...]] = {
+    "smoke": ("java", "javac", "mvn"),
+    "interop": ("java", "javac", "mvn"),
+}
+
+
+def missing_tools(part: str) -> list[str]:
+    """Names of the programs this part needs and this machine lacks."""
+    return [tool for tool in NEEDS.get(part, ()) if shutil.which(tool) is None]
+
+
+def run_part(part: str) -> bool:
+    """Run one part; False when a command failed or, in CI, a tool is missing."""
+    if missing := missing_tools(part):
+        reason = f"{part}: {', '.join(missing)} not found on this machine"
+        if os.environ.get("CI"):
+            print(f"FAILED  {reason} (in CI a missing tool is a failure)")
+            return False
+        print(f"SKIPPED {reason}")
+        return True
+    started = time.monotonic()
+    for command in PARTS[part]:
+        print(f"$ {' '.join(command[1:])}", flush=True)
+        if subprocess.run(command, cwd=ROOT, check=False).returncode:
+            print(f"FAILED  {part}: {' '.join(command[1:])}")
+            return False
+    print(f"OK      {part}: {time.monotonic() - started:.1f} s", flush=True)
+    return True
+
+
+def main(parts: list[str]) -> int:
+    """Run the named parts in order; exit status 1 at the first that fails."""
+    started = time.monotonic()
+    for part in parts:
+        if not run_part(part):
+            return 1
+    print(f"all parts passed in {time.monotonic() - started:.1f} s: {', '.join(parts)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,52 @@
+# One command per purpose; each works on a machine that has Python 3.11+ and make.
+#   make demo    watch delayed messages arrive        make test     everything CI runs
+#   make check   format, lint, types, structure       make interop  real RocketMQ clients and servers
+#   make bench   performance figures (tests/perf)     make clean    remove what the others made
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check interop bench clean
+
+help:
+	@sed -n '2,5s/^# //p' Makefile
+
+# Two stamps: the demo needs only the run-time dependencies and the terminal extra.
+$(VENV)/.base:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "creating $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "python3 has no venv module; on Debian: apt-get install python3-venv"; exit 1; }
+	@$(RUN) -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml $(VENV)/.base
+	@echo "installing rocketmq-py with the terminal extra ..."
+	@$(RUN) -m pip install --quiet --editable ".[cli,fast]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(VENV)/.base
+	@echo "installing the development tools ..."
+	@$(RUN) -m pip install --quiet --editable . --group dev
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo
+	@$(RUN) examples/delayed_messages.py
+
+test: $(VENV)/.dev
+	@$(RUN) .ci/parts.py check tests examples smoke
+
+check: $(VENV)/.dev
+	@$(RUN) .ci/parts.py check
+
+interop: $(VENV)/.dev
+	@$(RUN) .ci/parts.py interop
+
+bench: $(VENV)/.dev
+	@$(RUN) -m tests.perf
+
+clean:
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

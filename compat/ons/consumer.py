@@ -1,0 +1,201 @@
+"""The ONS consumer: one group, one listener per topic.
+
+A thin translator over `rocketmq_py.DefaultMQPushConsumer`. Must not know how messages are pulled.
+Names as in ``com.aliyun.openservices.ons.api.Consumer``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+
+from compat.ons.client import Client, translated
+from compat.ons.message import Message, from_core
+from compat.ons.properties import (
+    PropertyKeyConst,
+    PropertyValueConst,
+    int_of,
+    name_servers_of,
+    switch_of,
+    text_of,
+)
+from rocketmq_py import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    DefaultMQPushConsumer,
+    MessageExt,
+    MessageSelector,
+)
+from rocketmq_py.errors import ONSClientException
+
+logger = logging.getLogger(__name__)
+
+THREADS_DEFAULT = 20
+RECONSUME_TIMES_DEFAULT = 16
+CONSUME_TIMEOUT_DEFAULT_MIN = 15
+CACHED_AMOUNT_DEFAULT, CACHED_AMOUNT_MIN, CACHED_AMOUNT_MAX = 5000, 100, 50_000
+CACHED_MIB_DEFAULT, CACHED_MIB_MIN, CACHED_MIB_MAX = 512, 16, 2048
+
+
+class Action(Enum):
+    """What a listener says about a message; None or an exception counts as ReconsumeLater."""
+
+    CommitMessage = 0
+    ReconsumeLater = 1
+    COMMIT_MESSAGE = CommitMessage
+    RECONSUME_LATER = ReconsumeLater
+
+
+class ConsumeContext:
+    """What a listener gets beside the message; ONS defines no content."""
+
+
+class MessageListener:
+    """Handles the messages of one topic: override `consume`, or pass a callable."""
+
+    def __init__(self, consume: Callable[[Message, ConsumeContext], Action] | None = None) -> None:
+        self._consume = consume
+
+    def consume(self, message: Message, context: ConsumeContext) -> Action | None:
+        """Handle one message; called on a pool thread, also for several messages at once."""
+        if self._consume is None:
+            raise ONSClientException(
+                f"{type(self).__name__} has no consume: override it, or pass a callable"
+            )
+        return self._consume(message, context)
+
+
+ListenerLike = MessageListener | Callable[[Message, ConsumeContext], Action | None]
+
+
+class Consumer(Client):
+    """Receives messages; made by `ONSFactory.create_consumer`.
+
+    While it is started the process stays alive, as a Java program does: call `shutdown` to let it
+    end.
+    """
+
+    def __init__(self, properties: Mapping[str, object]) -> None:
+        super().__init__(properties)
+        settings = self.properties
+        group = text_of(settings, PropertyKeyConst.GROUP_ID) or text_of(
+            settings, PropertyKeyConst.ConsumerId
+        )
+        if not group:
+            raise ONSClientException("a consumer needs the property GROUP_ID")
+        _check_model(text_of(settings, PropertyKeyConst.MessageModel))
+        threads = int_of(settings, PropertyKeyConst.ConsumeThreadNums, THREADS_DEFAULT)
+        self._listeners: dict[str, ListenerLike] = {}
+        self._ended = threading.Event()
+        self._keeper: threading.Thread | None = None
+        with translated("create a consumer"):
+            self._consumer = DefaultMQPushConsumer(
+                group,
+                namesrv_addr=name_servers_of(settings),
+                consume_thread_min=threads,
+                consume_thread_max=threads,
+                max_reconsume_times=int_of(
+                    settings, PropertyKeyConst.MaxReconsumeTimes, RECONSUME_TIMES_DEFAULT
+                ),
+                consume_timeout=int_of(
+                    settings, PropertyKeyConst.ConsumeTimeout, CONSUME_TIMEOUT_DEFAULT_MIN
+                ),
+                pull_threshold_for_topic=_clamped(
+                    int_of(
+                        settings, PropertyKeyConst.MaxCachedMessageAmount, CACHED_AMOUNT_DEFAULT
+                    ),
+                    CACHED_AMOUNT_MIN,
+                    CACHED_AMOUNT_MAX,
+                ),
+                pull_threshold_size_for_topic=_clamped(
+                    int_of(
+                        settings, PropertyKeyConst.MaxCachedMessageSizeInMiB, CACHED_MIB_DEFAULT
+                    ),
+                    CACHED_MIB_MIN,
+                    CACHED_MIB_MAX,
+                ),
+                post_subscription_when_pull=switch_of(
+                    settings, PropertyKeyConst.PostSubscriptionWhenPull
+                ),
+                vip_channel_enabled=switch_of(settings, PropertyKeyConst.isVipChannelEnabled),
+                credentials=self.credentials_source,
+                **self.instance_settings,
+            )
+            self._consumer.register_message_listener(self._handle)
+
+    def subscribe(
+        self, topic: str, expression: str | MessageSelector | None, listener: ListenerLike
+    ) -> None:
+        """Want a topic's messages for `listener`; also after the start.
+
+        `expression` names tags separated by ``||``, or is ``*``. Raises ONSClientException for a
+        missing topic or listener.
+        """
+        if not topic:
+            raise ONSClientException("subscribe needs a topic")
+        if not (callable(listener) or callable(getattr(listener, "consume", None))):
+            raise ONSClientException("subscribe needs a listener: an object with consume")
+        self._listeners[topic] = listener
+        with translated(f"subscribe {topic}"):
+            self._consumer.subscribe(topic, expression)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Want the topic's messages no longer."""
+        if topic:
+            self._consumer.unsubscribe(topic)
+            self._listeners.pop(topic, None)
+
+    def _start(self) -> None:
+        self._consumer.start()
+        # The SDK's threads are daemons. A ported main() ends after start(), and its author
+        # expects the program to go on receiving.
+        self._keeper = threading.Thread(
+            target=self._ended.wait, name="ons-consumer-keeper", daemon=False
+        )
+        self._keeper.start()
+
+    def _shutdown(self) -> None:
+        try:
+            self._consumer.shutdown()
+        finally:
+            self._ended.set()
+            if self._keeper is not None:
+                self._keeper.join()
+
+    def _handle(
+        self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        """Give one message to its topic's listener: batches hold one message each."""
+        for position, core in enumerate(messages):
+            if self._consume(core) is not Action.CommitMessage:
+                context.ack_index = position - 1
+                if position == 0:
+                    return ConsumeConcurrentlyStatus.RECONSUME_LATER
+                break
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    def _consume(self, core: MessageExt) -> Action | None:
+        listener = self._listeners.get(core.topic)
+        if listener is None:
+            # Unsubscribed a moment ago, or subscribed by another member of the group only.
+            logger.warning("no listener for topic %s, message comes again later", core.topic)
+            return Action.ReconsumeLater
+        message = from_core(core)
+        if isinstance(listener, MessageListener) or not callable(listener):
+            return listener.consume(message, ConsumeContext())
+        return listener(message, ConsumeContext())
+
+
+def _check_model(model: str) -> None:
+    if model == PropertyValueConst.BROADCASTING:
+        raise ONSClientException(
+            "property MessageModel = BROADCASTING is not offered: CLUSTERING is"
+        )
+    if model not in {"", PropertyValueConst.CLUSTERING}:
+        raise ValueError(f"property MessageModel = {model!r} must be CLUSTERING or BROADCASTING")
+
+
+def _clamped(value: int, low: int, high: int) -> int:
+    return max(low, min(high, value))

@@ -1,0 +1,28 @@
+"""The `rocketmq-py` command: which sub-commands exist.
+
+Each sub-command lives in a module of its own. The command line itself is typer's, tables and
+colours are rich's; both come with the `cli` extra and are imported only here.
+"""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Entry point of the `rocketmq-py` program."""
+    try:
+        import typer
+    except ModuleNotFoundError:
+        sys.exit('rocketmq-py needs its cli extra: pip install "rocketmq-py[cli]"')
+    from embedded_broker.cli.serve import serve, version
+
+    app = typer.Typer(
+        name="rocketmq-py",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_show_locals=False,
+    )
+    app.command()(serve)
+    app.command()(version)
+    app()

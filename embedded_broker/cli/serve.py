@@ -1,0 +1,106 @@
+"""`rocketmq-py serve`: the embedded broker as a process, for clients in any language.
+
+The broker is the same one that tests start; this module only turns options into arguments, prints
+the one `ready` line that other programs wait for, and stops cleanly on Ctrl-C or SIGTERM.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from embedded_broker import EmbeddedCluster
+from embedded_broker.config import ConfFile, parse_conf
+from rocketmq_py import __version__
+from rocketmq_py.errors import RocketMQError
+
+DEFAULT_NAMESRV_PORT = 9876
+DEFAULT_BROKER_PORT = 10911
+
+
+def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
+    """Read a broker.conf file and the `--set key=value` options behind it; the last one wins."""
+    text = conf.read_text(encoding="utf-8") if conf else ""
+    return parse_conf("\n".join([text, *assignments]))
+
+
+def serve(
+    namesrv_port: Annotated[
+        int, typer.Option(help="Port of the name server; 0 takes a free one.")
+    ] = DEFAULT_NAMESRV_PORT,
+    broker_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port of the first broker, the next ones follow; 0 takes free ones.",
+            show_default=f"the file's listenPort, else {DEFAULT_BROKER_PORT}",
+        ),
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Directory with RocketMQ's store layout; without it, memory."),
+    ] = None,
+    conf: Annotated[
+        Path | None,
+        typer.Option("-c", "--conf", exists=True, dir_okay=False, help="A broker.conf file."),
+    ] = None,
+    brokers: Annotated[int, typer.Option(min=1, max=16, help="How many brokers to run.")] = 1,
+    cluster: Annotated[str | None, typer.Option(help="Cluster name.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", help="One RocketMQ option, key=value; repeatable.")
+    ] = None,
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", help="A topic to create first; repeatable.")
+    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    allow_remote: Annotated[
+        bool, typer.Option(help="Needed for a host other than loopback.")
+    ] = False,
+) -> None:
+    """Run a name server and broker until Ctrl-C."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        settings = settings_of(conf, assignments or [])
+        for name in settings.ignored:
+            typer.secho(f"{name} has no effect here", err=True, fg="yellow")
+        # What the command line says wins over the file, the file over the defaults.
+        given = {
+            "store": store,
+            "broker_port": broker_port,
+            "cluster_name": cluster,
+            "host": host,
+        }
+        arguments: dict[str, Any] = {  # Any: keyword arguments of different types
+            "broker_port": DEFAULT_BROKER_PORT,
+            **settings.arguments,
+            **{name: value for name, value in given.items() if value is not None},
+        }
+        arguments["broker_port"] = int(arguments["broker_port"])
+        running = EmbeddedCluster(
+            brokers=brokers,
+            namesrv_port=namesrv_port,
+            config=settings.options,
+            allow_remote=allow_remote,
+            topics=topics or (),
+            inproc=False,
+            **arguments,
+        )
+        with running:
+            addresses = ",".join(broker.addr for broker in running.brokers)
+            typer.echo(f"ready namesrv={running.namesrv_addr} broker={addresses}")
+            sys.stdout.flush()
+            stop.wait()
+    except (RocketMQError, OSError, ValueError) as error:
+        typer.secho(f"rocketmq-py: {error}", err=True, fg="red")
+        sys.exit(1)
+
+
+def version() -> None:
+    """Print the version of this package."""
+    typer.echo(__version__)

@@ -1,0 +1,385 @@
+"""The clocks of a broker: wall time, or time that a test moves.
+
+Answers: what time is it for the broker, and what happens when a test moves it. Must not know:
+messages, requests; what fires is behind ``embedded_broker/timeline.py``. Read on:
+``embedded_broker/driver.py`` for the thread that fires what is due while time flows by itself.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from threading import Lock, get_ident
+from typing import NoReturn, Protocol
+
+from attrs import field, frozen
+
+from embedded_broker.errors import ClockError
+from embedded_broker.timeline import Deadline
+from rocketmq_py.clock import Clock, SystemClock, monotonic_ns
+from rocketmq_py.errors import ConfigError
+
+__all__ = ["Advanced", "BrokerClock", "NextDeadline", "Track", "VirtualClock", "WallClock"]
+
+NANOS_PER_MS = 1_000_000
+
+
+@frozen
+class Advanced:
+    """What a jump of the clock did: how many things a user can see fired, and the time now."""
+
+    fired: int
+    until: datetime
+
+
+@frozen
+class NextDeadline:
+    """When something fires next (``due_ms`` in epoch milliseconds), and what it is."""
+
+    due_ms: int
+    what: str
+    at: datetime = field(init=False)
+
+    @at.default
+    def _instant(self) -> datetime:
+        return instant(self.due_ms)
+
+
+class Track(Protocol):
+    """The deadlines of one broker on one clock; ``embedded_broker.driver.Track`` is one."""
+
+    visible: bool
+    """Whether a user can see what fires here: timers yes, long polls and expiry no."""
+
+    def peek(self) -> Deadline | None:
+        """Return the earliest deadline. Enters the door."""
+        ...
+
+    def run(self, limit_ms: int, pin: Callable[[int], None], horizon_ms: int) -> int:
+        """Fire in due order up to ``limit_ms``, telling ``pin`` each due time first.
+
+        Enters the door for at most its budget. Returns how many were fired.
+        """
+        ...
+
+    def finish(self, now_ms: int, horizon_ms: int) -> int:
+        """End a jump: let every source see the final time, and do the housekeeping once."""
+        ...
+
+    def hand_over(self) -> None:
+        """Wait (bounded) until what was delivered has left; outside the door."""
+        ...
+
+    def wake(self) -> None:
+        """Look again: the clock was moved."""
+        ...
+
+
+class BrokerClock(ABC):
+    """The face of ``broker.clock``: reads always, moves only when it is a ``VirtualClock``."""
+
+    watchdog = 30.0
+    """Seconds of wall time that a wait without its own bound may take."""
+
+    def __init__(self) -> None:
+        self._tracks: list[Track] = []
+        self._tracks_lock = Lock()
+
+    @property
+    @abstractmethod
+    def now_ms(self) -> int:
+        """Milliseconds since 1970-01-01 UTC."""
+
+    @property
+    def flows(self) -> bool:
+        """Whether time passes by itself at this moment."""
+        return True
+
+    @property
+    def jumping(self) -> bool:
+        """Whether a jump is under way on another thread; what is due is fired by it."""
+        return False
+
+    def now(self) -> datetime:
+        """Give the same instant as an aware UTC datetime."""
+        return instant(self.now_ms)
+
+    @abstractmethod
+    def advance(
+        self,
+        amount: float | timedelta = 0,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        roll_elision: bool = True,
+    ) -> Advanced:
+        """Move time forward by ``amount`` (seconds or a timedelta) and the named spans.
+
+        Everything due up to the new time fires in due order, ties in order of arrival; returns
+        when the answers are handed over. Timers that would only be re-put on the way are not
+        written again unless ``roll_elision=False``. Raises ``ClockError`` on a wall clock and
+        for a negative amount.
+        """
+
+    @abstractmethod
+    def jump_to(self, when: datetime, *, roll_elision: bool = True) -> Advanced:
+        """Move time forward to an aware datetime; ``ClockError`` when that is in the past."""
+
+    @abstractmethod
+    def jump_to_ms(self, when_ms: int, *, roll_elision: bool = True) -> Advanced:
+        """Move time forward to an instant in epoch milliseconds."""
+
+    @abstractmethod
+    def set_back(self, milliseconds: int) -> None:
+        """Set time back, as on a machine whose clock was corrected; nothing fires."""
+
+    def next_deadline(self) -> NextDeadline | None:
+        """Say when something a user can see fires next, and what; None when nothing waits."""
+        found = [track.peek() for track in self._tracks if track.visible]
+        first = min((one for one in found if one is not None), default=None)
+        return None if first is None else NextDeadline(first.due_ms, first.what)
+
+    def attach(self, track: Track) -> None:
+        """Let a broker's deadlines follow this clock."""
+        with self._tracks_lock:
+            self._tracks = [*self._tracks, track]
+
+    def detach(self, track: Track) -> None:
+        """Undo ``attach``."""
+        with self._tracks_lock:
+            self._tracks = [known for known in self._tracks if known is not track]
+
+
+class WallClock(BrokerClock):
+    """Wall time: reads another clock (the machine's by default) and refuses to be moved."""
+
+    def __init__(self, source: Clock | None = None) -> None:
+        super().__init__()
+        self._source: Clock = source or SystemClock()
+
+    def __repr__(self) -> str:
+        return f"WallClock({self._source!r})"
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since 1970-01-01 UTC."""
+        return self._source.now_ms
+
+    def advance(
+        self,
+        amount: float | timedelta = 0,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        roll_elision: bool = True,
+    ) -> Advanced:
+        """Raise ``ClockError``."""
+        del amount, days, hours, minutes, seconds, roll_elision
+        self._refuse("advance")
+
+    def jump_to(self, when: datetime, *, roll_elision: bool = True) -> Advanced:
+        """Raise ``ClockError``."""
+        del when, roll_elision
+        self._refuse("jump_to")
+
+    def jump_to_ms(self, when_ms: int, *, roll_elision: bool = True) -> Advanced:
+        """Raise ``ClockError``."""
+        del when_ms, roll_elision
+        self._refuse("jump_to_ms")
+
+    def set_back(self, milliseconds: int) -> None:
+        """Raise ``ClockError``."""
+        del milliseconds
+        self._refuse("set_back")
+
+    @staticmethod
+    def _refuse(call: str) -> NoReturn:
+        raise ClockError(
+            f"clock.{call}: this broker runs on wall time, which nobody can move; start it as "
+            "EmbeddedBroker(clock=VirtualClock()), or VirtualClock(rate=1) for time that also "
+            "flows by itself"
+        )
+
+
+class VirtualClock(BrokerClock):
+    """Time that a test owns: frozen (``rate=0``) or flowing with wall time (``rate=1``).
+
+    Starts at wall now, or at ``start`` (an aware datetime); a broker that opens a store without
+    ``start`` moves it up to the store's last known time. ``watchdog`` is how many seconds of
+    wall time a wait without its own bound may take before it fails and names the next deadline.
+    Several brokers may share one clock: what is due in them fires in one global order.
+
+    >>> clock = VirtualClock(start=datetime(2030, 1, 1, tzinfo=UTC))
+    >>> clock.advance(1.5).until.isoformat()
+    '2030-01-01T00:00:01.500000+00:00'
+    """
+
+    def __init__(
+        self, start: datetime | None = None, *, rate: int = 0, watchdog: float = 30
+    ) -> None:
+        super().__init__()
+        if rate not in {0, 1}:
+            raise ConfigError("rate", rate, "0 (frozen) or 1 (flows with wall time)")
+        if watchdog <= 0:
+            raise ConfigError("watchdog", watchdog, "more than 0 seconds")
+        self.rate = int(rate)
+        self.watchdog = float(watchdog)
+        self._explicit = start is not None
+        self._base_ms = SystemClock().now_ms if start is None else epoch_ms(start)
+        self._origin_ns = monotonic_ns()
+        self._pinned: int | None = None if rate else self._base_ms
+        self._jump_lock = Lock()
+        self._jumper = 0
+
+    def __repr__(self) -> str:
+        kind = "flowing" if self.rate else "frozen"
+        return f"<VirtualClock {kind} at {self.now().isoformat()}>"
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since 1970-01-01 UTC."""
+        pinned = self._pinned
+        if pinned is not None:
+            return pinned
+        return self._base_ms + (monotonic_ns() - self._origin_ns) // NANOS_PER_MS
+
+    @property
+    def flows(self) -> bool:
+        """Whether time passes by itself at this moment."""
+        return self._pinned is None
+
+    @property
+    def jumping(self) -> bool:
+        """Whether a jump is under way; what is due is fired by it."""
+        return self._jumper != 0
+
+    def advance(
+        self,
+        amount: float | timedelta = 0,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        roll_elision: bool = True,
+    ) -> Advanced:
+        """Move time forward; see ``BrokerClock.advance``."""
+        span = amount if isinstance(amount, timedelta) else timedelta(seconds=amount)
+        span += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        span_ms = round(span / timedelta(milliseconds=1))
+        if span_ms < 0:
+            raise ClockError(
+                f"clock.advance({span_ms / 1000} s): time never goes back here; set_back(ms) "
+                "exists for the test of a corrected machine clock"
+            )
+        with self._jump():
+            return self._move_to(self.now_ms + span_ms, elide=roll_elision)
+
+    def jump_to(self, when: datetime, *, roll_elision: bool = True) -> Advanced:
+        """Move time forward to an aware datetime; ``ClockError`` when that is in the past."""
+        if when.tzinfo is None:
+            raise ClockError(
+                f"clock.jump_to({when!r}): a datetime without time zone names no instant; pass "
+                "an aware one such as datetime(..., tzinfo=UTC)"
+            )
+        return self.jump_to_ms(epoch_ms(when), roll_elision=roll_elision)
+
+    def jump_to_ms(self, when_ms: int, *, roll_elision: bool = True) -> Advanced:
+        """Move time forward to an instant in epoch milliseconds."""
+        with self._jump():
+            now_ms = self.now_ms
+            if when_ms < now_ms:
+                raise ClockError(
+                    f"clock.jump_to: {instant(when_ms).isoformat()} is {now_ms - when_ms} ms "
+                    f"before the clock's {instant(now_ms).isoformat()}; time never goes back: "
+                    "take instants from broker.clock.now(), or use set_back(ms)"
+                )
+            return self._move_to(when_ms, elide=roll_elision)
+
+    def set_back(self, milliseconds: int) -> None:
+        """Set time back, as on a machine whose clock was corrected; nothing fires."""
+        if milliseconds < 0:
+            raise ClockError(
+                f"clock.set_back({milliseconds}): give the way back as a positive span"
+            )
+        with self._jump():
+            self._set(self.now_ms - milliseconds)
+
+    def raise_to(self, floor_ms: int) -> None:
+        """Move up to a store's last time before anything runs, unless ``start`` was given."""
+        if self._explicit:
+            return
+        with self._jump():
+            if self.now_ms < floor_ms:
+                self._set(floor_ms)
+
+    @contextmanager
+    def _jump(self) -> Iterator[None]:
+        """Hold time still for one mover; a second thread waits, the same one twice is an error."""
+        if self._jumper == get_ident():
+            raise ClockError(
+                "the clock is already being moved by this thread: what fires during a jump "
+                "must not move it"
+            )
+        with self._jump_lock:
+            self._jumper = get_ident()
+            self._pinned = self.now_ms
+            try:
+                yield
+            finally:
+                if self.rate and self._pinned is not None:
+                    self._set(self._pinned)
+                self._jumper = 0
+        for track in self._tracks:
+            track.wake()
+
+    def _move_to(self, target_ms: int, *, elide: bool) -> Advanced:
+        """Fire everything due up to the target, stepping time to each due. Inside ``_jump``."""
+        tracks = self._tracks
+        fired = 0
+        while True:
+            heads: list[tuple[int, int]] = []
+            for index, track in enumerate(tracks):
+                head = track.peek()
+                if head is not None and head.due_ms <= target_ms:
+                    heads.append((head.due_ms, index))
+            if not heads:
+                break
+            heads.sort()
+            limit_ms = heads[1][0] if len(heads) > 1 else target_ms
+            horizon_ms = target_ms if elide else 0
+            fired += tracks[heads[0][1]].run(limit_ms, self._pin, horizon_ms)
+        self._pinned = target_ms
+        for track in tracks:
+            fired += track.finish(target_ms, target_ms)
+        self._set(target_ms)
+        for track in tracks:
+            track.hand_over()
+        return Advanced(fired=fired, until=instant(target_ms))
+
+    def _pin(self, due_ms: int) -> None:
+        """Let time be ``due_ms`` while something fires; it never goes back on the way."""
+        pinned = self._pinned
+        if pinned is None or due_ms > pinned:
+            self._pinned = due_ms
+
+    def _set(self, now_ms: int) -> None:
+        self._base_ms = now_ms
+        self._origin_ns = monotonic_ns()
+        self._pinned = None if self.rate else now_ms
+
+
+def instant(now_ms: int) -> datetime:
+    """Return epoch milliseconds as an aware UTC datetime, exactly."""
+    return datetime.fromtimestamp(now_ms // 1000, tz=UTC) + timedelta(milliseconds=now_ms % 1000)
+
+
+def epoch_ms(when: datetime) -> int:
+    """Return an aware datetime as epoch milliseconds; ``ClockError`` for a naive one."""
+    if when.tzinfo is None:
+        raise ClockError(f"{when!r} has no time zone and names no instant: pass an aware datetime")
+    return (when - datetime.fromtimestamp(0, tz=UTC)) // timedelta(milliseconds=1)

@@ -1,0 +1,169 @@
+"""The broker's one lock, and what must wait until it is released.
+
+Answers: who may touch broker state (whoever is inside the door), and when bytes and callbacks
+leave it (after release; design D20). Must not know: requests, clocks, sockets. Read on:
+``embedded_broker/core.py``, which every request enters through the door, and
+``embedded_broker/clock.py``, which enters it for timers.
+"""
+
+import logging
+from collections.abc import Callable
+from threading import Event, Lock, get_ident
+from types import TracebackType
+from typing import Protocol, Self
+
+from embedded_broker.errors import DoorReentryError
+
+__all__ = ["Door", "Receiver"]
+
+logger = logging.getLogger(__name__)
+
+
+class Receiver(Protocol):
+    """Where frames go after release; ``embedded_broker.connection.Connection`` is one."""
+
+    def deliver(self, frames: list[bytes]) -> None:
+        """Take frames in order. Called outside the door, on any thread; must not block."""
+        ...
+
+
+class Door:
+    """``with door:`` owns the broker's state; leaving it delivers what was collected inside.
+
+    Not re-entrant: the same thread entering again gets ``DoorReentryError`` instead of a
+    deadlock. One door serves every broker of a cluster. Frames for one receiver keep their
+    order within one entry.
+    """
+
+    __slots__ = (
+        "_after",
+        "_before_release",
+        "_frames",
+        "_lock",
+        "_owner",
+        "_waiting",
+        "_watchers",
+        "quiet",
+    )
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._owner = 0
+        self._frames: dict[Receiver, list[bytes]] = {}
+        self._after: list[Callable[[], None]] = []
+        self._watchers: tuple[Event, ...] = ()
+        self._before_release: tuple[Callable[[], None], ...] = ()
+        self._waiting: set[int] = set()
+        self.quiet = _QuietEntry(self)
+        """``with door.quiet:`` enters only to look: nobody is told that state changed."""
+
+    def __enter__(self) -> Self:
+        me = get_ident()
+        if self._owner == me:
+            raise DoorReentryError(
+                "this thread is already inside the broker: put hooks and handlers must return "
+                "before the broker is called again; use door.after(...) for what follows"
+            )
+        if not self._lock.acquire(blocking=False):
+            self._waiting.add(me)
+            self._lock.acquire()
+            self._waiting.discard(me)
+        self._owner = me
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        frames = self._frames
+        after = self._after
+        try:
+            for call in self._before_release:
+                call()
+        finally:
+            if frames:
+                self._frames = {}
+            if after:
+                self._after = []
+            watchers = self._watchers
+            self._owner = 0
+            self._lock.release()
+        if frames:
+            for receiver, batch in frames.items():
+                try:
+                    receiver.deliver(batch)
+                except Exception:
+                    logger.exception("could not hand frames to %r", receiver)
+        if after:
+            for later in after:
+                try:
+                    later()
+                except Exception:
+                    logger.exception("work after the door failed: %r", later)
+        for event in watchers:
+            event.set()
+
+    def leave_quietly(self) -> None:
+        """Release without hooks and without waking anybody; see ``quiet``."""
+        if self._frames or self._after:
+            self.__exit__(None, None, None)
+            return
+        self._owner = 0
+        self._lock.release()
+
+    @property
+    def contended(self) -> bool:
+        """Whether some thread waits to come in."""
+        return bool(self._waiting)
+
+    @property
+    def held(self) -> bool:
+        """Whether the calling thread is inside."""
+        return self._owner == get_ident()
+
+    def emit(self, receiver: Receiver, frame: bytes) -> None:
+        """Hand ``frame`` to ``receiver`` once the door is released."""
+        batch = self._frames.get(receiver)
+        if batch is None:
+            self._frames[receiver] = [frame]
+        else:
+            batch.append(frame)
+
+    def after(self, call: Callable[[], None]) -> None:
+        """Run ``call`` on this thread once the door is released and frames are handed over."""
+        self._after.append(call)
+
+    def before_release(self, call: Callable[[], None]) -> None:
+        """Run ``call`` inside, at the end of every entry: the clock driver looks for new dues."""
+        self._before_release = (*self._before_release, call)
+
+    def forget(self, call: Callable[[], None]) -> None:
+        """Undo ``before_release``."""
+        self._before_release = tuple(known for known in self._before_release if known != call)
+
+    def watch(self, event: Event) -> None:
+        """Set ``event`` after every entry, until ``unwatch``: waiters look again."""
+        with self:
+            self._watchers = (*self._watchers, event)
+
+    def unwatch(self, event: Event) -> None:
+        """Undo ``watch``."""
+        with self:
+            self._watchers = tuple(known for known in self._watchers if known is not event)
+
+
+class _QuietEntry:
+    """The context manager behind ``Door.quiet``."""
+
+    __slots__ = ("_door",)
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def __enter__(self) -> Door:
+        return self._door.__enter__()
+
+    def __exit__(self, *_: object) -> None:
+        self._door.leave_quietly()

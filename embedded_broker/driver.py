@@ -1,0 +1,234 @@
+"""The thread that fires what is due: one per door.
+
+Answers: who fires timers and session work while time flows by itself, and how a jump of a virtual
+clock fires the same things in the same way. Must not know: what fires. Read on:
+``embedded_broker/clock.py`` (jumps), ``embedded_broker/timeline.py`` (what fires).
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from threading import Event, Thread
+
+from embedded_broker.clock import BrokerClock
+from embedded_broker.door import Door
+from embedded_broker.errors import ClockError
+from embedded_broker.timeline import Budget, Deadline, DeadlineSource
+
+__all__ = ["ClockDriver", "Track"]
+
+logger = logging.getLogger(__name__)
+
+NEVER_MS = 1 << 62
+LONGEST_SLEEP_S = 30.0
+"""A corrected machine clock is noticed after this time at the latest."""
+AFTER_A_FAILURE_S = 0.1
+LET_OTHERS_IN_S = 0.0002
+
+
+class Track:
+    """Deadline sources of one broker that follow one clock."""
+
+    def __init__(
+        self,
+        driver: "ClockDriver",
+        clock: BrokerClock,
+        sources: Sequence[DeadlineSource],
+        *,
+        visible: bool,
+    ) -> None:
+        self.driver = driver
+        self.clock = clock
+        self.sources = sources
+        self.visible = visible
+        self.planned_ms = NEVER_MS
+        """The due time that the driver sleeps for."""
+
+    def earliest(self) -> tuple[Deadline, DeadlineSource] | None:
+        """Return the first deadline and its source; ties go to the source added first."""
+        best: Deadline | None = None
+        chosen: DeadlineSource | None = None
+        for source in self.sources:
+            head = source.next_deadline()
+            if head is not None and (best is None or head.due_ms < best.due_ms):
+                best, chosen = head, source
+        return None if best is None or chosen is None else (best, chosen)
+
+    def fire_until(
+        self,
+        limit_ms: int,
+        budget: Budget,
+        *,
+        pin: Callable[[int], None] | None = None,
+        horizon_ms: int = 0,
+    ) -> int:
+        """Fire in due order what is due up to ``limit_ms``. Under the door.
+
+        Without ``pin`` time flows and everything due is overdue: a source may fire all it has
+        before the next other source's turn. With it, ``pin`` sets the time to each due.
+        """
+        fired = 0
+        stuck = 0
+        while True:
+            first = self.earliest()
+            if first is None or first[0].due_ms > limit_ms:
+                return fired
+            head, source = first
+            due_ms = head.due_ms
+            if pin is None:
+                now_ms = self._turn_of(source, limit_ms)
+            else:
+                now_ms = due_ms
+                pin(due_ms)
+            done = source.fire(now_ms, horizon_ms=max(horizon_ms, now_ms), budget=budget)
+            fired += done
+            if budget.exhausted():
+                return fired
+            after = source.next_deadline()
+            stuck = stuck + 1 if not done and after is not None and after.due_ms <= due_ms else 0
+            if stuck > len(self.sources):
+                raise ClockError(f"{head.what} is due at {due_ms} and does not move on")
+
+    def peek(self) -> Deadline | None:
+        """Return the earliest deadline. Enters the door."""
+        with self.driver.door.quiet:
+            first = self.earliest()
+        return None if first is None else first[0]
+
+    def run(self, limit_ms: int, pin: Callable[[int], None], horizon_ms: int) -> int:
+        """Fire in due order up to ``limit_ms``, for one budget. Enters the door."""
+        with self.driver.door as door:
+            fired = self.fire_until(limit_ms, Budget(), pin=pin, horizon_ms=horizon_ms)
+        if door.contended:
+            self.driver.let_others_in()
+        return fired
+
+    def finish(self, now_ms: int, horizon_ms: int) -> int:
+        """End a jump: every source sees the final time, then housekeeping runs once."""
+        fired = 0
+        if self.visible:
+            with self.driver.door:
+                for source in self.sources:
+                    fired += source.fire(now_ms, horizon_ms=horizon_ms, budget=Budget())
+                for call in self.driver.after_jump:
+                    call()
+        return fired
+
+    def hand_over(self) -> None:
+        """Wait (bounded) until what was delivered has left; outside the door."""
+        for wait in self.driver.barriers:
+            wait()
+
+    def wake(self) -> None:
+        """Look again: the clock was moved."""
+        self.driver.wake()
+
+    def _turn_of(self, source: DeadlineSource, limit_ms: int) -> int:
+        """Return up to when ``source`` may fire before another source is due."""
+        for other in self.sources:
+            if other is not source:
+                head = other.next_deadline()
+                if head is not None and head.due_ms < limit_ms:
+                    limit_ms = head.due_ms
+        return limit_ms
+
+
+class ClockDriver:
+    """Sleeps until something is due, then fires it through the door.
+
+    ``after_jump`` is called under the door at the end of every clock jump (housekeeping);
+    ``barriers`` outside it, to wait until delivered bytes have left.
+    """
+
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self.tracks: list[Track] = []
+        self.after_jump: list[Callable[[], None]] = []
+        self.barriers: list[Callable[[], None]] = []
+        self._wake = Event()
+        self._stopped = Event()
+        self._thread: Thread | None = None
+
+    def add(self, clock: BrokerClock, sources: Sequence[DeadlineSource], *, visible: bool) -> Track:
+        """Fire ``sources`` when ``clock`` says so. Before ``start``, or under no door."""
+        track = Track(self, clock, sources, visible=visible)
+        self.tracks.append(track)
+        return track
+
+    def start(self) -> None:
+        """Start the thread; jumps of the clocks reach our tracks from now on."""
+        for track in self.tracks:
+            track.clock.attach(track)
+        with self.door:
+            self.door.before_release(self._look)
+        self._thread = Thread(target=self._run, name="embedded-broker-clock", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop and join the thread; idempotent."""
+        self._stopped.set()
+        self._wake.set()
+        for track in self.tracks:
+            track.clock.detach(track)
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            with self.door:
+                self.door.forget(self._look)
+            thread.join()
+
+    def wake(self) -> None:
+        """Look again soon."""
+        self._wake.set()
+
+    def let_others_in(self) -> None:
+        """Give threads that wait at the door a moment: the lock itself is not fair."""
+        self._stopped.wait(LET_OTHERS_IN_S)
+
+    def _look(self) -> None:
+        """Wake the thread when something became due earlier than planned. Under the door."""
+        for track in self.tracks:
+            planned_ms = track.planned_ms
+            for source in track.sources:
+                head = source.next_deadline()
+                if head is not None and head.due_ms < planned_ms:
+                    clock = track.clock
+                    if clock.jumping or not (clock.flows or head.due_ms <= clock.now_ms):
+                        continue
+                    planned_ms = track.planned_ms = head.due_ms
+                    self._wake.set()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._wake.clear()
+            try:
+                sleep_s = self._step()
+            except Exception:
+                logger.exception("a timer failed; going on")
+                self._stopped.wait(AFTER_A_FAILURE_S)
+                continue
+            if sleep_s > 0:
+                self._wake.wait(sleep_s)
+            elif self.door.contended:
+                self.let_others_in()
+
+    def _step(self) -> float:
+        """Fire what is due, for one budget; return how long to sleep in seconds."""
+        sleep_ms = LONGEST_SLEEP_S * 1000
+        with self.door:
+            budget = Budget()
+            for track in self.tracks:
+                clock = track.clock
+                track.planned_ms = NEVER_MS
+                if clock.jumping:
+                    continue  # whoever moves the clock fires, and wakes us when done
+                now_ms = clock.now_ms
+                track.fire_until(now_ms, budget)
+                first = track.earliest()
+                if first is None:
+                    continue
+                due_ms = first[0].due_ms
+                if clock.flows:
+                    track.planned_ms = due_ms
+                    sleep_ms = min(sleep_ms, due_ms - clock.now_ms)
+                elif due_ms <= clock.now_ms:
+                    sleep_ms = 0
+        return sleep_ms / 1000

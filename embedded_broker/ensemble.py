@@ -1,0 +1,147 @@
+"""Brokers that run together: one broker, or all of a cluster.
+
+Answers: in which order name server, brokers, threads and clients start and end, what survives a
+restart, and what happens to brokers that nobody closed. Must not know: what a user calls. Read
+on: ``embedded_broker/node.py`` for one broker, ``embedded_broker/runtime.py`` for what they share.
+"""
+
+import atexit
+import os
+import warnings
+from collections.abc import Sequence
+
+from embedded_broker.arguments import Arguments
+from embedded_broker.errors import BrokerStateError
+from embedded_broker.journal import Journal
+from embedded_broker.node import BrokerNode
+from embedded_broker.runtime import BROKER_PORT, Runtime
+from embedded_broker.store.fs import DirectoryFileSystem, FileSystem, MemoryFileSystem
+from embedded_broker.views import create_topic
+
+__all__ = ["BrokerSlot", "Ensemble"]
+
+_running: "dict[Ensemble, None]" = {}
+
+
+class BrokerSlot:
+    """One broker's place in an ensemble: what stays when it is closed and started again."""
+
+    def __init__(self, arguments: Arguments, number: int) -> None:
+        self.arguments = arguments
+        self.number = number
+        self.fs: FileSystem | None = arguments.fs
+        self.address = ""
+        self.node: BrokerNode | None = None
+
+    def open(self, runtime: Runtime) -> BrokerNode:
+        """Open the store and the address, and create the topics that were asked for."""
+        arguments = self.arguments
+        if self.fs is None:
+            root = arguments.store
+            self.fs = MemoryFileSystem() if root is None else DirectoryFileSystem(root)
+        port = port_of(self.address) or arguments.broker_port
+        address = runtime.open_address(port, BROKER_PORT, self.number)
+        self.node = node = BrokerNode(runtime, arguments, self.fs, address)
+        self.address = address
+        for spec in arguments.topics:
+            with node.core.door:
+                known = spec.name in node.core.topics
+            if not known:
+                create_topic(node.core, spec)
+        node.start()
+        return node
+
+
+class Ensemble:
+    """Brokers behind one name server. ``start`` after ``close`` keeps ports and data."""
+
+    def __init__(self, slots: Sequence[BrokerSlot]) -> None:
+        self.slots = list(slots)
+        self.journal = Journal()
+        self.namesrv_addr = ""
+        self._runtime: Runtime | None = None
+        self._process = os.getpid()
+
+    def __repr__(self) -> str:
+        names = ", ".join(slot.arguments.broker_name for slot in self.slots)
+        state = f"name server {self.namesrv_addr}" if self.is_running else "not running"
+        return f"<broker {names}, {state}>"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether clients can reach it."""
+        return self._runtime is not None
+
+    def check_process(self) -> None:
+        """Raise ``BrokerStateError`` in a forked child: threads and sockets stayed behind."""
+        if os.getpid() != self._process:
+            raise BrokerStateError(
+                f"{self!r} belongs to process {self._process}, this is its forked child "
+                f"{os.getpid()}: start a broker of its own here, or reach the parent's over TCP"
+            )
+
+    def start(self) -> None:
+        """Open everything and let clients in; after a failure nothing is left open."""
+        self.check_process()
+        if self._runtime is not None:
+            raise BrokerStateError(f"{self!r} is already running")
+        first = self.slots[0]
+        runtime = Runtime(first.arguments, self.journal, first.number)
+        try:
+            port = port_of(self.namesrv_addr) or first.arguments.namesrv_port
+            namesrv_addr = runtime.open_namesrv(port)
+            nodes = [slot.open(runtime) for slot in self.slots]
+            runtime.serve_namesrv(namesrv_addr, nodes[0].core)
+            runtime.start()
+        except BaseException:
+            self._close(runtime)
+            raise
+        self.namesrv_addr = namesrv_addr
+        self._runtime = runtime
+        if not _running:
+            # Registered late, so that it runs before what other modules registered at import.
+            atexit.unregister(_close_left_over)
+            atexit.register(_close_left_over)
+        _running[self] = None
+
+    def close(self) -> None:
+        """End clients, then timers, then files. Idempotent and bounded in time."""
+        self.check_process()
+        runtime, self._runtime = self._runtime, None
+        _running.pop(self, None)
+        if runtime is not None:
+            self._close(runtime)
+
+    def close_left_over(self) -> None:
+        """Close at interpreter exit what nobody closed, and say so."""
+        if os.getpid() != self._process:
+            return
+        warnings.warn(
+            f"{self!r} was left running: use it as `with EmbeddedBroker() as broker:`, or call "
+            "close()",
+            ResourceWarning,
+            source=self,
+            stacklevel=2,
+        )
+        self.close()
+
+    def _close(self, runtime: Runtime) -> None:
+        nodes = [slot.node for slot in self.slots]
+        for slot in self.slots:
+            slot.node = None
+        try:
+            runtime.close()
+        finally:
+            for node in nodes:
+                if node is not None:
+                    node.close()
+
+
+def port_of(address: str) -> int:
+    """Return the port of ``host:port``, 0 of nothing."""
+    return int(address.rpartition(":")[2]) if address else 0
+
+
+def _close_left_over() -> None:
+    for ensemble in list(_running):
+        ensemble.close_left_over()

@@ -1,0 +1,77 @@
+"""What a broker answers: one module per request family, named after the original processors.
+
+====================  ===================================================
+module                requests
+====================  ===================================================
+send_message          310, 10, 320
+send_back             36
+pull_message          11, 361 (waiting pulls: polls)
+consumer_manage       38, 14, 15
+client_manage         34, 35, 46 (who is told, who is gone: liveness)
+query_message         12, 33
+admin_broker          17, 200, 202, 203, 208, 29 to 32, 41, 42
+recall_message        370
+====================  ===================================================
+
+The name server's 105, 106 and 206 are in `namesrv/name_server.py`. A handler gets a `Request` under
+the door and returns an answer, raises `RequestError`, or returns None for a parked one. Codes that
+no module takes are answered 3 by `core.py`. `put_status` and `differences` are tables that several
+modules read. To add a request: the module of its family, one line in `register`, one in this table.
+"""
+
+from embedded_broker.consumers import ConsumerRegistry, GroupTable, ProducerRegistry, QueueLocks
+from embedded_broker.core import BrokerCore
+from embedded_broker.handlers.admin_broker import AdminBrokerProcessor
+from embedded_broker.handlers.client_manage import ClientManageProcessor
+from embedded_broker.handlers.consumer_manage import ConsumerManageProcessor
+from embedded_broker.handlers.liveness import Liveness
+from embedded_broker.handlers.pull_message import PullMessageProcessor
+from embedded_broker.handlers.query_message import QueryMessageProcessor
+from embedded_broker.handlers.recall_message import RecallMessageProcessor
+from embedded_broker.handlers.send_back import SendBackProcessor
+from embedded_broker.handlers.send_message import SendMessageProcessor
+from embedded_broker.handlers.table_files import keep_tables
+from embedded_broker.namesrv.registration import Registration
+from embedded_broker.offsets import OffsetTable
+from embedded_broker.topics import TopicTable
+
+__all__ = ["install"]
+
+
+def install(core: BrokerCore) -> None:
+    """Give a broker its tables, its handlers and its place at the name server. Under the door.
+
+    The store must be loaded; afterwards the broker answers every request of the table above.
+    """
+    core.topics = TopicTable(
+        core.config,
+        core.profile,
+        core.clock,
+        cluster_name=core.cluster_name,
+        broker_name=core.broker_name,
+    )
+    core.groups = GroupTable(core.config, core.profile, core.clock)
+    core.offsets = OffsetTable()
+    core.consumers = ConsumerRegistry()
+    core.producers = ProducerRegistry()
+    core.locks = QueueLocks()
+    keep_tables(core)
+
+    pulls = PullMessageProcessor(core)
+    core.polls = pulls.polls
+    core.store.on_arrival.append(pulls.polls.on_arrival)
+    core.door.before_release(pulls.polls.run_woken)
+    core.on_close.append(lambda: core.door.forget(pulls.polls.run_woken))
+    liveness = Liveness(core)
+    for processor in (
+        SendMessageProcessor(core),
+        SendBackProcessor(core),
+        pulls,
+        ConsumerManageProcessor(core),
+        ClientManageProcessor(core, liveness),
+        QueryMessageProcessor(core),
+        AdminBrokerProcessor(core),
+        RecallMessageProcessor(core),
+    ):
+        processor.register()
+    Registration(core)

@@ -1,0 +1,112 @@
+"""What a name server answers.
+
+GET_ROUTEINFO_BY_TOPIC (105), GET_BROKER_CLUSTER_INFO (106) and
+GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206), after RocketMQ's ClientRequestProcessor and
+DefaultRequestProcessor. Topics are never created here: a client that gets 17 asks for the route
+of TBW102 and lets its first send create the topic. State is in `routes.py`.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from attrs import evolve
+
+from embedded_broker.connection import Connection
+from embedded_broker.core import Handler, Request, RequestError
+from embedded_broker.namesrv.routes import RouteTable
+from rocketmq_py.protocol.bodies.routes import BrokerData
+from rocketmq_py.protocol.bodies.topics import TopicConfig, TopicList
+from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.headers.routes import GetRouteInfoRequestHeader
+
+HELP_URL: Final = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
+_WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "[::]", "::"})  # noqa: S104  compared, not bound
+_KEPT_ANSWERS_MAX: Final = 1024
+
+
+class NameServer:
+    """The name server of one cluster: register brokers by call, answer clients by request.
+
+    `handlers` maps request codes to what answers them; the shell dispatches to it on its own
+    port, under the door of the cluster.
+    """
+
+    def __init__(self) -> None:
+        self.routes = RouteTable()
+        self.handlers: dict[int, Handler] = {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route_of_topic,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.all_topics,
+        }
+        self._kept: dict[tuple[str, bool, str], bytes] = {}
+        self._kept_version = -1
+
+    def register_broker(
+        self, *, cluster: str, broker_name: str, address: str, topics: Iterable[TopicConfig]
+    ) -> None:
+        """Make a broker of this process visible to clients, with all its topics."""
+        self.routes.register(
+            cluster=cluster, broker_name=broker_name, address=address, topics=topics
+        )
+
+    def register_topic(self, broker_name: str, topic: TopicConfig) -> None:
+        """Make a new or changed topic of a registered broker visible at once."""
+        self.routes.put_topic(broker_name, topic)
+
+    def unregister_broker(self, broker_name: str) -> None:
+        """Take a broker away; clients get 17 for topics that only it held."""
+        self.routes.unregister(broker_name)
+
+    def route_of_topic(self, request: Request) -> RemotingCommand:
+        """105: brokers and queues of a topic, or 17.
+
+        Requests of version 401 and later, or with acceptStandardJsonOnly, get quoted broker ids;
+        older ones get the unquoted keys that Java's fastjson writes.
+        """
+        command = request.command
+        header = GetRouteInfoRequestHeader.from_ext(command.ext_fields)
+        standard = command.version >= MQVersion.V4_9_4 or bool(header.accept_standard_json_only)
+        if self._kept_version != self.routes.version or len(self._kept) > _KEPT_ANSWERS_MAX:
+            self._kept.clear()
+            self._kept_version = self.routes.version
+        key = (header.topic, standard, request.connection.local[0])
+        body = self._kept.get(key)
+        if body is None:
+            route = self.routes.route(header.topic)
+            if route is None:
+                raise RequestError(
+                    ResponseCode.TOPIC_NOT_EXIST,
+                    f"No topic route info in name server for the topic: {header.topic}"
+                    f"\nSee {HELP_URL} for further details.",
+                )
+            brokers = [_reachable(broker, request.connection) for broker in route.broker_datas]
+            body = evolve(route, broker_datas=brokers).encode(standard=standard)
+            self._kept[key] = body
+        return command.answer(ResponseCode.SUCCESS, body=body)
+
+    def cluster_info(self, request: Request) -> RemotingCommand:
+        """106: every broker with its addresses, every cluster with its brokers; maybe empty."""
+        clusters = self.routes.clusters()
+        brokers = {
+            name: _reachable(broker, request.connection)
+            for name, broker in clusters.broker_addr_table.items()
+        }
+        body = evolve(clusters, broker_addr_table=brokers).encode()
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    def all_topics(self, request: Request) -> RemotingCommand:
+        """206: every topic of every broker, retry, dead-letter and system topics included."""
+        body = TopicList(topic_list=self.routes.topic_names()).encode()
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+
+def _reachable(broker: BrokerData, connection: Connection) -> BrokerData:
+    """Replace a wildcard address by the one through which the asking client came in."""
+    addresses = {}
+    for broker_id, address in broker.broker_addrs.items():
+        host, _, port = address.rpartition(":")
+        addresses[broker_id] = (
+            f"{connection.local[0]}:{port}" if host in _WILDCARD_HOSTS else address
+        )
+    return evolve(broker, broker_addrs=addresses)

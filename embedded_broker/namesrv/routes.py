@@ -1,0 +1,111 @@
+"""Topic to brokers: what a name server knows.
+
+State of RocketMQ's RouteInfoManager. A broker announces itself with its topics and every change
+of them; nothing here asks a broker. Every call is made under the door. Read on in
+`name_server.py` for the requests.
+"""
+
+from collections.abc import Iterable
+
+from attrs import define, field
+
+from rocketmq_py.protocol.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+
+
+@define(slots=True)
+class Registration:
+    """One broker as it announced itself; `addresses` is by broker id, 0 is the master."""
+
+    cluster: str
+    broker_name: str
+    addresses: dict[int, str] = field(factory=dict)
+
+
+class RouteTable:
+    """Registered brokers and, per topic, the queues each of them holds.
+
+    `version` grows with every change, so that answers may be kept until it does.
+    """
+
+    def __init__(self) -> None:
+        self._brokers: dict[str, Registration] = {}
+        self._queues: dict[str, dict[str, QueueData]] = {}
+        self.version = 0
+
+    def register(
+        self,
+        *,
+        cluster: str,
+        broker_name: str,
+        address: str,
+        topics: Iterable[TopicConfig],
+        broker_id: int = 0,
+    ) -> None:
+        """Add a broker, or renew it with its present address and topics."""
+        known = self._brokers.get(broker_name)
+        if known is None or known.cluster != cluster:
+            known = self._brokers[broker_name] = Registration(cluster, broker_name)
+        known.addresses[broker_id] = address
+        for topic in topics:
+            self.put_topic(broker_name, topic)
+        self.version += 1
+
+    def unregister(self, broker_name: str) -> None:
+        """Forget a broker and what it held; topics without any broker are gone."""
+        self._brokers.pop(broker_name, None)
+        for topic in list(self._queues):
+            held = self._queues[topic]
+            if held.pop(broker_name, None) is not None and not held:
+                del self._queues[topic]
+        self.version += 1
+
+    def put_topic(self, broker_name: str, topic: TopicConfig) -> None:
+        """Note that a broker holds a topic with these queues, or holds it differently now."""
+        self._queues.setdefault(topic.topic_name, {})[broker_name] = QueueData(
+            broker_name=broker_name,
+            read_queue_nums=topic.read_queue_nums,
+            write_queue_nums=topic.write_queue_nums,
+            perm=topic.perm,
+            topic_sys_flag=topic.topic_sys_flag,
+        )
+        self.version += 1
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """Give where a topic lives; None when no registered broker holds it."""
+        held = self._queues.get(topic)
+        if not held:
+            return None
+        return TopicRouteData(
+            queue_datas=list(held.values()),
+            broker_datas=[
+                BrokerData(
+                    cluster=broker.cluster,
+                    broker_name=broker.broker_name,
+                    broker_addrs=dict(broker.addresses),
+                )
+                for name in held
+                if (broker := self._brokers.get(name)) is not None
+            ],
+        )
+
+    def topic_names(self) -> list[str]:
+        """Name every topic of every broker, each once."""
+        return list(self._queues)
+
+    def clusters(self) -> ClusterInfo:
+        """Give the brokers with their addresses, and the clusters with their brokers."""
+        clusters: dict[str, list[str]] = {}
+        for broker in self._brokers.values():
+            clusters.setdefault(broker.cluster, []).append(broker.broker_name)
+        return ClusterInfo(
+            broker_addr_table={
+                name: BrokerData(
+                    cluster=broker.cluster,
+                    broker_name=name,
+                    broker_addrs=dict(broker.addresses),
+                )
+                for name, broker in self._brokers.items()
+            },
+            cluster_addr_table=clusters,
+        )

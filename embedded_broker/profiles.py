@@ -1,0 +1,96 @@
+"""Behaviour profiles: which RocketMQ the broker answers as, as data (design D9).
+
+Answers: what differs between the versions that users deploy on. Must not know: any handler; the
+code that acts on a field reads it from ``core.profile``. Read on: ``embedded_broker/config.py``
+for RocketMQ's own options, which every profile shares.
+"""
+
+from attrs import frozen
+
+from rocketmq_py.errors import ConfigError
+
+__all__ = ["PROFILES", "Profile", "find_profile"]
+
+
+@frozen(kw_only=True)
+class Profile:
+    """One version's limits, codes and switches."""
+
+    name: str
+    version: int
+    """``MQVersion`` number in every answer; clients switch features on it."""
+    invalid_parameter: int
+    """Code of a bad topic, group or queue: 1 before 5.3.2, then 29 INVALID_PARAMETER."""
+    answers_with_request_type: bool
+    """4.9 answers with the serialize type of the request; 5.x always with JSON."""
+    namesrv_answers_unknown: bool
+    """A 4.9 name server does not answer unknown codes at all; 5.x answers code 3."""
+    unsupported_codes: frozenset[int]
+    """Request codes that this version does not have although we build them."""
+    empty_body_allowed: bool
+    """4.9 stores a message without body; 5.x fails with code 1."""
+    topic_length_max: int
+    system_topic_length_max: int
+    """Limit of %RETRY% and %DLQ% topics."""
+    group_length_max: int
+    nearest_offset_search: bool
+    """29 in 4.9: nearest store time; 5.x: LOWER and UPPER boundaries."""
+    unknown_offset_group_accepted: bool
+    """15 for an unknown group or topic: accepted by 4.9 and 5.0, 26 or 17 from 5.1."""
+    wait_property_kept: bool
+    """5.3.3 keeps WAIT=true on every record; 4.9 removes it from plain ones."""
+    topic_attributes: bool
+    """17 reads ``attributes``, and topic configs carry them."""
+    data_version_has_state: bool
+    """DataVersion bodies carry ``stateVersion``."""
+    stats_have_put_tps: bool
+    """202 carries ``topicPutTps`` and 208 ``pullOffset``."""
+
+
+PROFILES: dict[str, Profile] = {
+    "rocketmq-4.9": Profile(
+        name="rocketmq-4.9",
+        version=401,
+        invalid_parameter=1,
+        answers_with_request_type=True,
+        namesrv_answers_unknown=False,
+        unsupported_codes=frozenset({361, 370}),
+        empty_body_allowed=True,
+        topic_length_max=127,
+        system_topic_length_max=127,
+        group_length_max=255,
+        nearest_offset_search=True,
+        unknown_offset_group_accepted=True,
+        wait_property_kept=False,
+        topic_attributes=False,
+        data_version_has_state=False,
+        stats_have_put_tps=False,
+    ),
+    "rocketmq-5.x": Profile(
+        name="rocketmq-5.x",
+        version=479,
+        invalid_parameter=29,
+        answers_with_request_type=False,
+        namesrv_answers_unknown=True,
+        unsupported_codes=frozenset(),
+        empty_body_allowed=False,
+        topic_length_max=127,
+        system_topic_length_max=255,
+        group_length_max=120,
+        nearest_offset_search=False,
+        unknown_offset_group_accepted=False,
+        wait_property_kept=True,
+        topic_attributes=True,
+        data_version_has_state=True,
+        stats_have_put_tps=True,
+    ),
+}
+"""The profiles by name. ``rocketmq-5.x`` is the default and answers as 5.3.3."""
+
+
+def find_profile(name: str) -> Profile:
+    """Return the profile called ``name``; ``ConfigError`` lists the names there are."""
+    profile = PROFILES.get(name)
+    if profile is None:
+        raise ConfigError("profile", name, "one of " + ", ".join(sorted(PROFILES)))
+    return profile

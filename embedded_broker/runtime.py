@@ -1,0 +1,106 @@
+"""What the brokers of one cluster share: the door, the clocks, the name server, the threads.
+
+Answers: which threads and listeners there are, and in which order they start and end. Must not
+know: any broker's state. Read on: ``embedded_broker/node.py`` for one broker,
+``embedded_broker/broker.py`` and ``cluster.py`` for what a user holds.
+"""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from embedded_broker.arguments import Arguments
+from embedded_broker.core import BrokerCore, Endpoint
+from embedded_broker.door import Door
+from embedded_broker.driver import ClockDriver
+from embedded_broker.inproc import InprocAdapter
+from embedded_broker.journal import Journal
+from embedded_broker.namesrv.name_server import NameServer
+from embedded_broker.timeline import SessionTimers
+
+if TYPE_CHECKING:
+    from embedded_broker.server import TcpServer
+
+__all__ = ["Runtime"]
+
+NAMESRV_PORT = 9876
+BROKER_PORT = 10911
+
+
+class Runtime:
+    """One door, one clock driver, one name server, one TCP thread; used once.
+
+    ``open_address`` binds, ``serve`` ties an endpoint to what was bound, ``start`` lets clients
+    in, ``close`` undoes everything that was done so far, also after a failed start.
+    """
+
+    def __init__(self, arguments: Arguments, journal: Journal, number: int) -> None:
+        self.arguments = arguments
+        self.number = number
+        self.door = Door()
+        self.journal = journal
+        self.session_timers = SessionTimers()
+        self.driver = ClockDriver(self.door)
+        self.driver.add(arguments.session_clock, [self.session_timers], visible=False)
+        self.namesrv = NameServer()
+        self.random = Random(arguments.seed)
+        self._tcp: TcpServer | None = None
+        self._adapters: list[InprocAdapter] = []
+
+    def open_namesrv(self, port: int) -> str:
+        """Bind the name server's address and return it."""
+        return self.open_address(port, NAMESRV_PORT, self.number)
+
+    def serve_namesrv(self, address: str, core: BrokerCore) -> None:
+        """Answer at the name server's address, on behalf of the cluster's first broker."""
+        silent = not core.profile.namesrv_answers_unknown
+        endpoint = Endpoint(core, "namesrv", self.namesrv.handlers, silent_unknown=silent)
+        self.serve(address, endpoint)
+
+    def open_address(self, port: int, placeholder_port: int, number: int) -> str:
+        """Bind a listener, and return the advertised address.
+
+        Without TCP it is a name that exists in this process only (RFC 2606: ``.invalid``).
+        """
+        arguments = self.arguments
+        if not arguments.tcp:
+            return f"inproc-{number}.invalid:{port or placeholder_port}"
+        from embedded_broker.server import TcpServer, listen
+
+        if self._tcp is None:
+            self._tcp = TcpServer()
+            self.driver.barriers.append(self._tcp.hand_over)
+        listener = (arguments.listener_factory or listen)(arguments.host, port)
+        name = listener.getsockname()
+        bound_port = int(name[1]) if isinstance(name, tuple) else port
+        host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+        address = f"{host}:{bound_port}"
+        self._tcp.add(address, listener)
+        return address
+
+    def serve(self, address: str, endpoint: Endpoint) -> None:
+        """Let an endpoint answer at an address that was opened."""
+        if self._tcp is not None:
+            self._tcp.serve(address, endpoint)
+        if self.arguments.inproc:
+            self._adapters.append(InprocAdapter(endpoint, address))
+
+    def start(self) -> None:
+        """Start the threads and let clients in."""
+        self.driver.start()
+        if self._tcp is not None:
+            self._tcp.start()
+        for adapter in self._adapters:
+            adapter.start()
+
+    def close_clients(self) -> None:
+        """End every connection and listen no longer; idempotent."""
+        for adapter in self._adapters:
+            adapter.close()
+        self._adapters.clear()
+        if self._tcp is not None:
+            self._tcp.close()
+
+    def close(self) -> None:
+        """Let nobody in and join every thread; idempotent."""
+        self.close_clients()
+        self.driver.close()

@@ -1,0 +1,148 @@
+"""The log of all messages, of all topics, in the order in which they came.
+
+One log of records (``rocketmq_py.protocol.message_codec``). A record never crosses a file: when
+one does not fit, eight bytes say that the rest of the file is blank and the next file begins. Must
+not know: queues, timers, which record means what. Layout as ``CommitLog.doAppend`` and
+``checkMessageAndReturnSize``. Read on: ``message_store.py`` for puts, ``recovery.py`` for how the
+end is found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.mapped_file import MappedFileQueue
+from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.message_codec import (
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MessageRecord,
+    decode_record,
+)
+from rocketmq_py.protocol.sysflag import BORN_HOST_V6
+
+__all__ = ["BLANK_SIZE_MIN", "COMMIT_LOG_FOLDER", "CommitLog"]
+
+COMMIT_LOG_FOLDER: Final = "commitlog"
+BLANK_SIZE_MIN: Final = 8
+"""Every file keeps this much room behind its last record; ``END_FILE_MIN_BLANK_LENGTH``."""
+
+_SIZE_AND_MAGIC: Final = Struct(">ii")
+_PLACE: Final = Struct(">ii20xq")  # size, magic, then the record's own commit-log offset
+_SYS_FLAG_TO_STORE_TIME: Final = Struct(">i16xq")  # with an IPv4 born host between them
+_SYS_FLAG_TO_STORE_TIME_V6: Final = Struct(">i28xq")
+_SYS_FLAG_AT: Final = 36
+
+
+class CommitLog:
+    """All records, addressed by their offset."""
+
+    def __init__(self, fs: FileSystem, file_size: int) -> None:
+        self.files = MappedFileQueue(fs, COMMIT_LOG_FOLDER, file_size)
+
+    @property
+    def min_offset(self) -> int:
+        """Where the oldest file begins."""
+        return self.files.min_offset
+
+    @property
+    def max_offset(self) -> int:
+        """Where the next record goes, unless it needs the next file."""
+        return self.files.max_offset
+
+    @property
+    def record_size_max(self) -> int:
+        """The largest record that a file can hold."""
+        return self.files.file_size - BLANK_SIZE_MIN
+
+    def fits(self, size: int) -> bool:
+        """Tell whether so many bytes of records fit in the current file."""
+        return size + BLANK_SIZE_MIN <= self.files.room
+
+    def roll(self) -> int:
+        """End the current file with a blank; returns where the next record goes.
+
+        Only the first eight bytes of the blank are written, as in the original.
+        """
+        room = self.files.room
+        if room >= BLANK_SIZE_MIN:
+            self.files.append(_SIZE_AND_MAGIC.pack(room, MAGIC_BLANK))
+        if self.files.room < self.files.file_size:
+            self.files.skip_to_next_file()
+        return self.files.max_offset
+
+    def append(self, records: bytes) -> int:
+        """Write records that ``fits`` said yes to; returns the offset of the first."""
+        return self.files.append(records)
+
+    def read(self, offset: int, size: int | None = None) -> memoryview | None:
+        """Show the record at an offset, None if there is none (or none of that size).
+
+        A record is taken for one only if it carries a record's magic and names this very offset
+        as its own: so an offset into the middle of a message never gives rubbish.
+        """
+        head = self.files.read(offset, _PLACE.size)
+        if head is None:
+            return None
+        found, magic, own_offset = _PLACE.unpack(head)
+        if own_offset != offset or magic not in {MAGIC_V1, MAGIC_V2}:
+            return None
+        if found < _PLACE.size or (size is not None and size != found):
+            return None
+        return self.files.read(offset, found)
+
+    def record(self, offset: int) -> MessageRecord | None:
+        """Decode the record at an offset; None if there is none, or not a whole one."""
+        view = self.read(offset)
+        if view is None:
+            return None
+        try:
+            return decode_record(view)
+        except RecordError:
+            return None
+
+    def store_timestamp(self, offset: int) -> int:
+        """Give the store time of the record at an offset, -1 if there is none."""
+        view = self.read(offset)
+        if view is None:
+            return -1
+        sys_flag, stored = _SYS_FLAG_TO_STORE_TIME.unpack_from(view, _SYS_FLAG_AT)
+        if sys_flag & BORN_HOST_V6:
+            _, stored = _SYS_FLAG_TO_STORE_TIME_V6.unpack_from(view, _SYS_FLAG_AT)
+        return int(stored)
+
+    def scan(
+        self, start: int, end: int | None = None, *, check_crc: bool = True
+    ) -> Iterator[MessageRecord]:
+        """Give the records from ``start`` (the begin of a record or of a file) up to ``end``.
+
+        Ends silently at the first bytes that are no good record: wrong size, magic or CRC,
+        another offset of its own, or a zero byte in topic or properties (the CRC covers the body
+        alone, and a torn write leaves zeros).
+        """
+        offset = max(start, self.min_offset)
+        end = self.max_offset if end is None else end
+        file_size = self.files.file_size
+        while offset < end:
+            part = self.files.read_file_from(offset)
+            if len(part) >= BLANK_SIZE_MIN:
+                size, magic = _SIZE_AND_MAGIC.unpack_from(part)
+                if magic == MAGIC_BLANK and size == file_size - offset % file_size:
+                    offset += size
+                    continue
+            try:
+                record = decode_record(part, check_crc=check_crc)
+            except RecordError:
+                return
+            if record.commit_log_offset != offset or _is_torn(record):
+                return
+            yield record
+            offset += record.size
+
+
+def _is_torn(record: MessageRecord) -> bool:
+    return b"\0" in record.properties_bytes or "\0" in record.topic

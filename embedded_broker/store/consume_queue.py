@@ -1,0 +1,184 @@
+"""The messages of one queue of a topic, in order.
+
+Entries of 20 bytes: commit-log offset, record size, tags code (or the delivery time, in the
+queues of the delay levels). An entry's position is the message's queue offset. Must not know:
+the messages themselves. Layout as ``ConsumeQueue`` (``CQ_STORE_UNIT_SIZE``, ``fillPreBlank``).
+Read on: ``pull.py`` for how a pull walks a queue, ``recovery.py`` for how it is mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+from typing import Final, TypeAlias
+
+from embedded_broker.store.fs import FileSystem, Segment
+from embedded_broker.store.mapped_file import MappedFileQueue
+
+__all__ = ["CONSUME_QUEUE_FOLDER", "ENTRY_SIZE", "ConsumeQueue", "Entry"]
+
+CONSUME_QUEUE_FOLDER: Final = "consumequeue"
+ENTRY_SIZE: Final = 20
+Entry: TypeAlias = tuple[int, int, int]
+"""Commit-log offset, record size, tags code."""
+
+_ENTRY: Final = Struct(">qiq")
+_BLANK_SIZE: Final = 0x7FFF_FFFF
+_BLANK_ENTRY: Final = _ENTRY.pack(0, _BLANK_SIZE, 0)
+_FILES_READ_ON_LOAD: Final = 3  # the original looks at its last three files too
+
+
+class ConsumeQueue:
+    """The entries of one queue.
+
+    ``min_offset`` is the first entry whose message still exists, ``max_offset`` the next to be
+    written; both are queue offsets.
+    """
+
+    __slots__ = ("files", "max_offset", "min_offset", "queue_id", "topic")
+
+    def __init__(self, fs: FileSystem, topic: str, queue_id: int, file_size: int) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.files = MappedFileQueue(fs, f"{CONSUME_QUEUE_FOLDER}/{topic}/{queue_id}", file_size)
+        self.min_offset = 0
+        self.max_offset = 0
+
+    def __repr__(self) -> str:
+        return f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
+
+    def append(self, commit_log_offset: int, size: int, tags_code: int) -> int:
+        """Add an entry; returns its queue offset. Raises ``StoreError``; then nothing is added."""
+        index = self.max_offset
+        self.files.append(_ENTRY.pack(commit_log_offset, size, tags_code))
+        self.max_offset = index + 1
+        return index
+
+    def take_back(self, queue_offset: int) -> None:
+        """Undo the appends since ``max_offset`` was this."""
+        self.max_offset = queue_offset
+        self.files.take_back(queue_offset * ENTRY_SIZE)
+
+    def entry(self, queue_offset: int) -> Entry | None:
+        """Give one entry; None outside of what exists, or where nothing was ever written."""
+        view = self.files.read(queue_offset * ENTRY_SIZE, ENTRY_SIZE)
+        if view is None:
+            return None
+        offset, size, tags_code = _ENTRY.unpack(view)
+        return None if size <= 0 or size == _BLANK_SIZE else (offset, size, tags_code)
+
+    def file_entries(self, queue_offset: int) -> Iterator[Entry]:
+        """Give the entries from an offset to the end of its file: the fast way for pulls.
+
+        Entries that were never written show a size of 2147483647 and offset 0.
+        """
+        return _ENTRY.iter_unpack(self.files.read_file_from(queue_offset * ENTRY_SIZE))
+
+    def iterate(self, start: int, end: int | None = None) -> Iterator[tuple[int, Entry]]:
+        """Give queue offset and entry from ``start`` up to ``end``, over all files."""
+        index = max(start, self.min_offset)
+        stop = self.max_offset if end is None else min(end, self.max_offset)
+        for at, part in self.files.chunks(index * ENTRY_SIZE, stop * ENTRY_SIZE):
+            for number, entry in enumerate(_ENTRY.iter_unpack(part), at // ENTRY_SIZE):
+                if entry[1] != _BLANK_SIZE:
+                    yield number, entry
+
+    def load(self) -> bool:
+        """Open the files and find the end: the first entry that has no size.
+
+        What lies behind it is zeroed. The minimum is set by ``correct_min``. Returns False if a
+        file between others is missing; then the queue ends before it.
+        """
+        whole = self.files.load(cut_at_gap=True)
+        end = self.files.min_offset
+        for start, segment in self.files.files[-_FILES_READ_ON_LOAD:]:
+            end = start + _used_entries(segment) * ENTRY_SIZE
+            if end < start + segment.size:
+                break
+        self.files.truncate_to(end)
+        self.max_offset = end // ENTRY_SIZE
+        self.min_offset = self.first_offset
+        return whole
+
+    @property
+    def first_offset(self) -> int:
+        """Queue offset of the first entry of the oldest file."""
+        return self.files.min_offset // ENTRY_SIZE
+
+    def clear(self) -> None:
+        """Remove every entry and file: to be filled again from the log."""
+        self.files.close()
+        for name in self.files.fs.list(self.files.directory):
+            self.files.fs.remove(f"{self.files.directory}/{name}")
+        self.files = MappedFileQueue(self.files.fs, self.files.directory, self.files.file_size)
+        self.min_offset = self.max_offset = 0
+
+    def place(self, queue_offset: int, commit_log_offset: int, size: int, tags_code: int) -> bool:
+        """See that an entry is there; returns whether it had to be written.
+
+        The offset must not lie before ``first_offset``, unless the queue is empty.
+        Behind a gap the entries between are marked as never written, as the original does in
+        front of a first entry that is not number 0.
+        """
+        if queue_offset < self.max_offset:
+            if self.entry(queue_offset) == (commit_log_offset, size, tags_code):
+                return False
+            self.files.write(
+                queue_offset * ENTRY_SIZE, _ENTRY.pack(commit_log_offset, size, tags_code)
+            )
+            self.files.forget_synced(queue_offset * ENTRY_SIZE)
+            return True
+        if not self.files.files:
+            per_file = self.files.file_size // ENTRY_SIZE
+            self.max_offset = queue_offset - queue_offset % per_file
+            self.files.start_at(self.max_offset * ENTRY_SIZE)
+        while self.max_offset < queue_offset:
+            self.files.append(_BLANK_ENTRY)
+            self.max_offset += 1
+        self.append(commit_log_offset, size, tags_code)
+        return True
+
+    def drop_from(self, queue_offset: int) -> int:
+        """Remove all entries from an offset on; returns how many there were."""
+        dropped = self.max_offset - queue_offset
+        if dropped > 0:
+            self.files.truncate_to(queue_offset * ENTRY_SIZE)
+            self.max_offset = queue_offset
+        return max(dropped, 0)
+
+    def correct_min(self, commit_log_min: int) -> None:
+        """Move the minimum to the first entry whose message still exists.
+
+        As ``ConsumeQueue.correctMinOffset``: when none does, the minimum is the maximum. Files
+        without any such entry are removed, but not the newest.
+        """
+        low = self.first_offset
+        high = self.max_offset
+        while low < high:  # offsets grow, so the first living entry is found by halving
+            middle = (low + high) // 2
+            entry = self.entry(middle)
+            if entry is not None and entry[0] >= commit_log_min:
+                high = middle
+            else:
+                low = middle + 1
+        self.min_offset = low
+        self.files.delete_before(low * ENTRY_SIZE)
+
+    def trim(self, is_alive: Callable[[Entry], bool]) -> int:
+        """Drop entries from the end until one is alive; returns how many were dropped."""
+        end = self.max_offset
+        while end > self.first_offset:
+            entry = self.entry(end - 1)
+            if entry is not None and is_alive(entry):
+                break
+            end -= 1
+        return self.drop_from(end)
+
+
+def _used_entries(segment: Segment) -> int:
+    """Count the entries of a file up to the first one without a size."""
+    written = min(segment.size, -(-segment.data_end() // ENTRY_SIZE) * ENTRY_SIZE)
+    for count, (offset, size, _) in enumerate(_ENTRY.iter_unpack(segment.view(0, written))):
+        if size <= 0 or offset < 0:
+            return count
+    return written // ENTRY_SIZE

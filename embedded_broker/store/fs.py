@@ -1,0 +1,125 @@
+"""How the store reaches bytes: the one seam between our files and a disk, or memory.
+
+A store is a tree of *segments* (files of a fixed size, created sparse and full of zeros) and
+*small files* (written whole). Paths are relative, with forward slashes. The seam must not know
+what the bytes mean. Two implementations: ``MemoryFileSystem`` (``memory_fs.py``) and
+``DirectoryFileSystem`` (``directory_fs.py``). Read on: ``mapped_file.py``, which makes one
+endless log out of segments.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from embedded_broker.store.directory_fs import DirectoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
+
+__all__ = [
+    "Buffer",
+    "DirectoryFileSystem",
+    "FileSystem",
+    "MemoryFileSystem",
+    "MemorySegment",
+    "Segment",
+]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+class Segment(Protocol):
+    """A file of a fixed size: bytes that were never written are zero.
+
+    The caller keeps ``at`` and ``at + length`` inside ``size``. One thread writes at a time.
+    """
+
+    @property
+    def path(self) -> str:
+        """Where it lies, relative to the file system's root."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Its length in bytes; never changes."""
+        ...
+
+    def write(self, at: int, data: Buffer) -> None:
+        """Put the bytes there; every view sees them at once. Raises ``StoreError`` (disk full)."""
+        ...
+
+    def view(self, at: int, length: int) -> memoryview:
+        """Show bytes without copying; read-only, and live: later writes are seen through it."""
+        ...
+
+    def data_end(self) -> int:
+        """Give a position from which on everything is zero (not always the smallest one)."""
+        ...
+
+    def sync(self) -> None:
+        """Return when every write that returned before is durable. Raises ``StoreError``."""
+        ...
+
+    def close(self) -> None:
+        """Give the handle back; the bytes stay. Views that were handed out stay valid."""
+        ...
+
+
+class FileSystem(Protocol):
+    """A tree of segments and small files. Every method raises ``StoreError`` when it fails."""
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the bytes survive the process."""
+        ...
+
+    def open_segment(self, path: str, size: int, *, create: bool = True) -> Segment:
+        """Open a segment, or create it and its folders.
+
+        Raises ``StoreError`` if the file exists with another length (both are named), or if it
+        is missing and ``create`` is false. An existing file of length 0 counts as just created:
+        a crash between creating and sizing leaves one.
+        """
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Tell whether there is a file or a folder."""
+        ...
+
+    def size(self, path: str) -> int:
+        """Give a file's length in bytes."""
+        ...
+
+    def list(self, path: str) -> list[str]:
+        """Give the sorted names inside a folder; none when there is no such folder."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file; a missing one is no error."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file over another one, at once or not at all."""
+        ...
+
+    def read_file(self, path: str) -> bytes:
+        """Give the whole file."""
+        ...
+
+    def write_file(self, path: str, data: bytes) -> None:
+        """Write a whole small file, creating its folder. Not durable before ``sync_file``."""
+        ...
+
+    def sync_file(self, path: str) -> None:
+        """Make a small file's bytes durable."""
+        ...
+
+    def sync_dir(self, path: str) -> None:
+        """Make creations, removals and renames inside a folder durable."""
+        ...
+
+    def lock(self, path: str, owner: str) -> None:
+        """Take the store for one owner; raises ``StoreLockedError`` that names the holder."""
+        ...
+
+    def unlock(self, path: str) -> None:
+        """Give the store back; without a lock nothing happens."""
+        ...

@@ -1,0 +1,117 @@
+"""What goes into the store and what comes back from a put.
+
+Values only. Must not know: files or clocks. ``InnerMessage`` is ``MessageExtBrokerInner``,
+``PutStatus`` is ``PutMessageStatus``. Read on: ``message_store.py``.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from attrs import define, field
+
+__all__ = ["Arrival", "InnerMessage", "PutHook", "PutRefusal", "PutResult", "PutStatus"]
+
+
+@define(slots=True, eq=False)
+class InnerMessage:
+    """A message on its way into the store.
+
+    ``born_host`` is packed: 4 or 16 address bytes and a 4-byte port. Put hooks may change every
+    field; whoever changes ``properties`` after ``properties_bytes`` was set resets the latter to
+    None, since it is the encoded form that is stored.
+    """
+
+    topic: str
+    queue_id: int
+    body: bytes
+    properties: dict[str, str] = field(factory=dict)
+    flag: int = 0
+    sys_flag: int = 0
+    born_timestamp: int = 0
+    born_host: bytes = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    properties_bytes: bytes | None = None
+
+
+class PutStatus(Enum):
+    """How a put ended; the names of the original."""
+
+    PUT_OK = "PUT_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+    CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    OS_PAGE_CACHE_BUSY = "OS_PAGE_CACHE_BUSY"
+    UNKNOWN_ERROR = "UNKNOWN_ERROR"
+    IN_SYNC_REPLICAS_NOT_ENOUGH = "IN_SYNC_REPLICAS_NOT_ENOUGH"
+    PUT_TO_REMOTE_BROKER_FAIL = "PUT_TO_REMOTE_BROKER_FAIL"
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
+    WHEEL_TIMER_FLOW_CONTROL = "WHEEL_TIMER_FLOW_CONTROL"
+    WHEEL_TIMER_MSG_ILLEGAL = "WHEEL_TIMER_MSG_ILLEGAL"
+    WHEEL_TIMER_NOT_ENABLE = "WHEEL_TIMER_NOT_ENABLE"
+
+
+class PutResult(NamedTuple):
+    """Where a message lies, or why it was refused (then the numbers are -1).
+
+    ``remark`` names value, limit and setting of a refusal; None when it was stored.
+    """
+
+    status: PutStatus
+    commit_log_offset: int = -1
+    queue_offset: int = -1
+    size: int = -1
+    store_timestamp: int = -1
+    remark: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the message is stored."""
+        return self.status is PutStatus.PUT_OK
+
+
+class PutRefusal(NamedTuple):
+    """What a put hook answers to keep a message out."""
+
+    status: PutStatus
+    remark: str | None = None
+
+
+class PutHook(Protocol):
+    """A step before every put: it may change the message, or refuse it.
+
+    Called with the store time that the message will get, so that a delay counted from "now" and
+    the stored timestamp agree to the millisecond. Runs inside the door: it must not wait and not
+    put. The first answer that is not None ends the put.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the hook is called in logs; the original's ``hookName``."""
+        ...
+
+    def before_put(self, msg: InnerMessage, now_ms: int) -> PutResult | PutRefusal | None:
+        """Look at the message, change it, or refuse it."""
+        ...
+
+
+class Arrival(NamedTuple):
+    """A message that became visible in a queue.
+
+    ``properties`` belongs to the message just put: read it during the call, do not keep it.
+    """
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    size: int
+    tags_code: int
+    store_timestamp: int
+    properties: dict[str, str]

@@ -1,0 +1,342 @@
+"""Many files of one size, used as one endless log.
+
+A queue of files named by their start offset in 20 digits; offsets never start again. Bytes are
+appended at ``max_offset`` and read anywhere between ``min_offset`` and ``max_offset``. Must not
+know: what a record is; the owner decides where one file ends early and where the data end after a
+crash. Names, sizes and the rule for an empty last file as in ``MappedFileQueue`` and
+``DefaultMappedFile``. Read on: ``commit_log.py``, ``consume_queue.py``, ``fs.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from attrs import frozen
+
+from embedded_broker.errors import StoreError
+from embedded_broker.store.fs import Buffer, FileSystem, Segment
+
+__all__ = ["NAME_DIGITS", "MappedFileQueue", "SyncPlan", "zero_tail"]
+
+_LOG = logging.getLogger(__name__)
+
+NAME_DIGITS = 20
+_CHUNK = 65_536
+_ZEROS = bytes(_CHUNK)
+
+
+@frozen
+class SyncPlan:
+    """What one queue must sync so that everything below ``upto`` is durable.
+
+    Made under the owner's lock, carried out anywhere: it touches nothing but segments.
+    """
+
+    queue: MappedFileQueue
+    segments: Sequence[Segment]
+    upto: int
+    files_made: int
+
+    def run(self) -> None:
+        """Sync, then move the queue's ``flushed_offset``. Raises ``StoreError``."""
+        for segment in self.segments:
+            segment.sync()
+        self.queue.synced(self)
+
+
+class MappedFileQueue:
+    """Files of ``file_size`` bytes in ``directory``, used as one log.
+
+    Nothing is opened before ``load``; a queue that was never loaded is an empty new one.
+    """
+
+    __slots__ = (
+        "_file_at",
+        "_files_made",
+        "_files_named",
+        "_last",
+        "_segments",
+        "directory",
+        "file_size",
+        "flushed_offset",
+        "fs",
+        "max_offset",
+        "min_offset",
+    )
+
+    def __init__(self, fs: FileSystem, directory: str, file_size: int) -> None:
+        self.fs = fs
+        self.directory = directory
+        self.file_size = file_size
+        self.min_offset = 0
+        self.max_offset = 0
+        self.flushed_offset = 0
+        self._segments: list[Segment] = []
+        self._last: Segment | None = None
+        self._file_at = 0  # start offset of the last file
+        self._files_made = 0
+        self._files_named = 0  # of those, how many have a durable folder entry
+
+    def load(self, *, cut_at_gap: bool = False) -> bool:
+        """Open every file that exists; ``max_offset`` becomes the end of the last one.
+
+        The owner then finds the true end and calls ``truncate_to``. An empty last file is
+        removed, as the original does. Raises ``StoreError`` for a file of another length, a
+        foreign name, or a gap between two files; with ``cut_at_gap`` the files behind a gap are
+        removed instead, and False returned.
+        """
+        starts = self._existing()
+        whole = True
+        for position, start in enumerate(starts):
+            if start != starts[0] + position * self.file_size:
+                if not cut_at_gap:
+                    raise StoreError(
+                        f"{self.directory}: file {self._name(start)} does not follow its "
+                        f"predecessor in steps of {self.file_size} bytes"
+                    )
+                _LOG.warning("file behind a gap removed: %s", self._path(start))
+                self.fs.remove(self._path(start))
+                whole = False
+                continue
+            path = self._path(start)
+            self._segments.append(self.fs.open_segment(path, self.file_size, create=False))
+        if starts:
+            self.min_offset = starts[0]
+            self._file_at = starts[0] + (len(self._segments) - 1) * self.file_size
+            self._last = self._segments[-1]
+            self.max_offset = self.flushed_offset = self._file_at + self.file_size
+        return whole
+
+    def start_at(self, offset: int) -> None:
+        """Let an empty queue begin at a later offset: the first file is the one that holds it."""
+        if self._segments:
+            raise StoreError(f"{self.directory}: cannot start at {offset}, there are files")
+        self.min_offset = offset - offset % self.file_size
+        self.max_offset = self.flushed_offset = offset
+
+    @property
+    def files(self) -> list[tuple[int, Segment]]:
+        """The start offset and segment of every file, oldest first."""
+        first = self.min_offset - self.min_offset % self.file_size
+        return [(first + i * self.file_size, one) for i, one in enumerate(self._segments)]
+
+    @property
+    def room(self) -> int:
+        """Bytes that still fit in the file at ``max_offset``."""
+        return self.file_size - self.max_offset % self.file_size
+
+    def append(self, data: Buffer) -> int:
+        """Write at the end; returns the offset where it lies.
+
+        The data must fit in ``room``. Raises ``StoreError`` if the disk refuses; then nothing
+        has moved and the next append overwrites what was written.
+        """
+        at = self.max_offset
+        inside = at - self._file_at
+        last = self._last
+        if last is None or inside >= self.file_size:
+            last = self._new_file(at)
+            inside = at - self._file_at
+        end = inside + len(data)
+        if end > self.file_size:
+            raise StoreError(
+                f"{self.directory}: {len(data)} bytes do not fit behind {at} in a file of "
+                f"{self.file_size} bytes"
+            )
+        last.write(inside, data)
+        self.max_offset = self._file_at + end
+        return at
+
+    def take_back(self, offset: int) -> None:
+        """Undo the appends since ``max_offset`` was ``offset``.
+
+        For an owner that could not finish what the appends belong to. The bytes become zero; if
+        even that fails it is logged, and the next append overwrites them.
+        """
+        length = self.max_offset - offset
+        try:
+            if offset < self._file_at:
+                self.truncate_to(offset)
+            elif self._last is not None and length:
+                self._last.write(offset - self._file_at, bytes(length))
+        except StoreError:
+            _LOG.warning("taken back but not erased: %s at %d", self.directory, offset)
+        self.max_offset = offset
+
+    def skip_to_next_file(self) -> None:
+        """Leave the rest of the current file unused: the next append opens a new one."""
+        self.max_offset += self.room % self.file_size
+
+    def write(self, offset: int, data: Buffer) -> None:
+        """Overwrite bytes inside one existing file, below ``max_offset``."""
+        segment, inside = self._locate(offset)
+        segment.write(inside, data)
+
+    def read(self, offset: int, length: int) -> memoryview | None:
+        """Show bytes of one file; None when they are not all below ``max_offset`` in one file."""
+        if offset < self.min_offset or offset + length > self.max_offset or length < 0:
+            return None
+        inside = offset - self._file_at
+        if inside >= 0:
+            last = self._last
+            return None if last is None else last.view(inside, length)
+        segment, inside = self._locate(offset)
+        return segment.view(inside, length) if inside + length <= self.file_size else None
+
+    def read_file_from(self, offset: int) -> memoryview:
+        """Show the rest of the file that holds the offset, up to ``max_offset``; may be empty."""
+        if not self.min_offset <= offset < self.max_offset:
+            return memoryview(b"")
+        segment, inside = self._locate(offset)
+        return segment.view(inside, min(self.file_size - inside, self.max_offset - offset))
+
+    def chunks(self, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
+        """Go through a range file by file: offset and bytes of each part."""
+        end = min(end, self.max_offset)
+        while start < end:
+            part = self.read_file_from(start)
+            if not part:
+                return
+            yield start, part[: end - start]
+            start += len(part)
+
+    def data_end(self) -> int:
+        """Give an offset from which on everything is zero, by what the files hold."""
+        for start, segment in reversed(self.files):
+            end = segment.data_end()
+            if end:
+                return start + end
+        return self.min_offset
+
+    def truncate_to(self, offset: int) -> int:
+        """End the log at an offset: later files go, the tail of its file becomes zero.
+
+        Everything is durable when it returns. Returns how many bytes were given up, counted to
+        the last one that was not zero.
+        """
+        lost = 0
+        removed = False
+        while self._segments and self._file_at > offset:
+            segment = self._segments.pop()
+            end = _last_data(segment, 0)
+            lost = max(lost, self._file_at + end - offset if end else 0)
+            segment.close()
+            self.fs.remove(segment.path)
+            removed = True
+            self._last = self._segments[-1] if self._segments else None
+            self._file_at -= self.file_size
+        if self._last is not None and offset - self._file_at < self.file_size:
+            lost = max(lost, zero_tail(self._last, offset - self._file_at))
+        if removed:
+            self.fs.sync_dir(self.directory)
+        self.min_offset = min(self.min_offset, offset)
+        self.max_offset = self.flushed_offset = offset
+        return lost
+
+    def delete_before(self, offset: int) -> int:
+        """Remove the files that end at or before an offset, never the last one; returns how many.
+
+        As ``MappedFileQueue.deleteExpiredFileByOffset`` keeps the newest file.
+        """
+        count = 0
+        first = self.min_offset - self.min_offset % self.file_size
+        while len(self._segments) > 1 and first + self.file_size <= offset:
+            segment = self._segments.pop(0)
+            segment.close()
+            self.fs.remove(segment.path)
+            first += self.file_size
+            count += 1
+        if count:
+            self.min_offset = first
+            self.fs.sync_dir(self.directory)
+        return count
+
+    def plan_sync(self) -> SyncPlan | None:
+        """Say what must be synced for everything below ``max_offset``; None when nothing."""
+        if self.flushed_offset >= self.max_offset and (self._files_made == self._files_named):
+            return None
+        first = self.min_offset - self.min_offset % self.file_size
+        low = max(0, (self.flushed_offset - first) // self.file_size)
+        return SyncPlan(self, tuple(self._segments[low:]), self.max_offset, self._files_made)
+
+    def synced(self, plan: SyncPlan) -> None:
+        """Note that a plan was carried out."""
+        if plan.files_made > self._files_named:
+            self.fs.sync_dir(self.directory)
+            self._files_named = plan.files_made
+        self.flushed_offset = max(self.flushed_offset, min(plan.upto, self.max_offset))
+
+    def forget_synced(self, offset: int) -> None:
+        """Note that bytes from here on were overwritten and must be synced again."""
+        self.flushed_offset = min(self.flushed_offset, offset)
+
+    def close(self) -> None:
+        """Give every handle back; nothing is synced."""
+        for segment in self._segments:
+            segment.close()
+        self._segments.clear()
+        self._last = None
+
+    def _existing(self) -> list[int]:
+        starts = []
+        for name in self.fs.list(self.directory):
+            if len(name) != NAME_DIGITS or not name.isdecimal():
+                raise StoreError(
+                    f"{self.directory}/{name}: not a file name of {NAME_DIGITS} digits"
+                )
+            starts.append(int(name))
+        if starts and self.fs.size(self._path(starts[-1])) == 0:
+            _LOG.warning("empty last file removed: %s", self._path(starts[-1]))
+            self.fs.remove(self._path(starts.pop()))
+        return starts
+
+    def _new_file(self, offset: int) -> Segment:
+        start = offset - offset % self.file_size
+        segment = self.fs.open_segment(self._path(start), self.file_size)
+        self._segments.append(segment)
+        self._last, self._file_at = segment, start
+        self._files_made += 1
+        return segment
+
+    def _locate(self, offset: int) -> tuple[Segment, int]:
+        index, inside = divmod(offset - self._file_at, self.file_size)
+        # Counted from the last file: negative indexes name the earlier ones.
+        if not -len(self._segments) < index <= 0:
+            raise StoreError(f"{self.directory}: offset {offset} lies outside the files")
+        return self._segments[index - 1], inside
+
+    def _path(self, start: int) -> str:
+        return f"{self.directory}/{self._name(start)}"
+
+    @staticmethod
+    def _name(start: int) -> str:
+        return f"{start:0{NAME_DIGITS}d}"
+
+
+def zero_tail(segment: Segment, at: int) -> int:
+    """Make everything from ``at`` on zero and durable.
+
+    Chunks that are zero already are not written, so a sparse file stays sparse. Returns how many
+    bytes from ``at`` on were in use, up to the last one that was not zero.
+    """
+    end = _last_data(segment, at)
+    for start in range(at, end, _CHUNK):
+        length = min(_CHUNK, end - start)
+        if bytes(segment.view(start, length)) != _ZEROS[:length]:
+            segment.write(start, _ZEROS[:length])
+    if end > at:
+        segment.sync()
+    return end - at
+
+
+def _last_data(segment: Segment, at: int) -> int:
+    """Give the end of the last byte at or behind ``at`` that is not zero, or ``at``."""
+    end = segment.data_end()
+    while end > at:
+        start = max(at, end - _CHUNK)
+        tail = bytes(segment.view(start, end - start)).rstrip(b"\0")
+        if tail:
+            return start + len(tail)
+        end = start
+    return at

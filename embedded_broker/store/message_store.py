@@ -1,0 +1,490 @@
+"""The store's face: put a message, get messages, find them, make them durable, open and close.
+
+Everything below the broker's door; one thread at a time, but for ``FlushWork.run``. Must not
+know: requests, topics' settings, timers (they are a put hook and an arrival listener). After
+``DefaultMessageStore``. Read on: ``store_reader.py``, ``commit_log.py``, ``consume_queue.py``,
+``key_index.py``, ``recovery.py``, ``flush.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from embedded_broker.config import BrokerConfig
+from embedded_broker.errors import StoreError
+from embedded_broker.store.checkpoint import StoreCheckpoint
+from embedded_broker.store.commit_log import CommitLog
+from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue
+from embedded_broker.store.flush import FlushWork
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.inner import (
+    Arrival,
+    InnerMessage,
+    PutHook,
+    PutRefusal,
+    PutResult,
+    PutStatus,
+)
+from embedded_broker.store.key_index import KeyIndex
+from embedded_broker.store.pull import GetResult, GetStatus, PullLimits
+from embedded_broker.store.recovery import NOT_QUEUED, StoreRecovery, recover
+from embedded_broker.store.sizes import StoreSizes
+from embedded_broker.store.store_reader import StoreReader
+from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.message_codec import MessageRecord, encode_record
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC, is_retry_topic
+from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, Prop, encode_properties
+from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
+from rocketmq_py.protocol.tag_hash import tags_code
+
+__all__ = [
+    "Arrival",
+    "FlushWork",
+    "GetResult",
+    "GetStatus",
+    "InnerMessage",
+    "MessageStore",
+    "PutResult",
+    "PutStatus",
+    "StoreRecovery",
+]
+
+_LOG = logging.getLogger(__name__)
+
+ABORT_FILE: Final = "abort"
+LOCK_FILE: Final = "lock"
+_TOPIC_SIZE_MAX: Final = 127
+_RETRY_TOPIC_SIZE_MAX: Final = 255
+_UNKNOWN_LEVEL_MS: Final = 1000
+_RECORD_OVERHEAD: Final = 91 + 2 * 12 + 1  # two IPv6 hosts and a long topic at most
+_OK: Final = PutStatus.PUT_OK
+
+
+def _unknown_level(_level: int, store_timestamp: int) -> int:
+    return store_timestamp + _UNKNOWN_LEVEL_MS
+
+
+class MessageStore(StoreReader):
+    """All messages of one broker, over a file system.
+
+    ``store_host`` is the broker's packed address, stored in every record. ``owner`` names the
+    broker to a second one that finds the store locked. Nothing is opened before ``load``.
+
+    ``put_hooks`` run in order before every put; ``on_arrival`` is called for every message that
+    became visible, after it did. ``level_deliver_ms`` gives the delivery time of a delay level:
+    the tags code of entries in SCHEDULE_TOPIC_XXXX. Set all three before ``load``.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: BrokerConfig,
+        clock: Clock,
+        store_host: bytes,
+        *,
+        owner: str = "an embedded broker",
+    ) -> None:
+        self.fs = fs
+        self.config = config
+        self.clock = clock
+        self.store_host = store_host
+        self.owner = owner
+        self.put_hooks: list[PutHook] = []
+        self.on_arrival: list[Callable[[Arrival], None]] = []
+        self.level_deliver_ms: Callable[[int, int], int] = _unknown_level
+        self.checkpoint = StoreCheckpoint(fs)
+        self.queues = {}
+        self.index = None
+        self._queue_file_size = 0
+        self._dirty: set[ConsumeQueue] = set()
+        self._last_store_timestamp = 0
+        self._open = False
+        self._limits = PullLimits(1, 1)
+        self._body_size_max = 0
+        self._read_settings()
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def load(self) -> StoreRecovery:
+        """Lock and open the store, recover it, and accept messages.
+
+        Raises ``StoreLockedError`` if another broker has it, ``ConfigError`` if a setting does
+        not fit the files, ``StoreError`` if they cannot be used.
+        """
+        self.fs.lock(LOCK_FILE, self.owner)
+        try:
+            return self._load()
+        except BaseException:
+            self._release()
+            raise
+
+    def _load(self) -> StoreRecovery:
+        sizes = StoreSizes.find(self.fs, self.config)
+        self._queue_file_size = sizes.consume_queue
+        clean = not self.fs.exists(ABORT_FILE)
+        # Before anything is changed: dying in the middle of this must look like a dirty stop.
+        self.fs.write_file(ABORT_FILE, str(os.getpid()).encode())
+        self.fs.sync_file(ABORT_FILE)
+        self.fs.sync_dir("")
+        self.checkpoint.load()
+        self.log = CommitLog(self.fs, sizes.commit_log)
+        intact = self._load_queues()
+        report = recover(
+            self.log,
+            self.queues,
+            self.checkpoint,
+            clean=clean,
+            whole=not intact,
+            queue_for=self._queue,
+            tags_code=self._record_code,
+        )
+        if self.config.flag("messageIndexEnable"):
+            self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)
+            self.index.load(clean=clean, index_msg_timestamp=self.checkpoint.index_msg_timestamp)
+        self._last_store_timestamp = report.last_store_timestamp
+        self.config.on_change(lambda _: self._read_settings())
+        self._open = True
+        _LOG.info("store opened: %s", report)
+        return report
+
+    def _load_queues(self) -> bool:
+        """Open every queue; returns whether none had a hole between its files."""
+        intact = True
+        for topic in self.fs.list(CONSUME_QUEUE_FOLDER):
+            for name in self.fs.list(f"{CONSUME_QUEUE_FOLDER}/{topic}"):
+                if not name.isdecimal():
+                    raise StoreError(f"{CONSUME_QUEUE_FOLDER}/{topic}/{name}: not a queue number")
+                queue = ConsumeQueue(self.fs, topic, int(name), self._queue_file_size)
+                intact &= queue.load()
+                self.queues[topic, int(name)] = queue
+        return intact
+
+    def close(self) -> None:
+        """Make everything durable and leave the mark of a clean stop; idempotent.
+
+        Raises ``StoreError`` if the last sync fails; the store then counts as not cleanly closed.
+        """
+        if not self._open:
+            return
+        self._open = False
+        try:
+            self.begin_flush().run()
+            self.fs.remove(ABORT_FILE)
+            self.fs.sync_dir("")
+        finally:
+            self._release()
+
+    def abandon(self) -> None:
+        """Let go of everything as a killed process would: no sync, and ``abort`` stays."""
+        self._open = False
+        self._release()
+
+    def _release(self) -> None:
+        if self.index is not None:
+            self.index.close()
+            self.index = None
+        for queue in self.queues.values():
+            queue.files.close()
+        self.queues.clear()
+        self._dirty.clear()
+        if hasattr(self, "log"):
+            self.log.files.close()
+        self.fs.unlock(LOCK_FILE)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether messages are accepted."""
+        return self._open
+
+    def _read_settings(self) -> None:
+        config = self.config
+        self._body_size_max = config.int("maxMessageSize")
+        self._limits = PullLimits(
+            config.int("maxTransferCountOnMessageInMemory"),
+            config.int("maxTransferBytesOnMessageInMemory"),
+        )
+
+    # --- put ----------------------------------------------------------------------------------
+
+    def put(self, msg: InnerMessage) -> PutResult:
+        """Store one message; it is visible when this returns.
+
+        The clock is read once, for the hooks and for the record. The result says why a message
+        was refused; only a bug raises.
+        """
+        now_ms = self.clock.now_ms
+        refused = self._prepare(msg, now_ms)
+        if refused is not None:
+            return refused
+        log = self.log
+        queue = self._queue_of(msg)
+        queue_offset = queue.max_offset if queue is not None else 0
+        offset = log.files.max_offset
+        record = self._encode(msg, queue_offset, offset, now_ms)
+        size = len(record)
+        try:
+            if not log.fits(size):
+                offset = log.roll()
+                record = self._encode(msg, queue_offset, offset, now_ms)
+            log.append(record)
+        except StoreError as error:
+            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
+        if queue is None:
+            self._last_store_timestamp = now_ms
+            return PutResult(_OK, offset, queue_offset, size, now_ms)
+        code = self._code(msg.topic, msg.properties, now_ms)
+        try:
+            queue.append(offset, size, code)
+        except StoreError as error:
+            log.files.take_back(offset)
+            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
+        self._last_store_timestamp = now_ms
+        self._dirty.add(queue)
+        if self.on_arrival:
+            arrival = Arrival(
+                msg.topic, msg.queue_id, queue_offset, offset, size, code, now_ms, msg.properties
+            )
+            for listener in self.on_arrival:
+                listener(arrival)
+        return PutResult(_OK, offset, queue_offset, size, now_ms)
+
+    def put_all(self, msgs: Sequence[InnerMessage]) -> list[PutResult]:
+        """Store the messages of a batch next to each other, all of them or none.
+
+        Messages of one queue get consecutive queue offsets. If one is refused, every result is
+        that refusal.
+        """
+        now_ms = self.clock.now_ms
+        for msg in msgs:
+            refused = self._prepare(msg, now_ms)
+            if refused is not None:
+                return [refused] * len(msgs)
+        log = self.log
+        records = self._encode_all(msgs, log.max_offset, now_ms)
+        total = sum(len(record) for record, _ in records)
+        if total > log.record_size_max:
+            remark = (
+                f"the batch takes {total} bytes, a commit log file holds {log.record_size_max} "
+                "(setting mappedFileSizeCommitLog): send fewer messages at once"
+            )
+            return [PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)] * len(msgs)
+        try:
+            if not log.fits(total):
+                records = self._encode_all(msgs, log.roll(), now_ms)
+            begin = log.append(b"".join(record for record, _ in records))
+        except StoreError as error:
+            return [PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))] * len(msgs)
+        return self._dispatch_all(msgs, records, begin, now_ms)
+
+    def _dispatch_all(
+        self,
+        msgs: Sequence[InnerMessage],
+        records: list[tuple[bytes, int]],
+        begin: int,
+        now_ms: int,
+    ) -> list[PutResult]:
+        arrivals: list[Arrival] = []
+        results: list[PutResult] = []
+        ends: dict[ConsumeQueue, int] = {}
+        offset = begin
+        for msg, (record, queue_offset) in zip(msgs, records, strict=True):
+            size = len(record)
+            queue = self._queue_of(msg)
+            if queue is not None:
+                code = self._code(msg.topic, msg.properties, now_ms)
+                ends.setdefault(queue, queue.max_offset)
+                try:
+                    queue.append(offset, size, code)
+                except StoreError as error:
+                    for touched, end in ends.items():
+                        touched.take_back(end)
+                    self.log.files.take_back(begin)
+                    failed = PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
+                    return [failed] * len(msgs)
+                arrivals.append(
+                    Arrival(
+                        msg.topic,
+                        msg.queue_id,
+                        queue_offset,
+                        offset,
+                        size,
+                        code,
+                        now_ms,
+                        msg.properties,
+                    )
+                )
+            results.append(PutResult(_OK, offset, queue_offset, size, now_ms))
+            offset += size
+        self._last_store_timestamp = now_ms
+        self._dirty.update(ends)
+        for arrival in arrivals:
+            for listener in self.on_arrival:
+                listener(arrival)
+        return results
+
+    def _encode_all(
+        self, msgs: Sequence[InnerMessage], offset: int, now_ms: int
+    ) -> list[tuple[bytes, int]]:
+        """Encode records for consecutive places: each with its queue offset."""
+        added: dict[ConsumeQueue, int] = {}
+        records: list[tuple[bytes, int]] = []
+        for msg in msgs:
+            queue = self._queue_of(msg)
+            queue_offset = 0
+            if queue is not None:
+                queue_offset = added.get(queue, queue.max_offset)
+                added[queue] = queue_offset + 1
+            record = self._encode(msg, queue_offset, offset, now_ms)
+            records.append((record, queue_offset))
+            offset += len(record)
+        return records
+
+    def _prepare(self, msg: InnerMessage, now_ms: int) -> PutResult | None:
+        """Check, run the hooks, encode the properties; the refusal if there is one."""
+        if not self._open:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark="the store is closed")
+        if msg.sys_flag & INNER_BATCH:
+            return PutResult(
+                PutStatus.MESSAGE_ILLEGAL,
+                remark=f"an inner batch needs a topic of queue type BatchCQ, {msg.topic} is none",
+            )
+        topic = msg.topic
+        if len(topic) > _TOPIC_SIZE_MAX // 4:
+            refused = _topic_refusal(topic)
+            if refused is not None:
+                return refused
+        body_size = len(msg.body)
+        if body_size > self._body_size_max:
+            return PutResult(
+                PutStatus.MESSAGE_ILLEGAL,
+                remark=f"the body has {body_size} bytes, at most {self._body_size_max} are allowed "
+                "(setting maxMessageSize)",
+            )
+        for hook in self.put_hooks:
+            answer = hook.before_put(msg, now_ms)
+            if answer is not None:
+                if isinstance(answer, PutRefusal):
+                    return PutResult(answer.status, remark=answer.remark)
+                return answer
+        properties = msg.properties_bytes
+        if properties is None:
+            properties = msg.properties_bytes = encode_properties(msg.properties)
+        if len(properties) > PROPERTIES_SIZE_MAX:
+            return PutResult(
+                PutStatus.PROPERTIES_SIZE_EXCEEDED,
+                remark=f"the properties take {len(properties)} bytes, "
+                f"at most {PROPERTIES_SIZE_MAX} are possible",
+            )
+        record_size = len(msg.body) + len(properties) + 4 * len(msg.topic) + _RECORD_OVERHEAD
+        if record_size > self.log.record_size_max:
+            return PutResult(
+                PutStatus.MESSAGE_ILLEGAL,
+                remark=f"the message takes {record_size} bytes, a commit log file holds "
+                f"{self.log.record_size_max} (setting mappedFileSizeCommitLog)",
+            )
+        return None
+
+    def _encode(
+        self, msg: InnerMessage, queue_offset: int, commit_log_offset: int, now_ms: int
+    ) -> bytes:
+        return encode_record(
+            topic=msg.topic,
+            queue_id=msg.queue_id,
+            flag=msg.flag,
+            queue_offset=queue_offset,
+            commit_log_offset=commit_log_offset,
+            sys_flag=msg.sys_flag,
+            born_timestamp=msg.born_timestamp,
+            born_host=msg.born_host,
+            store_timestamp=now_ms,
+            store_host=self.store_host,
+            reconsume_times=msg.reconsume_times,
+            prepared_transaction_offset=msg.prepared_transaction_offset,
+            body=msg.body,
+            properties=msg.properties_bytes or b"",
+        )
+
+    def _code(self, topic: str, properties: dict[str, str], store_timestamp: int) -> int:
+        """Give the tags code of an entry: of the delay levels' queues, the delivery time."""
+        if topic == SCHEDULE_TOPIC:
+            level = properties.get(Prop.DELAY, "")
+            if level.isdecimal() and int(level) > 0:
+                return self.level_deliver_ms(int(level), store_timestamp)
+        return tags_code(properties.get("TAGS"))
+
+    def _record_code(self, record: MessageRecord) -> int:
+        return self._code(record.topic, record.properties, record.store_timestamp)
+
+    def _queue_of(self, msg: InnerMessage) -> ConsumeQueue | None:
+        """Give the message's queue; None for transaction halves and rollbacks."""
+        if msg.sys_flag & TRANSACTION_MASK in NOT_QUEUED:
+            return None
+        return self.queues.get((msg.topic, msg.queue_id)) or self._queue(msg.topic, msg.queue_id)
+
+    def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            queue = ConsumeQueue(self.fs, topic, queue_id, self._queue_file_size)
+            self.queues[topic, queue_id] = queue
+        return queue
+
+    # --- durability and age -------------------------------------------------------------------
+
+    @property
+    def flushed_offset(self) -> int:
+        """Commit-log offset below which every message survives a power loss."""
+        return self.log.files.flushed_offset
+
+    @property
+    def last_store_timestamp(self) -> int:
+        """Store time of the newest message this store knows of; 0 for a new store."""
+        return self._last_store_timestamp
+
+    def begin_flush(self) -> FlushWork:
+        """Say what to sync so that everything stored up to now is durable.
+
+        Call it inside the door and ``run`` the result outside of it, one at a time.
+        """
+        dirty, self._dirty = self._dirty, set()
+        # A memory store is indexed in the background only once somebody has asked for a key.
+        index = self.index
+        if index is not None and not (self.fs.persistent or index.indexed_to > self.log.min_offset):
+            index = None
+        plans = [plan for queue in dirty if (plan := queue.files.plan_sync()) is not None]
+        return FlushWork(
+            log_plan=self.log.files.plan_sync(),
+            queue_plans=plans,
+            index=index,
+            index_to=self.log.max_offset,
+            checkpoint=self.checkpoint,
+            store_timestamp=self._last_store_timestamp,
+            failed=lambda: self._dirty.update(dirty),
+        )
+
+    def delete_before(self, commit_log_offset: int) -> int:
+        """Forget whole commit-log files that end before an offset; returns how many.
+
+        Queue minima move to the first message that is left.
+        """
+        count = self.log.files.delete_before(commit_log_offset)
+        if count:
+            for queue in self.queues.values():
+                queue.correct_min(self.log.min_offset)
+            if self.index is not None:
+                self.index.delete_before(self.log.min_offset)
+        return count
+
+
+def _topic_refusal(topic: str) -> PutResult | None:
+    """Refuse topics that the original refuses in ``HookUtils.checkBeforePutMessage``."""
+    limit = _RETRY_TOPIC_SIZE_MAX if is_retry_topic(topic) else _TOPIC_SIZE_MAX
+    size = len(topic.encode("utf-8", "surrogatepass"))
+    if size <= limit:
+        return None
+    return PutResult(
+        PutStatus.MESSAGE_ILLEGAL,
+        remark=f"the topic name has {size} bytes, at most {limit} are possible",
+    )

@@ -1,0 +1,125 @@
+"""How large the files of this store are.
+
+Files that exist decide; a setting that was changed and disagrees is a ``ConfigError``, so that a
+store is never opened with wrong sizes. A memory store without settings gets small files. Must not
+know: what is in the files, except where an index file's shape must be told from its bytes. Read
+on: ``message_store.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+from embedded_broker.config import OPTIONS, BrokerConfig
+from embedded_broker.errors import StoreError
+from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER
+from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.index_file import HEADER_SIZE, IndexShape
+from embedded_broker.store.key_index import INDEX_FOLDER, INDEX_NAME_DIGITS
+from rocketmq_py.errors import ConfigError
+
+__all__ = ["StoreSizes"]
+
+_COMMIT_LOG: Final = "mappedFileSizeCommitLog"
+_CONSUME_QUEUE: Final = "mappedFileSizeConsumeQueue"
+_SLOTS: Final = "maxHashSlotNum"
+_ENTRIES: Final = "maxIndexNum"
+_IN_MEMORY: Final = {
+    _COMMIT_LOG: 64 * 1024 * 1024,
+    _CONSUME_QUEUE: 50_000 * ENTRY_SIZE,
+    _SLOTS: 16_384,
+    _ENTRIES: 65_536,
+}
+_ENTRIES_PER_SLOT: Final = 4  # of the original's defaults, 5 000 000 and 20 000 000
+
+
+@frozen
+class StoreSizes:
+    """File sizes in bytes, and the shape of index files."""
+
+    commit_log: int
+    consume_queue: int
+    index: IndexShape
+
+    @classmethod
+    def find(cls, fs: FileSystem, config: BrokerConfig) -> StoreSizes:
+        """Look at the files, then at the settings. Opens nothing for writing."""
+        logs = fs.list(COMMIT_LOG_FOLDER)
+        return cls(
+            commit_log=_decide(fs, config, _COMMIT_LOG, _some_file(COMMIT_LOG_FOLDER, logs)),
+            consume_queue=_decide(fs, config, _CONSUME_QUEUE, _some_queue_file(fs)),
+            index=_index_shape(fs, config),
+        )
+
+
+def _decide(fs: FileSystem, config: BrokerConfig, option: str, path: str | None) -> int:
+    wanted, changed = _setting(fs, config, option)
+    if option == _CONSUME_QUEUE:
+        wanted = -(-wanted // ENTRY_SIZE) * ENTRY_SIZE  # rounded up to whole entries, as upstream
+    found = fs.size(path) if path is not None else 0
+    if not found or found == wanted:
+        return wanted
+    if changed:
+        raise ConfigError(option, wanted, f"{found}: the store's {path} has that length")
+    return found
+
+
+def _setting(fs: FileSystem, config: BrokerConfig, option: str) -> tuple[int, bool]:
+    """Give the value to use, and whether somebody asked for it."""
+    value = config.int(option)
+    changed = value not in {OPTIONS[option].default, OPTIONS[option].upstream}
+    return (value if changed or fs.persistent else _IN_MEMORY[option]), changed
+
+
+def _some_file(folder: str, names: list[str]) -> str | None:
+    return f"{folder}/{names[0]}" if names else None
+
+
+def _some_queue_file(fs: FileSystem) -> str | None:
+    for topic in fs.list(CONSUME_QUEUE_FOLDER):
+        for queue in fs.list(f"{CONSUME_QUEUE_FOLDER}/{topic}"):
+            folder = f"{CONSUME_QUEUE_FOLDER}/{topic}/{queue}"
+            path = _some_file(folder, fs.list(folder))
+            if path is not None:
+                return path
+    return None
+
+
+def _index_shape(fs: FileSystem, config: BrokerConfig) -> IndexShape:
+    """Tell slots and entries: a file's length alone does not say how it is divided."""
+    slots, slots_changed = _setting(fs, config, _SLOTS)
+    entries, entries_changed = _setting(fs, config, _ENTRIES)
+    wanted = IndexShape(slots, entries)
+    names = [name for name in fs.list(INDEX_FOLDER) if len(name) == INDEX_NAME_DIGITS]
+    if not names:
+        return wanted
+    path = f"{INDEX_FOLDER}/{names[0]}"
+    length = fs.size(path)
+    likely, rest = divmod(length - HEADER_SIZE, 4 + 20 * _ENTRIES_PER_SLOT)
+    candidates = [wanted]
+    if not rest and likely > 0:
+        candidates.append(IndexShape(likely, likely * _ENTRIES_PER_SLOT))
+    for shape in candidates:
+        if shape.file_size == length and _agrees(fs, path, shape):
+            if shape is not wanted and (slots_changed or entries_changed):
+                break
+            return shape
+    raise ConfigError(
+        f"{_SLOTS}, {_ENTRIES}",
+        (slots, entries),
+        f"those that the store was written with: its {path} has {length} bytes",
+    )
+
+
+def _agrees(fs: FileSystem, path: str, shape: IndexShape) -> bool:
+    try:
+        segment = fs.open_segment(path, shape.file_size, create=False)
+    except StoreError:
+        return False
+    try:
+        return shape.agrees_with(segment)
+    finally:
+        segment.close()

@@ -1,0 +1,146 @@
+"""Deadlines: how everything that fires by itself tells the clock when, and is fired.
+
+Answers: what a timer engine, a level scheduler or a session timer must offer so that the clock
+driver (``embedded_broker/clock.py``) can fire it in global due order. Must not know: clocks,
+threads, messages. Read on: ``embedded_broker/clock.py`` for who calls this, and
+``embedded_broker/core.py`` for ``BrokerCore.sources``.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from rocketmq_py.clock import monotonic_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Budget", "Deadline", "DeadlineSource", "SessionTimer", "SessionTimers"]
+
+DOOR_BUDGET_MS = 5
+"""How long one entry may hold the door before it yields (design D20)."""
+
+
+class Deadline(NamedTuple):
+    """When something fires next (epoch milliseconds of its clock), and what it is in words."""
+
+    due_ms: int
+    what: str
+
+
+class Budget:
+    """How much wall time one entry through the door has left."""
+
+    __slots__ = ("_end_ns",)
+
+    def __init__(self, milliseconds: float = DOOR_BUDGET_MS) -> None:
+        self._end_ns = monotonic_ns() + int(milliseconds * 1_000_000)
+
+    def exhausted(self) -> bool:
+        """Say whether the time is used up; the holder then stops and is called again."""
+        return monotonic_ns() >= self._end_ns
+
+
+class DeadlineSource(Protocol):
+    """Something that fires by itself. Both calls are made under the door."""
+
+    def next_deadline(self) -> Deadline | None:
+        """Return the earliest deadline, or None. Cheap: it is asked after every request."""
+        ...
+
+    def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
+        """Fire what is due at or before ``now_ms`` in due order, until ``budget`` is exhausted.
+
+        ``horizon_ms`` is the end of the running clock jump when roll elision is on, else
+        ``now_ms``. Returns how many things a user can see were released. After a call that did
+        not exhaust the budget ``next_deadline`` is later than ``now_ms``.
+        """
+        ...
+
+
+class SessionTimer:
+    """One call that waits for its session time; ``cancel`` may be called at any time."""
+
+    __slots__ = ("_owner", "call", "due_ms", "what")
+
+    def __init__(
+        self, owner: "SessionTimers", due_ms: int, call: "Callable[[], None]", what: str
+    ) -> None:
+        self._owner = owner
+        self.due_ms = due_ms
+        self.call: Callable[[], None] | None = call
+        self.what = what
+
+    def cancel(self) -> None:
+        """Forget the call; harmless when it has run already."""
+        if self.call is not None:
+            self.call = None
+            self._owner.forget_one()
+
+
+class SessionTimers:
+    """The calls that wait for session time: long polls, expiry scans, housekeeping.
+
+    A ``DeadlineSource``. Ties fire in the order they were asked for. Cancelled entries leave the
+    heap when they are half of it, so thousands of answered long polls do not pile up.
+    """
+
+    __slots__ = ("_cancelled", "_heap", "_sequence", "horizon_ms")
+
+    _SWEEP_FROM = 64
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, SessionTimer]] = []
+        self._sequence = 0
+        self._cancelled = 0
+        self.horizon_ms = 0
+        """While a jump of the session clock runs, its end: periodic work is done once there."""
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._cancelled
+
+    def at(self, due_ms: int, call: "Callable[[], None]", what: str = "session") -> SessionTimer:
+        """Call ``call`` under the door once the session clock reaches ``due_ms``."""
+        timer = SessionTimer(self, due_ms, call, what)
+        self._sequence += 1
+        heappush(self._heap, (due_ms, self._sequence, timer))
+        return timer
+
+    def forget_one(self) -> None:
+        """Count one cancelled entry; sweep the heap when most of it is cancelled."""
+        self._cancelled += 1
+        heap = self._heap
+        if self._cancelled > self._SWEEP_FROM and self._cancelled * 2 > len(heap):
+            heap[:] = [entry for entry in heap if entry[2].call is not None]
+            heapify(heap)
+            self._cancelled = 0
+
+    def next_due_ms(self) -> int | None:
+        """Return the due time of the next call that still stands."""
+        heap = self._heap
+        while heap:
+            if heap[0][2].call is not None:
+                return heap[0][0]
+            heappop(heap)
+            self._cancelled -= 1
+        return None
+
+    def next_deadline(self) -> Deadline | None:
+        """Return the next call that still stands."""
+        due_ms = self.next_due_ms()
+        return None if due_ms is None else Deadline(due_ms, self._heap[0][2].what)
+
+    def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
+        """Make the calls that are due. Session work is not visible to a user: counts zero."""
+        heap = self._heap
+        self.horizon_ms = horizon_ms
+        while heap and heap[0][0] <= now_ms:
+            timer = heappop(heap)[2]
+            call = timer.call
+            if call is None:
+                self._cancelled -= 1
+                continue
+            timer.call = None
+            call()
+            if budget.exhausted():
+                break
+        return 0

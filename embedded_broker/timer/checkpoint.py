@@ -1,0 +1,218 @@
+"""How far the timer store had come: the two small files that recovery starts from.
+
+Answers: which positions were durable at the last flush. `config/timercheck` is RocketMQ's own
+(`org.apache.rocketmq.store.timer.TimerCheckpoint`: 4096 bytes, 56 used); `config/timermeta` is
+ours, JSON that a real broker ignores: what timercheck has no room for, and a copy of it in case
+it is lost. Must not know: how positions come about.
+
+Read on: `engine.py` for the order in which they are written, `recovery.py` for how they are used.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from typing import Final
+
+from attrs import define, evolve, frozen
+
+from embedded_broker.errors import StoreError
+from embedded_broker.store.fs import FileSystem, Segment
+from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.json_text import dumps, loads
+
+__all__ = [
+    "CHECKPOINT_SIZE",
+    "TimerCheckpoint",
+    "TimerCheckpointFile",
+    "TimerMeta",
+    "TimerMetaFile",
+]
+
+_LOG = logging.getLogger(__name__)
+
+CHECKPOINT_SIZE: Final = 4096
+_FIELDS: Final = struct.Struct(">7q")
+_OLD_FIELDS: Final = struct.Struct(">4q")
+
+
+@define(slots=True)
+class TimerCheckpoint:
+    """The seven numbers of timercheck; times in epoch milliseconds, all zero in a new store.
+
+    Everything before `last_read_time_ms` is released, before `last_timer_log_flush_pos` synced,
+    and every entry of the timer queue below `last_timer_queue_offset` is in the wheel or released.
+    """
+
+    last_read_time_ms: int = 0
+    last_timer_log_flush_pos: int = 0
+    last_timer_queue_offset: int = 0
+    master_timer_queue_offset: int = 0
+    state_version: int = 0
+    timestamp: int = 0
+    counter: int = 0
+
+    def encode(self) -> bytes:
+        """Give the 56 bytes, also the body of request GET_TIMER_CHECK_POINT."""
+        return _FIELDS.pack(
+            self.last_read_time_ms,
+            self.last_timer_log_flush_pos,
+            self.last_timer_queue_offset,
+            self.master_timer_queue_offset,
+            self.state_version,
+            self.timestamp,
+            self.counter,
+        )
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> TimerCheckpoint:
+        """Read 56 bytes, or the 32 of old brokers. Raises RecordError when there are fewer."""
+        if len(data) >= _FIELDS.size:
+            return cls(*_FIELDS.unpack_from(data))
+        if len(data) >= _OLD_FIELDS.size:
+            return cls(*_OLD_FIELDS.unpack_from(data))
+        raise RecordError(0, "timer checkpoint", f"{len(data)} bytes, at least 32 are needed")
+
+    @property
+    def version_key(self) -> tuple[int, int, int]:
+        """What data versions are compared by: state version, counter, timestamp."""
+        return (self.state_version, self.counter, self.timestamp)
+
+    def same_positions(self, other: TimerCheckpoint) -> bool:
+        """Say whether both name the same read time and positions."""
+        return self.encode()[:32] == other.encode()[:32]
+
+    def copy(self) -> TimerCheckpoint:
+        """Give an independent copy."""
+        return evolve(self)
+
+
+class TimerCheckpointFile:
+    """The file behind it."""
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self._fs = fs
+        self._path = path
+        self._segment: Segment | None = None
+
+    def load(self) -> TimerCheckpoint | None:
+        """Give what is stored; None when the file is missing or was never written."""
+        if not self._fs.exists(self._path) or self._fs.size(self._path) == 0:
+            return None
+        view = self._open().view(0, _FIELDS.size)
+        return TimerCheckpoint.decode(view) if any(view) else None
+
+    def write(self, checkpoint: TimerCheckpoint) -> None:
+        """Store it durably."""
+        segment = self._open()
+        segment.write(0, checkpoint.encode())
+        segment.sync()
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._segment is not None:
+            self._segment.close()
+            self._segment = None
+
+    def _open(self) -> Segment:
+        if self._segment is None:
+            self._segment = self._fs.open_segment(self._path, CHECKPOINT_SIZE)
+        return self._segment
+
+
+@frozen(kw_only=True)
+class TimerMeta:
+    """What timermeta says.
+
+    `release_scan_pos`: everything released from unfinished slots lies in the commit log at or
+    behind it. `displaced_until_ms`: up to this slot timers of earlier slots may lie, because the
+    clock had been set back. `wheel_covered_pos`: the wheel file knows every earlier record.
+    `clean_end`: commit-log end, TimerLog end and version counter of timermetrics at a clean stop;
+    while all three are found again, those counts are exact. `removed`: offsets of timers of
+    unfinished slots that a mark removed; unlike a release, that leaves nothing in the commit log.
+    """
+
+    precision_ms: int
+    slots_total: int
+    wheel_covered_pos: int
+    release_scan_pos: int
+    displaced_until_ms: int
+    checkpoint: TimerCheckpoint
+    removed: frozenset[int] = frozenset()
+    clean_end: tuple[int, int, int] | None = None
+
+    def encode(self) -> bytes:
+        """Give the JSON text."""
+        one = self.checkpoint
+        return dumps(
+            {
+                "precisionMs": self.precision_ms,
+                "slotsTotal": self.slots_total,
+                "wheelCoveredPos": self.wheel_covered_pos,
+                "releaseScanPos": self.release_scan_pos,
+                "displacedUntilMs": self.displaced_until_ms,
+                "checkpoint": {
+                    "lastReadTimeMs": one.last_read_time_ms,
+                    "lastTimerLogFlushPos": one.last_timer_log_flush_pos,
+                    "lastTimerQueueOffset": one.last_timer_queue_offset,
+                    "masterTimerQueueOffset": one.master_timer_queue_offset,
+                    "stateVersion": one.state_version,
+                    "timestamp": one.timestamp,
+                    "counter": one.counter,
+                },
+                "removed": sorted(self.removed),
+                "cleanEnd": list(self.clean_end) if self.clean_end else None,
+            }
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> TimerMeta:
+        """Read the JSON text. Raises ValueError, KeyError or TypeError when it is damaged."""
+        stored = loads(data)
+        one = stored["checkpoint"]
+        clean = stored.get("cleanEnd")
+        return cls(
+            precision_ms=int(stored["precisionMs"]),
+            slots_total=int(stored["slotsTotal"]),
+            wheel_covered_pos=int(stored["wheelCoveredPos"]),
+            release_scan_pos=int(stored["releaseScanPos"]),
+            displaced_until_ms=int(stored["displacedUntilMs"]),
+            checkpoint=TimerCheckpoint(
+                last_read_time_ms=int(one["lastReadTimeMs"]),
+                last_timer_log_flush_pos=int(one["lastTimerLogFlushPos"]),
+                last_timer_queue_offset=int(one["lastTimerQueueOffset"]),
+                master_timer_queue_offset=int(one["masterTimerQueueOffset"]),
+                state_version=int(one["stateVersion"]),
+                timestamp=int(one["timestamp"]),
+                counter=int(one["counter"]),
+            ),
+            removed=frozenset(map(int, stored["removed"])),
+            clean_end=(int(clean[0]), int(clean[1]), int(clean[2])) if clean else None,
+        )
+
+
+class TimerMetaFile:
+    """The file behind it: written beside, synced, renamed, so it is whole or the old one."""
+
+    def __init__(self, fs: FileSystem, path: str) -> None:
+        self._fs = fs
+        self._path = path
+        self._folder = path.rpartition("/")[0]
+
+    def load(self) -> TimerMeta | None:
+        """Give what is stored; None, with a warning if damaged, when there is nothing to use."""
+        if not self._fs.exists(self._path):
+            return None
+        try:
+            return TimerMeta.decode(self._fs.read_file(self._path))
+        except (StoreError, ValueError, KeyError, TypeError, IndexError) as error:
+            _LOG.warning("%s is damaged and not used: %s", self._path, error)
+            return None
+
+    def write(self, meta: TimerMeta) -> None:
+        """Store it durably."""
+        beside = self._path + ".tmp"
+        self._fs.write_file(beside, meta.encode())
+        self._fs.sync_file(beside)
+        self._fs.rename(beside, self._path)
+        self._fs.sync_dir(self._folder)

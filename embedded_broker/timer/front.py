@@ -1,0 +1,229 @@
+"""The edge between waiting and due: what of the wheel is in memory right now.
+
+Answers: which timer is next, which of them are recalled, and how far back recovery would have to
+look if the process died now. Only the two slots at the read pointer are held (and timers that a
+clock jump carries past a hop); everything else lies in the wheel and the timer log alone. Must
+not know: files, messages, clocks.
+
+Read on: `services.py` for who fills and empties it, `timer-store` rules of `ARCHITECTURE.md` for
+why two slots: a copy that was moved to the next slot still leaves at its own time.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from heapq import heapify, heappop, heappush
+from typing import Final, NamedTuple
+
+__all__ = ["NOT_LATE", "Front", "Kind", "Mark", "Waiting"]
+
+NOT_LATE: Final = -1
+
+
+class Kind(IntEnum):
+    """What happens to an entry when its time has come."""
+
+    RELEASE = 0
+    CARRIED = 1
+    """A release that was kept past its hop: its hop slot is held."""
+    ROLL = 2
+    ROLL_MARK = 3
+
+
+class Waiting(NamedTuple):
+    """One timer in memory; the order of fields is the order in which they act.
+
+    `root` is the commit-log offset of the timer's first copy, so ties go by arrival. `slot_ms` is
+    the wheel slot that stays unfinished while the entry is here. `queue_offset` is `NOT_LATE`
+    unless the entry never entered the wheel.
+    """
+
+    due_ms: int
+    root: int
+    offset_py: int
+    size_py: int
+    out_ms: int
+    slot_ms: int
+    enqueue_ms: int
+    kind: Kind
+    queue_offset: int = NOT_LATE
+
+
+class Mark(NamedTuple):
+    """One delete mark: its own first offset, and the victim's (None: every copy of the key)."""
+
+    root: int
+    victim_root: int | None
+
+
+class Front:
+    """Heap, marks, and the bookkeeping of what is not finished."""
+
+    def __init__(self) -> None:
+        self.heap: list[Waiting] = []
+        self.loaded: dict[int, int] = {}
+        """Slot to the commit-log end when it was loaded: its releases lie behind that."""
+        self.held: dict[int, list[int]] = {}
+        """Passed slots that still own entries here: number of them, load-time commit-log end."""
+        self.done: set[int] = set()
+        """Source offsets that an earlier life released already."""
+        self._removed: dict[int, list[int]] = {}
+        self._late: dict[int, int] = {}
+        self._late_marks: dict[int, int] = {}
+        self._marks: dict[int, dict[str, list[Mark]]] = {}
+        self._mark_ends: list[tuple[int, int, int]] = []
+        self._carried_marks: dict[int, list[Waiting]] = {}
+
+    # --- timers ------------------------------------------------------------------------------
+
+    def add(self, entry: Waiting) -> None:
+        """Take a timer of a loaded slot."""
+        heappush(self.heap, entry)
+
+    def add_late(self, entry: Waiting) -> None:
+        """Take a timer whose slot is behind the read pointer."""
+        self._late[entry.queue_offset] = entry.offset_py
+        heappush(self.heap, entry)
+
+    def pop(self) -> Waiting:
+        """Take out the entry that acts first."""
+        return heappop(self.heap)
+
+    def carry(self, entry: Waiting, due_ms: int) -> None:
+        """Keep a timer past its hop, until its due time: nothing is written."""
+        self._hold(entry.slot_ms)
+        heappush(self.heap, entry._replace(due_ms=due_ms, kind=Kind.CARRIED))
+
+    def finish(self, entry: Waiting) -> None:
+        """Note that nothing more happens to an entry that was popped."""
+        if entry.queue_offset != NOT_LATE:
+            self._late.pop(entry.queue_offset, None)
+        elif entry.kind is Kind.CARRIED:
+            self._unhold(entry.slot_ms)
+
+    def carried(self, slot_ms: int) -> list[Waiting]:
+        """Take out what was carried past this hop slot, to be rolled after all.
+
+        Its marks go on working here; their rolled copies do so after a crash.
+        """
+        taken: list[Waiting] = []
+        others: list[Waiting] = []
+        for entry in self.heap:
+            is_carried = entry.kind is Kind.CARRIED and entry.slot_ms == slot_ms
+            (taken if is_carried else others).append(entry)
+        if taken:
+            self.heap = others
+            heapify(self.heap)
+        return taken + self._carried_marks.pop(slot_ms, [])
+
+    @property
+    def next_due_ms(self) -> int | None:
+        """When the first entry acts; None without any."""
+        return self.heap[0].due_ms if self.heap else None
+
+    # --- marks -------------------------------------------------------------------------------
+
+    def add_mark(self, out_ms: int, key: str, mark: Mark, *, end_slot_ms: int) -> None:
+        """Let a mark work on victims of `out_ms` until the read pointer passes `end_slot_ms`."""
+        marks = self._marks.setdefault(out_ms, {}).setdefault(key, [])
+        if mark not in marks:
+            marks.append(mark)
+        heappush(self._mark_ends, (end_slot_ms, out_ms, NOT_LATE))
+
+    def add_late_mark(self, out_ms: int, key: str, mark: Mark, queue_offset: int) -> None:
+        """Let a mark whose slot is behind work until `forget_late_marks`."""
+        self._marks.setdefault(out_ms, {}).setdefault(key, []).append(mark)
+        self._late_marks[queue_offset] = out_ms
+
+    def carry_mark(self, entry: Waiting, key: str, mark: Mark, *, end_slot_ms: int) -> None:
+        """Keep a mark past its hop, until the read pointer passes its final slot."""
+        self._hold(entry.slot_ms)
+        marks = self._marks.setdefault(entry.out_ms, {}).setdefault(key, [])
+        if mark not in marks:
+            marks.append(mark)
+        self._carried_marks.setdefault(entry.slot_ms, []).append(entry)
+        heappush(self._mark_ends, (end_slot_ms, entry.out_ms, entry.slot_ms))
+
+    def marks(self, out_ms: int) -> dict[str, list[Mark]] | None:
+        """Give the marks that may hit victims of this slot; usually None."""
+        return self._marks.get(out_ms)
+
+    def copy_of_marks(self) -> dict[int, dict[str, list[Mark]]]:
+        """Give all marks, in lists of the caller's own."""
+        return {
+            out_ms: {key: list(marks) for key, marks in by_key.items()}
+            for out_ms, by_key in self._marks.items()
+        }
+
+    def forget_late_marks(self) -> None:
+        """End a step: late marks have met every victim there was."""
+        if self._late_marks:
+            still_needed = {out_ms for _, out_ms, _ in self._mark_ends}
+            for out_ms in self._late_marks.values():
+                if out_ms not in still_needed:
+                    self._marks.pop(out_ms, None)
+            self._late_marks.clear()
+
+    def note_removed(self, entry: Waiting) -> None:
+        """Remember a victim while recovery would read its slot again.
+
+        Nothing else says that it is gone: `removed_since` goes into timermeta.
+        """
+        if entry.queue_offset == NOT_LATE:
+            self._removed.setdefault(entry.slot_ms, []).append(entry.offset_py)
+
+    def removed_since(self, read_ms: int) -> frozenset[int]:
+        """Give the offsets of the victims in slots from `read_ms` on, and forget the others."""
+        for slot_ms in [one for one in self._removed if one < read_ms]:
+            del self._removed[slot_ms]
+        return frozenset(offset for offsets in self._removed.values() for offset in offsets)
+
+    # --- slots -------------------------------------------------------------------------------
+
+    def leave_before(self, read_ms: int) -> None:
+        """Forget the loaded slots and the marks before the new read pointer."""
+        for slot_ms in [one for one in self.loaded if one < read_ms]:
+            del self.loaded[slot_ms]
+        ends = self._mark_ends
+        while ends and ends[0][0] < read_ms:
+            _, out_ms, held_slot = heappop(ends)
+            self._marks.pop(out_ms, None)
+            if held_slot != NOT_LATE:
+                self._unhold(held_slot)
+
+    def let_go(self, slot_ms: int) -> None:
+        """Stop holding a passed slot: everything it carried was rolled."""
+        self.held.pop(slot_ms, None)
+
+    def _hold(self, slot_ms: int) -> None:
+        held = self.held.get(slot_ms)
+        if held is None:
+            self.held[slot_ms] = [1, self.loaded[slot_ms]]
+        else:
+            held[0] += 1
+
+    def _unhold(self, slot_ms: int) -> None:
+        held = self.held.get(slot_ms)
+        if held is None:
+            return  # what it carried was rolled after all
+        held[0] -= 1
+        if held[0] == 0:
+            del self.held[slot_ms]
+            self._carried_marks.pop(slot_ms, None)
+
+    # --- what recovery would need --------------------------------------------------------------
+
+    def oldest_unfinished(self, read_ms: int) -> int:
+        """Give the earliest slot that owns something not yet released."""
+        return min(read_ms, *self.held) if self.held else read_ms
+
+    def release_scan_pos(self, commit_log_end: int) -> int:
+        """Give the offset behind which every release from an unfinished slot lies."""
+        positions = [*self.loaded.values(), *self._late.values()]
+        positions += [scan_pos for _, scan_pos in self.held.values()]
+        return min(positions, default=commit_log_end)
+
+    def first_late_queue_offset(self) -> int | None:
+        """Give the queue offset of the first late entry or mark that is still here."""
+        offsets = [*self._late, *self._late_marks]
+        return min(offsets) if offsets else None

@@ -1,0 +1,85 @@
+"""What a message of the timer topic says: where it wants to go, when, and what it removes.
+
+Answers: how the properties that admission wrote, and those of rolled copies and delete marks, are
+read back. Pure; must not know: files or clocks. A message that cannot be read is no timer: it is
+counted and passed over, where the original would stop for ever
+(`TimerMessageStore.enqueue` throws on a missing TIMER_OUT_MS).
+
+Read on: `admission.py` for who wrote them, `rocketmq_py/protocol/delay.py` for the due time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from rocketmq_py.errors import DelayValueError
+from rocketmq_py.protocol.delay import parse_number
+from rocketmq_py.protocol.properties import Prop
+
+__all__ = [
+    "TimerRequest",
+    "delete_key",
+    "parse_request",
+    "root_offset",
+    "source_offset",
+    "victim_root",
+]
+
+
+class TimerRequest(NamedTuple):
+    """A readable message of the timer topic; `deletes` is the key of the victims of a mark."""
+
+    out_ms: int
+    real_topic: str
+    real_queue_id: int
+    deletes: str | None
+
+
+def parse_request(properties: Mapping[str, str]) -> TimerRequest | None:
+    """Read the slot, the real topic and queue; None when one of them is missing or no number."""
+    out = properties.get(Prop.TIMER_OUT_MS)
+    topic = properties.get(Prop.REAL_TOPIC)
+    queue = properties.get(Prop.REAL_QID)
+    if out is None or not topic or queue is None:
+        return None
+    try:
+        out_ms = parse_number(out)
+        queue_id = parse_number(queue)
+    except DelayValueError:
+        return None
+    if out_ms < 0 or not -1 < queue_id < 2**31:
+        return None
+    return TimerRequest(out_ms, topic, queue_id, properties.get(Prop.TIMER_DEL_UNIQKEY))
+
+
+def delete_key(real_topic: str, unique_key: str) -> str:
+    """Give the text by which marks and victims match (`TimerMessageStore.buildDeleteKey`)."""
+    return f"{real_topic}+{unique_key}"
+
+
+def root_offset(properties: Mapping[str, str], offset_py: int) -> int:
+    """Give the commit-log offset of a message's first copy: its own unless it was rolled."""
+    return _number(properties, Prop.TIMER_ROOT_OFFSET, offset_py)
+
+
+def victim_root(properties: Mapping[str, str]) -> int | None:
+    """Give the first offset of the one copy that a mark of ours removes; None: all of its key."""
+    victim = _number(properties, Prop.TIMER_DEL_OFFSET, -1)
+    return victim if victim >= 0 else None
+
+
+def source_offset(properties: Mapping[str, str]) -> int | None:
+    """Give the offset that a released or rolled copy was made from; None when we did not."""
+    source = _number(properties, Prop.TIMER_SRC_OFFSET, -1)
+    return source if source >= 0 else None
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name)
+    if text is None:
+        return default
+    try:
+        return parse_number(text, name)
+    except DelayValueError:
+        return default

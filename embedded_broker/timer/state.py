@@ -1,0 +1,128 @@
+"""What the timer services share: files, numbers and pointers of one timer store.
+
+Answers: where the pipeline stands. Must not know: who moves it. The pointers have the names of
+`org.apache.rocketmq.store.timer.TimerMessageStore`:
+
+* `curr_queue_offset`: the next entry of the timer topic's queue to enter the wheel,
+* `curr_write_ms`: no record enters an earlier slot,
+* `curr_read_ms`: the first slot that is not finished. It and the next one are loaded (`Front`).
+
+Read on: `services.py` for what each service does with them, `engine.py` for the order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import define, field
+
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.front import NOT_LATE, Front, Kind, Mark, Waiting
+from embedded_broker.timer.metrics import TimerMetrics
+from embedded_broker.timer.request import TimerRequest, root_offset, victim_root
+from embedded_broker.timer.timer_log import MAGIC_DELETE, MAGIC_ROLL, TimerLog
+from embedded_broker.timer.wheel import TimerWheel
+from rocketmq_py.protocol.delay import release_due_ms
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import TIMER_TOPIC
+
+__all__ = ["NEVER_ENQUEUED_MS", "TimerState"]
+
+NEVER_ENQUEUED_MS: Final = 2**63 - 1
+"""TIMER_ENQUEUE_MS of a message that was released without having entered the wheel."""
+
+
+@define(slots=True, kw_only=True, eq=False)
+class TimerState:
+    """Pointers in epoch milliseconds and offsets; `lost` counts by reason what was given up."""
+
+    store: MessageStore
+    wheel: TimerWheel
+    log: TimerLog
+    metrics: TimerMetrics
+    precision_ms: int
+    release_precision_ms: int
+    roll_window: int
+    front: Front = field(factory=Front)
+    curr_queue_offset: int = 0
+    curr_write_ms: int = 0
+    curr_read_ms: int = 0
+    already_logged: set[int] = field(factory=set)
+    displaced_until_ms: int = 0
+    """Up to this slot timers of earlier ones may lie: the clock was set back in a former life."""
+    old_scan_pos: int | None = None
+    """Behind this offset lie the releases of a former life from slots up to `old_scan_until_ms`."""
+    old_scan_until_ms: int = 0
+    lost: Counter[str] = field(factory=Counter)
+
+    def floor(self, time_ms: int) -> int:
+        """Give the slot boundary at or before a time."""
+        return time_ms // self.precision_ms * self.precision_ms
+
+    def scan_pos_of(self, slot_ms: int) -> int:
+        """Give the commit-log offset behind which every release from a slot lies, loaded now."""
+        if self.old_scan_pos is not None and slot_ms <= self.old_scan_until_ms:
+            return self.old_scan_pos
+        return self.store.log.max_offset
+
+    def mark_end_ms(self, slot_ms: int) -> int:
+        """Give the last slot in which a victim of a mark in this slot can lie."""
+        return max(slot_ms, self.displaced_until_ms)
+
+    def timer_record(self, offset_py: int, size_py: int) -> MessageRecord | None:
+        """Read a message of the timer topic; None when something else lies there, or nothing.
+
+        After the commit log was cut, an old record can point into unrelated bytes.
+        """
+        record = self.store.record(offset_py)
+        if record is None or record.topic != TIMER_TOPIC or record.size != size_py:
+            return None
+        return record
+
+    def due_ms(
+        self, properties: Mapping[str, str], store_timestamp: int, out_ms: int, step_ms: int
+    ) -> int:
+        """Give the time at which a message may leave, rounded up to `step_ms`."""
+        return release_due_ms(properties, store_timestamp, out_ms, self.precision_ms, step_ms)
+
+    def take(
+        self,
+        magic: int,
+        slot_ms: int,
+        enqueue_ms: int,
+        offset_py: int,
+        size_py: int,
+        properties: Mapping[str, str],
+        request: TimerRequest,
+        store_timestamp: int,
+    ) -> None:
+        """Put a message of a loaded slot into the front: a timer, a hop, or a mark."""
+        root = root_offset(properties, offset_py)
+        if magic & MAGIC_ROLL or request.out_ms > slot_ms:
+            kind = Kind.ROLL if request.deletes is None else Kind.ROLL_MARK
+            due_ms = slot_ms + self.precision_ms
+        elif magic & MAGIC_DELETE and request.deletes is not None:
+            mark = Mark(root, victim_root(properties))
+            end_ms = self.mark_end_ms(slot_ms)
+            self.front.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
+            return
+        else:
+            kind = Kind.RELEASE
+            due_ms = self.due_ms(
+                properties, store_timestamp, request.out_ms, self.release_precision_ms
+            )
+        self.front.add(
+            Waiting(
+                due_ms,
+                root,
+                offset_py,
+                size_py,
+                request.out_ms,
+                slot_ms,
+                enqueue_ms,
+                kind,
+                NOT_LATE,
+            )
+        )

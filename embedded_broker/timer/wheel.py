@@ -1,0 +1,323 @@
+"""The timer wheel: which TimerLog records belong to which slot of time.
+
+Answers: where the chain of a slot begins and ends, and which slot holds something next. Must not
+know: messages, the commit log, clocks. The bytes are those of RocketMQ's `timerwheel` file
+(`org.apache.rocketmq.store.timer.TimerWheel` and `Slot`): 32 bytes a slot, twice as many slots as
+the longest hop may span, so that slots still to be read and slots being written never share a
+place. Only a flush copies changed pages of the working copy into the file.
+
+Read on: `timer_log.py` for the records that a slot points to, `engine.py` for who moves along.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import sys
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from embedded_broker.errors import StoreError
+from embedded_broker.store.fs import FileSystem, Segment
+
+__all__ = [
+    "IGNORE",
+    "NO_POSITION",
+    "NO_SLOT",
+    "SLOTS_DEFAULT",
+    "SLOT_SIZE",
+    "Slot",
+    "TimerWheel",
+    "WheelFlush",
+]
+
+SLOT_SIZE: Final = 32
+SLOTS_DEFAULT: Final = 7 * 86_400
+"""S, half of the wheel: the original's fixed number, whatever the precision."""
+IGNORE: Final = -2
+"""In `TimerWheel.revise_slot`: leave this position as it is."""
+NO_POSITION: Final = 2**63 - 1
+"""What `TimerWheel.check_phy_pos` answers when no slot reaches beyond the given position."""
+
+_SLOT: Final = struct.Struct(">qqqii")
+_PAGE_SHIFT: Final = 7
+_PAGE_SIZE: Final = SLOT_SIZE << _PAGE_SHIFT
+
+
+class Slot(NamedTuple):
+    """One slot: its time in ms, first and last TimerLog position, live estimate, unused magic."""
+
+    time_ms: int
+    first_pos: int
+    last_pos: int
+    num: int
+    magic: int
+
+
+NO_SLOT: Final = Slot(-1, -1, -1, 0, 0)
+"""What a time without a record looks like."""
+
+
+class WheelFlush:
+    """Changed pages, captured under the door; `run` writes and syncs them outside it."""
+
+    __slots__ = ("_pages", "_segment")
+
+    def __init__(self, segment: Segment, pages: list[tuple[int, bytes]]) -> None:
+        self._segment = segment
+        self._pages = pages
+
+    @property
+    def pages(self) -> list[int]:
+        """Numbers of the captured pages, for `TimerWheel.flush_failed`."""
+        return [at // _PAGE_SIZE for at, _ in self._pages]
+
+    def run(self) -> None:
+        """Copy the pages into the file and sync it."""
+        for at, page in self._pages:
+            self._segment.write(at, page)
+        if self._pages:
+            self._segment.sync()
+
+
+class TimerWheel:
+    """2·S slots of `precision_ms` each, in memory, backed by the file at `path`.
+
+    A slot also counts as *waiting* from its first record until `leave`: the engine leaves a slot
+    when it loads it, and asks `next_waiting` which one comes after. That mark lives in memory
+    only; `load` and `mark_waiting` rebuild it.
+    """
+
+    def __init__(
+        self, fs: FileSystem, path: str, *, slots: int = SLOTS_DEFAULT, precision_ms: int
+    ) -> None:
+        self._fs = fs
+        self._path = path
+        self.precision_ms = precision_ms
+        self.slots_total = 2 * slots
+        self.file_size = self.slots_total * SLOT_SIZE
+        self._bytes = _zeros(self.file_size)
+        self._waiting = bytearray(self.slots_total)
+        self._dirty: set[int] = set()
+        self._used: set[int] = set()
+        self._segment: Segment | None = None
+        self._far: list[int] = []
+        self._next: int | None = None
+        self._next_known = True
+
+    # --- slots ---------------------------------------------------------------------------
+
+    def get_slot(self, time_ms: int) -> Slot:
+        """Give the slot of this time, `NO_SLOT` when the place holds another time or nothing."""
+        at = time_ms // self.precision_ms % self.slots_total * SLOT_SIZE
+        stored, first, last, num, magic = _SLOT.unpack_from(self._bytes, at)
+        if stored != time_ms // self.precision_ms or stored == 0:
+            return NO_SLOT
+        return Slot(stored * self.precision_ms, first, last, num, magic)
+
+    def stored_time_ms(self, time_ms: int) -> int:
+        """Give the time that now holds the place which `time_ms` would use; 0 when none does."""
+        at = time_ms // self.precision_ms % self.slots_total * SLOT_SIZE
+        return int.from_bytes(self._bytes[at : at + 8], "big", signed=True) * self.precision_ms
+
+    def put_slot(
+        self,
+        time_ms: int,
+        first_pos: int,
+        last_pos: int,
+        num: int | None = None,
+        magic: int | None = None,
+        *,
+        waiting: bool = True,
+    ) -> None:
+        """Write a slot; without `num` and `magic` those bytes stay, even of another time.
+
+        With `waiting` False the slot is one that the engine has already loaded.
+        """
+        unit = time_ms // self.precision_ms
+        index = unit % self.slots_total
+        at = index * SLOT_SIZE
+        if num is None or magic is None:
+            _, _, _, old_num, old_magic = _SLOT.unpack_from(self._bytes, at)
+            num = old_num if num is None else num
+            magic = old_magic if magic is None else magic
+        _SLOT.pack_into(self._bytes, at, unit, first_pos, last_pos, num, magic)
+        self._dirty.add(index >> _PAGE_SHIFT)
+        if waiting:
+            self._waiting[index] = 1
+            if self._next_known and (self._next is None or time_ms < self._next):
+                self._next = unit * self.precision_ms
+
+    def clear_slot(self, time_ms: int) -> None:
+        """Make the place of this time empty again."""
+        index = time_ms // self.precision_ms % self.slots_total
+        _SLOT.pack_into(self._bytes, index * SLOT_SIZE, 0, 0, 0, 0, 0)
+        self._dirty.add(index >> _PAGE_SHIFT)
+        self._waiting[index] = 0
+        self._next_known = False
+
+    def revise_slot(self, time_ms: int, first_pos: int, last_pos: int, *, force: bool) -> None:
+        """Correct a slot during recovery; `IGNORE` leaves a position as it is.
+
+        Another time's slot is taken over only when `force` is set, and then begins at the last
+        position if the first is ignored (`TimerWheel.reviseSlot`).
+        """
+        slot = self.get_slot(time_ms)
+        if slot is NO_SLOT:
+            if force:
+                self.put_slot(time_ms, last_pos if first_pos == IGNORE else first_pos, last_pos)
+            return
+        self.put_slot(
+            time_ms,
+            slot.first_pos if first_pos == IGNORE else first_pos,
+            slot.last_pos if last_pos == IGNORE else last_pos,
+        )
+
+    def get_num(self, time_ms: int) -> int:
+        """Give the live estimate of one slot."""
+        return self.get_slot(time_ms).num
+
+    def get_all_num(self, start_ms: int) -> int:
+        """Give the sum of the live estimates of every slot from `start_ms` on."""
+        return sum(slot.num for slot in self.used_slots() if self._in_reach(slot, start_ms))
+
+    def check_phy_pos(self, start_ms: int, max_pos: int) -> int:
+        """Give the smallest first position of the slots from `start_ms` on that pass `max_pos`."""
+        return min(
+            (
+                slot.first_pos
+                for slot in self.used_slots()
+                if slot.last_pos > max_pos and self._in_reach(slot, start_ms)
+            ),
+            default=NO_POSITION,
+        )
+
+    def used_slots(self) -> Iterator[Slot]:
+        """Go through every slot that was ever written, in place order, consumed ones too.
+
+        Pages that nothing was written to are not touched.
+        """
+        precision_ms = self.precision_ms
+        self._used |= self._dirty
+        for page in sorted(self._used):
+            content = bytes(self._bytes[page * _PAGE_SIZE : (page + 1) * _PAGE_SIZE])
+            for unit, first, last, num, magic in _SLOT.iter_unpack(content):
+                if unit:
+                    yield Slot(unit * precision_ms, first, last, num, magic)
+
+    def _in_reach(self, slot: Slot, start_ms: int) -> bool:
+        start = start_ms // self.precision_ms
+        return 0 <= slot.time_ms // self.precision_ms - start < self.slots_total
+
+    # --- which slot is next ----------------------------------------------------------------
+
+    def leave(self, time_ms: int) -> None:
+        """Stop counting the slot as waiting: it is loaded, or behind the reader."""
+        self._waiting[time_ms // self.precision_ms % self.slots_total] = 0
+        if self._next == time_ms:
+            self._next_known = False
+        if self._far and time_ms in self._far:
+            self._far.remove(time_ms)
+
+    def mark_waiting(self, from_ms: int) -> None:
+        """Count exactly the slots at or after `from_ms` as waiting, as the file has them.
+
+        Slots more than one turn of the wheel ahead occur after a crash that followed a long clock
+        jump: their time comes when the reader is near enough.
+        """
+        self._waiting = bytearray(self.slots_total)
+        self._far = sorted(
+            slot.time_ms for slot in self.used_slots() if not self._in_reach(slot, from_ms)
+        )
+        self._far = [time_ms for time_ms in self._far if time_ms >= from_ms]
+        for slot in self.used_slots():
+            if self._in_reach(slot, from_ms):
+                self._waiting[slot.time_ms // self.precision_ms % self.slots_total] = 1
+        self._next_known = False
+
+    def next_waiting(self, from_ms: int) -> int | None:
+        """Give the earliest waiting slot at or after `from_ms`; cheap while nothing changes."""
+        if not self._next_known or (self._next is not None and self._next < from_ms):
+            self._next = self._find_waiting(from_ms)
+            self._next_known = True
+        return self._next
+
+    def _find_waiting(self, from_ms: int) -> int | None:
+        begin = from_ms // self.precision_ms % self.slots_total
+        reach_ms = from_ms + self.slots_total * self.precision_ms
+        while self._far and self._far[0] < reach_ms:
+            self._waiting[self._far.pop(0) // self.precision_ms % self.slots_total] = 1
+        index = self._waiting.find(1, begin)
+        if index < 0:
+            index = self._waiting.find(1, 0, begin)
+        if index < 0:
+            return self._far[0] if self._far else None
+        at = index * SLOT_SIZE
+        unit = int.from_bytes(self._bytes[at : at + 8], "big", signed=True)
+        return unit * self.precision_ms
+
+    # --- file ------------------------------------------------------------------------------
+
+    def load(self) -> bool:
+        """Read the file if there is one and say whether there was.
+
+        Raises StoreError when the file has another length than this wheel: the number of slots
+        belongs to the store.
+        """
+        if not self._fs.exists(self._path):
+            return False
+        found = self._fs.size(self._path)
+        if found == 0:
+            return False
+        if found != self.file_size:
+            raise StoreError(
+                f"{self._path} has {found} bytes, this wheel needs {self.file_size}: "
+                f"{self.slots_total} slots of {SLOT_SIZE}"
+            )
+        segment = self._open()
+        nothing = bytes(_PAGE_SIZE)
+        for start in range(0, segment.data_end(), _PAGE_SIZE):
+            length = min(_PAGE_SIZE, self.file_size - start)
+            page = bytes(segment.view(start, length))
+            if page != nothing[:length]:
+                self._bytes[start : start + length] = page
+                self._used.add(start // _PAGE_SIZE)
+        self._dirty.clear()
+        return True
+
+    def begin_flush(self) -> WheelFlush:
+        """Capture what changed since the last flush."""
+        working = self._bytes
+        pages = [
+            (number * _PAGE_SIZE, bytes(working[number * _PAGE_SIZE : (number + 1) * _PAGE_SIZE]))
+            for number in sorted(self._dirty)
+        ]
+        self._used |= self._dirty
+        self._dirty.clear()
+        return WheelFlush(self._open(), pages)
+
+    def flush_failed(self, work: WheelFlush) -> None:
+        """Count the captured pages as changed again."""
+        self._dirty.update(work.pages)
+
+    def flush(self) -> None:
+        """Write and sync every change now."""
+        self.begin_flush().run()
+
+    def close(self) -> None:
+        """Close the file without flushing."""
+        if self._segment is not None:
+            self._segment.close()
+            self._segment = None
+
+    def _open(self) -> Segment:
+        if self._segment is None:
+            self._segment = self._fs.open_segment(self._path, self.file_size)
+        return self._segment
+
+
+def _zeros(size: int) -> mmap.mmap:
+    """Give zeros whose untouched pages cost neither time nor memory, unlike a bytearray's."""
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)

@@ -1,0 +1,158 @@
+"""Typed client for Apache RocketMQ whose first concern is messages that must arrive later.
+
+The public names, and nothing else: each is imported from its module when it is first used, so
+that importing the package costs nothing and a producer does not load the consumer. Begin with
+`Message`, `DefaultMQProducer` and `DefaultMQPushConsumer`. For tests without a server there is
+`embedded_broker`, for other API shapes `compat`.
+
+>>> from rocketmq_py import Message
+>>> Message("orders", b"cancel 42").set_delay_time_sec(1800).get_delay_time_sec()
+1800
+"""
+
+from __future__ import annotations
+
+from rocketmq_py._version import __version__
+
+TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms to import
+
+if TYPE_CHECKING:
+    from rocketmq_py.clock import Clock, SystemClock
+    from rocketmq_py.config import ClientConfig, Credentials
+    from rocketmq_py.consumer.listener import (
+        ConsumeConcurrentlyContext,
+        ConsumeConcurrentlyStatus,
+        ConsumeFromWhere,
+        MessageListenerConcurrently,
+        MessageModel,
+        MessageSelector,
+    )
+    from rocketmq_py.consumer.push import DefaultMQPushConsumer
+    from rocketmq_py.errors import (
+        ClientClosedError,
+        ConfigError,
+        DelayConflictError,
+        DelayOutOfRangeError,
+        DelayValueError,
+        FlowControlError,
+        ForkedClientError,
+        IllegalStateError,
+        InvalidDelayError,
+        MQBrokerException,
+        MQClientException,
+        NameServerUnavailableError,
+        NoRouteError,
+        NotStartedError,
+        PermissionDeniedError,
+        RemotingCommandException,
+        RemotingConnectException,
+        RemotingException,
+        RemotingSendRequestException,
+        RemotingTimeoutException,
+        RemotingTooMuchRequestException,
+        ReservedPropertyError,
+        RocketMQError,
+        SendFailedError,
+        TopicNotExistError,
+        UnsupportedOperationError,
+    )
+    from rocketmq_py.message import Message, MessageBatch, MessageExt
+    from rocketmq_py.producer.producer import DefaultMQProducer
+    from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
+    from rocketmq_py.protocol.handles import RecallHandle
+    from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
+
+_NAMES_OF = {
+    "clock": "Clock SystemClock",
+    "config": "ClientConfig Credentials",
+    "consumer.listener": (
+        "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere "
+        "MessageListenerConcurrently MessageModel MessageSelector"
+    ),
+    "consumer.push": "DefaultMQPushConsumer",
+    "errors": (
+        "ClientClosedError ConfigError DelayConflictError DelayOutOfRangeError DelayValueError "
+        "FlowControlError ForkedClientError IllegalStateError InvalidDelayError MQBrokerException "
+        "MQClientException NameServerUnavailableError NoRouteError NotStartedError "
+        "PermissionDeniedError RemotingCommandException RemotingConnectException "
+        "RemotingException RemotingSendRequestException RemotingTimeoutException "
+        "RemotingTooMuchRequestException ReservedPropertyError RocketMQError SendFailedError "
+        "TopicNotExistError UnsupportedOperationError"
+    ),
+    "message": "Message MessageBatch MessageExt",
+    "producer.producer": "DefaultMQProducer",
+    "protocol.delay": "Delay DelayKind DelayLevel",
+    "protocol.handles": "RecallHandle",
+    "send_result": "MessageQueue SendResult SendStatus",
+}
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
+
+__all__ = [
+    "ClientClosedError",
+    "ClientConfig",
+    "Clock",
+    "ConfigError",
+    "ConsumeConcurrentlyContext",
+    "ConsumeConcurrentlyStatus",
+    "ConsumeFromWhere",
+    "Credentials",
+    "DefaultMQProducer",
+    "DefaultMQPushConsumer",
+    "Delay",
+    "DelayConflictError",
+    "DelayKind",
+    "DelayLevel",
+    "DelayOutOfRangeError",
+    "DelayValueError",
+    "FlowControlError",
+    "ForkedClientError",
+    "IllegalStateError",
+    "InvalidDelayError",
+    "MQBrokerException",
+    "MQClientException",
+    "Message",
+    "MessageBatch",
+    "MessageExt",
+    "MessageListenerConcurrently",
+    "MessageModel",
+    "MessageQueue",
+    "MessageSelector",
+    "NameServerUnavailableError",
+    "NoRouteError",
+    "NotStartedError",
+    "PermissionDeniedError",
+    "RecallHandle",
+    "RemotingCommandException",
+    "RemotingConnectException",
+    "RemotingException",
+    "RemotingSendRequestException",
+    "RemotingTimeoutException",
+    "RemotingTooMuchRequestException",
+    "ReservedPropertyError",
+    "RocketMQError",
+    "SendFailedError",
+    "SendResult",
+    "SendStatus",
+    "SystemClock",
+    "TopicNotExistError",
+    "UnsupportedOperationError",
+    "__version__",
+]
+
+
+if not TYPE_CHECKING:  # a checker that saw this function would accept every name
+
+    def __getattr__(name: str) -> object:
+        """Import a public name on first use (PEP 562) and keep it."""
+        from importlib import import_module
+
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        thing: object = getattr(import_module(f"{__name__}.{module}"), name)
+        globals()[name] = thing
+        return thing
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,100 @@
+"""Which error a server's refusal becomes, with the sentence that says what to do next.
+
+Section "errors" of the client API: code, remark and what was asked decide the class. Must not know
+who asked. The classes are in ``errors.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_py.errors import (
+    DelayOutOfRangeError,
+    DelayValueError,
+    FlowControlError,
+    InvalidDelayError,
+    MQBrokerException,
+    PermissionDeniedError,
+    TopicNotExistError,
+)
+from rocketmq_py.protocol import delay
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+
+__all__ = ["broker_error", "check_answer"]
+
+_CONGESTED = (
+    "Too many messages are due at this time: choose another time, or raise "
+    "timerCongestNumEachSlot at the broker"
+)
+_NOTHING: Mapping[str, str] = {}
+
+
+def check_answer(answer: RemotingCommand, address: str, topic: str | None = None) -> None:
+    """Raise `broker_error` unless the answer says success."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise broker_error(answer, address, topic=topic)
+
+
+def broker_error(
+    answer: RemotingCommand,
+    address: str,
+    *,
+    topic: str | None = None,
+    properties: Mapping[str, str] = _NOTHING,
+    attempt: int | None = None,
+    elapsed_ms: int | None = None,
+) -> MQBrokerException:
+    """Build the error of a refusal; ``properties`` are those of the refused message."""
+    kind, advice = _kind_of(answer, properties)
+    return kind(
+        answer.code,
+        answer.remark,
+        address,
+        topic=topic,
+        attempt=attempt,
+        elapsed_ms=elapsed_ms,
+        advice=advice,
+    )
+
+
+def _kind_of(
+    answer: RemotingCommand, properties: Mapping[str, str]
+) -> tuple[type[MQBrokerException], str]:
+    code = answer.code
+    remark = (answer.remark or "").lower()
+    if code == ResponseCode.MESSAGE_ILLEGAL:
+        return _illegal(remark, properties)
+    if code in {ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL}:
+        return FlowControlError, "The broker is overloaded: send again later, or more slowly"
+    if code == ResponseCode.SYSTEM_ERROR and delay.has_delay(properties):
+        if "flow control" in remark or "congest" in remark:
+            return FlowControlError, _CONGESTED
+        if "not enable" in remark or "disabled" in remark:
+            return MQBrokerException, "Switch on timerWheelEnable at the broker"
+    if code == ResponseCode.SYSTEM_ERROR and ("aclexception" in remark or "signature" in remark):
+        return PermissionDeniedError, "Check access key, secret key and the account's permissions"
+    if code == ResponseCode.NO_PERMISSION:
+        return (
+            PermissionDeniedError,
+            "Check the permissions of broker, topic and account, and the credentials",
+        )
+    if code == ResponseCode.TOPIC_NOT_EXIST:
+        return TopicNotExistError, "Create the topic, or switch on autoCreateTopicEnable"
+    return MQBrokerException, ""
+
+
+def _illegal(remark: str, properties: Mapping[str, str]) -> tuple[type[MQBrokerException], str]:
+    if not delay.has_delay(properties):
+        return MQBrokerException, "Check topic, body and properties against the broker's limits"
+    try:
+        asked = delay.effective_delay(properties)
+    except DelayValueError as error:
+        return InvalidDelayError, f"Correct the delay: {error}"
+    if asked is not None and ("timer" in remark or "delay" in remark):
+        advice = (
+            f"{asked.kind.value}={asked.value} is beyond the broker's limit: choose a shorter "
+            "delay, or raise timerMaxDelaySec at the broker"
+        )
+        return DelayOutOfRangeError, advice
+    return MQBrokerException, "Check body and properties against the broker's limits"

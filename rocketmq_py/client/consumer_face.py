@@ -1,0 +1,58 @@
+"""What the client instance needs to know about a consumer.
+
+The seam between `ClientInstance` and the consumers' room: heartbeats, rebalance, offsets and broker
+requests go through it. Must not know either side's insides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from rocketmq_py.message import MessageQueue
+from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
+from rocketmq_py.protocol.command import RemotingCommand
+
+__all__ = ["ConsumerFace"]
+
+
+class ConsumerFace(Protocol):
+    """What the instance needs to know about a consumer. Called from background threads."""
+
+    @property
+    def group(self) -> str:
+        """Consumer group."""
+        ...
+
+    @property
+    def consume_type(self) -> str:
+        """``CONSUME_PASSIVELY`` (push) or ``CONSUME_ACTIVELY`` (pull)."""
+        ...
+
+    @property
+    def message_model(self) -> str:
+        """``CLUSTERING`` or ``BROADCASTING``."""
+        ...
+
+    @property
+    def consume_from_where(self) -> str:
+        """``CONSUME_FROM_LAST_OFFSET`` and so on."""
+        ...
+
+    def subscriptions(self) -> list[SubscriptionData]:
+        """Return what the group subscribes, retry topic included; goes into every heartbeat."""
+
+    def rebalance(self) -> None:
+        """Work out the own queues again; may block for remote calls."""
+
+    def persist_offsets(self) -> None:
+        """Write offsets to the broker; every ``persist_consumer_offset_interval``."""
+
+    def update_topic_queues(self, topic: str, queues: Sequence[MessageQueue]) -> None:
+        """Take the readable queues of a subscribed topic, whenever its route has changed."""
+
+    def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
+        """Answer a broker's request to this group (220, 221, 307, 309); None: not supported."""
+
+    def is_busy(self) -> str | None:
+        """Say what is still being worked on, or None when idle."""

@@ -1,0 +1,82 @@
+"""Which calls an application can hook into, and what it is shown.
+
+`RPCHook` sees every remote call; `SendMessageHook` and `CheckForbiddenHook` see every attempt of a
+send. Hooks run on the calling thread and must be quick. Must not know transports. Called by
+``remoting.py`` and ``producer/send_kernel.py``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from attrs import define
+
+if TYPE_CHECKING:
+    from rocketmq_py.message import Message, MessageQueue, SendResult
+    from rocketmq_py.protocol.command import RemotingCommand
+
+__all__ = [
+    "CheckForbiddenContext",
+    "CheckForbiddenHook",
+    "RPCHook",
+    "SendMessageContext",
+    "SendMessageHook",
+]
+
+
+class RPCHook(Protocol):
+    """Sees every request and every answer, in the order the hooks were given."""
+
+    def before_request(self, address: str, request: RemotingCommand) -> None:
+        """Look at or change a request before it is signed and sent; an exception aborts it."""
+
+    def after_response(
+        self, address: str, request: RemotingCommand, response: RemotingCommand
+    ) -> None:
+        """Look at an answer; an exception is logged and changes nothing."""
+
+
+@define(kw_only=True, eq=False)
+class SendMessageContext:
+    """One attempt of a send, as `SendMessageHook` sees it.
+
+    ``mode`` is ``SYNC``, ``ASYNC`` or ``ONEWAY``; ``result`` and ``exception`` are set for
+    ``after``; ``properties`` travels from ``before`` to ``after``.
+    """
+
+    producer_group: str
+    message: Message
+    queue: MessageQueue
+    broker_address: str
+    mode: str
+    result: SendResult | None = None
+    exception: Exception | None = None
+    properties: dict[str, str] | None = None
+
+
+class SendMessageHook(Protocol):
+    """Called around each attempt; its exceptions are logged and change nothing."""
+
+    def before(self, context: SendMessageContext) -> None:
+        """Look at an attempt before it leaves."""
+
+    def after(self, context: SendMessageContext) -> None:
+        """Look at the outcome: ``context.result`` or ``context.exception``. Called once."""
+
+
+@define(kw_only=True, eq=False)
+class CheckForbiddenContext:
+    """One attempt of a send, as `CheckForbiddenHook` sees it."""
+
+    producer_group: str
+    message: Message
+    queue: MessageQueue
+    broker_address: str
+    mode: str
+
+
+class CheckForbiddenHook(Protocol):
+    """May forbid an attempt."""
+
+    def check(self, context: CheckForbiddenContext) -> None:
+        """Raise `MQClientException` to forbid the send; it is raised to the caller."""

@@ -1,0 +1,444 @@
+"""Who shares one set of connections, routes and background tasks inside a process.
+
+One `ClientInstance` per client id and process; producers and consumers with the same client id
+share it (``MQClientInstance`` and ``MQClientManager`` of the original). It keeps routes fresh,
+sends heartbeats, asks consumers to rebalance and to persist offsets, and hands broker requests to
+whom they concern. Must not know how a message is sent or consumed. Parts: ``routes.py`` (who has
+which queue), ``remoting.py`` (connections, hooks,
+signatures), ``heartbeat.py``, ``background.py`` (timer, workers),
+``pool.py`` (the instances of this process, fork and exit).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
+from rocketmq_py.client.consumer_face import ConsumerFace
+from rocketmq_py.client.heartbeat import heartbeat_body, send_heartbeat, unregister
+from rocketmq_py.client.hooks import RPCHook
+from rocketmq_py.client.remoting import Remoting
+from rocketmq_py.client.routes import PublishInfo, RouteTable
+from rocketmq_py.clock import monotonic
+from rocketmq_py.config import ClientConfig
+from rocketmq_py.errors import (
+    ClientClosedError,
+    ForkedClientError,
+    MQClientException,
+    NotStartedError,
+    RocketMQError,
+)
+from rocketmq_py.message import MessageQueue
+from rocketmq_py.protocol.bodies.routes import TopicRouteData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.transport.channel import Channel
+
+__all__ = ["ClientInstance", "ConsumerFace"]
+
+_log = logging.getLogger(__name__)
+
+ROUTE_FIRST_MS = 10
+HEARTBEAT_FIRST_MS = 1_000
+PERSIST_FIRST_MS = 10_000
+REBALANCE_EVERY_MS = 20_000
+IDLE_CHECK_EVERY_MS = 30_000
+BACKGROUND_THREADS = 2
+TASKS_MAX = 65_535
+
+_Member = TypeVar("_Member")
+
+
+class ClientInstance:
+    """Connections, routes and background tasks of one client id in this process.
+
+    Get one with `rocketmq_py.client.pool.acquire_instance`, `start` it, and give it back with
+    `shutdown`; the last one who gives it back ends it. All calls are safe from any thread.
+    """
+
+    def __init__(self, client_id: str, config: ClientConfig, rpc_hooks: Iterable[RPCHook]) -> None:
+        self.client_id = client_id
+        self.config = config.copy()
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._state = "new"  # new, running, closed, failed
+        self._producers: dict[str, object] = {}
+        self._consumers: dict[str, ConsumerFace] = {}
+        self._timer = Timer("rocketmq-client-timer")
+        self._callbacks = WorkerPool(
+            "rocketmq-client-callback", self.config.client_callback_executor_threads, TASKS_MAX
+        )
+        self._background = WorkerPool("rocketmq-client-background", BACKGROUND_THREADS, TASKS_MAX)
+        self._rebalance_asked = False
+        self._rebalance_runs = False
+        self._heartbeat_lock = threading.Lock()
+        self.remoting = Remoting(
+            self.config,
+            tuple(rpc_hooks),
+            client_id=client_id,
+            timer=self._timer,
+            background=self._background,
+            on_request=self._on_broker_request,
+            on_connected=self._on_connected,
+        )
+        self.routes = RouteTable(self.remoting, self.config, on_change=self._on_route_change)
+
+    # --- life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Start the background tasks; nothing is sent yet. Idempotent while running.
+
+        Raises `ClientClosedError` after the end, `ForkedClientError` in a forked child.
+        """
+        self.check_usable(started=False)
+        with self._lock:
+            if self._state == "running":
+                return
+            self._state = "running"
+        config = self.config
+        every = self.schedule_every
+        every(ROUTE_FIRST_MS, config.poll_name_server_interval, self._in_background(self._poll))
+        every(
+            HEARTBEAT_FIRST_MS,
+            config.heartbeat_broker_interval,
+            self._in_background(self._heartbeat_round),
+        )
+        every(
+            PERSIST_FIRST_MS,
+            config.persist_consumer_offset_interval,
+            self._in_background(self._persist_offsets),
+        )
+        every(REBALANCE_EVERY_MS, REBALANCE_EVERY_MS, self.rebalance_soon)
+        every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.remoting.close_idle)
+
+    def shutdown(self, timeout: float = 3.0) -> None:
+        """Give back one acquisition; the last one closes everything within ``timeout`` seconds."""
+        from rocketmq_py.client import pool  # the pool imports this module
+
+        if pool.give_back(self):
+            self.end(timeout)
+
+    def end(self, timeout: float) -> None:
+        """Close everything, whoever still uses it; within ``timeout`` seconds. Idempotent."""
+        deadline = monotonic() + timeout
+        with self._lock:
+            if self._state == "closed":
+                return
+            self._state = "closed"
+        # Order matters: no new work, then the calls in flight fail, then their callbacks run.
+        self._timer.close(max(0.1, deadline - monotonic()))
+        self.remoting.close(max(0.1, deadline - monotonic()))
+        self._background.close(max(0.1, deadline - monotonic()))
+        self._callbacks.close(max(0.1, deadline - monotonic()))
+
+    def check_usable(self, *, started: bool = True) -> None:
+        """Raise `ForkedClientError`, `ClientClosedError` or `NotStartedError` when not usable."""
+        if self._pid != os.getpid():
+            raise ForkedClientError(
+                f"client {self.client_id} was made in process {self._pid}, this is its forked "
+                f"child {os.getpid()}: make and start a new client here"
+            )
+        if self._state == "closed":
+            raise ClientClosedError(f"client {self.client_id} is shut down: make a new one")
+        if started and self._state != "running":
+            raise NotStartedError(f"client {self.client_id} is not started: call start() first")
+
+    @property
+    def is_running(self) -> bool:
+        """Started and not yet shut down."""
+        return self._state == "running"
+
+    def drop_inherited(self) -> None:
+        """Close what a forked child inherited, without a word to the servers (no locks taken)."""
+        self.remoting.drop_inherited()
+
+    # --- who is here -----------------------------------------------------------------------
+
+    def register_producer(self, group: str, producer: object) -> None:
+        """Make the group known to brokers by heartbeat.
+
+        Raises `MQClientException` when the group has a producer here already.
+        """
+        self._register(self._producers, "producer", group, producer)
+
+    def unregister_producer(self, group: str) -> None:
+        """Forget the producer and tell the connected brokers (35); errors are logged."""
+        with self._lock:
+            self._producers.pop(group, None)
+        self._unregister(group, producer=True)
+
+    def register_consumer(self, group: str, consumer: ConsumerFace) -> None:
+        """Make the group known to brokers by heartbeat and include it in the background tasks.
+
+        Raises `MQClientException` when the group has a consumer here already.
+        """
+        self._register(self._consumers, "consumer", group, consumer)
+
+    def unregister_consumer(self, group: str) -> None:
+        """Forget the consumer and tell the connected brokers (35); errors are logged."""
+        with self._lock:
+            self._consumers.pop(group, None)
+        self._unregister(group, producer=False)
+
+    def _register(self, table: dict[str, _Member], kind: str, group: str, member: _Member) -> None:
+        self.check_usable(started=False)
+        with self._lock:
+            if group in table:
+                raise MQClientException(
+                    f"the {kind} group {group} has been created before in client "
+                    f"{self.client_id}: use another group, or another instance_name"
+                )
+            table[group] = member
+
+    def _unregister(self, group: str, *, producer: bool) -> None:
+        # Only brokers with a connection know this client: the others need no word.
+        known = self.routes.broker_addresses(masters_only=False)
+        for address in self.remoting.connected() & known:
+            unregister(self.remoting, address, self.client_id, group, producer=producer)
+
+    # --- routes ----------------------------------------------------------------------------
+
+    def publish_info(
+        self,
+        topic: str,
+        *,
+        create_topic_key: str = AUTO_CREATE_TOPIC,
+        default_topic_queue_nums: int = 4,
+        timeout_ms: int | None = None,
+    ) -> PublishInfo:
+        """Return the writable queues of a topic, from the cache or the name server.
+
+        A topic that does not exist borrows the route of ``create_topic_key``. Raises `NoRouteError`
+        (10005) or `NameServerUnavailableError` (10004), with the first cause.
+        """
+        return self.routes.publish_info(
+            topic,
+            create_topic_key=create_topic_key,
+            default_topic_queue_nums=default_topic_queue_nums,
+            timeout_ms=self.config.mq_client_api_timeout if timeout_ms is None else timeout_ms,
+        )
+
+    def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
+        """Return the readable queues as known now; None when the route was never seen."""
+        return self.routes.subscribe_queues(topic)
+
+    def route(self, topic: str, *, refresh: bool = False) -> TopicRouteData | None:
+        """Return the route as known, asking the name server when unknown or ``refresh``.
+
+        None when no name server knows the topic. Raises `NameServerUnavailableError` when none
+        answers and nothing is cached.
+        """
+        return self.routes.route(topic, refresh=refresh)
+
+    def update_route(self, topic: str) -> bool:
+        """Ask the name server now; say whether the route changed. Raises as `publish_info`."""
+        return self.routes.update(topic)
+
+    def broker_address(
+        self, broker_name: str, *, broker_id: int = 0, only_this: bool = False
+    ) -> str | None:
+        """Return the address of a broker: the id asked for, else id + 1, else any of that name.
+
+        Sends and locks pass ``only_this=True`` (master 0 and nobody else).
+        """
+        return self.routes.broker_address(broker_name, broker_id=broker_id, only_this=only_this)
+
+    def any_broker_address(self, topic: str) -> str | None:
+        """Return the address of some broker that has the topic, a master when there is one."""
+        return self.routes.any_broker_address(topic)
+
+    # --- calls -----------------------------------------------------------------------------
+
+    def invoke(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Call and wait. The answer may have any code.
+
+        Raises `RemotingConnectException`, `RemotingSendRequestException`,
+        `RemotingTimeoutException`.
+        """
+        return self.remoting.invoke(address, command, timeout_ms)
+
+    def invoke_async(
+        self, address: str, command: RemotingCommand, timeout_ms: int
+    ) -> Future[RemotingCommand]:
+        """Call without waiting for the answer; connects first when needed (that may block).
+
+        The future never stays open longer than ``timeout_ms``. Its callbacks run on the thread that
+        read the answer: hand longer work over with `submit`.
+        """
+        return self.remoting.invoke_async(address, command, timeout_ms)
+
+    def invoke_oneway(self, address: str, command: RemotingCommand, timeout_ms: int) -> None:
+        """Write the request and return; there is no answer."""
+        self.remoting.invoke_oneway(address, command, timeout_ms)
+
+    # --- background ------------------------------------------------------------------------
+
+    def schedule_after(self, delay_ms: float, task: Callable[[], object]) -> TimerHandle:
+        """Run ``task`` once on the timer thread after ``delay_ms``; it must not block."""
+        return self._timer.schedule_after(delay_ms, task)
+
+    def schedule_every(
+        self, initial_ms: float, period_ms: float, task: Callable[[], object]
+    ) -> TimerHandle:
+        """Run ``task`` again and again on the timer thread; it must not block."""
+        return self._timer.schedule_every(initial_ms, period_ms, task)
+
+    def submit(self, task: Callable[..., object], *args: object) -> bool:
+        """Run ``task(*args)`` on the callback threads; False when they are full or closed."""
+        return self._callbacks.submit(task, *args)
+
+    def submit_background(self, task: Callable[..., object], *args: object) -> bool:
+        """Run the SDK's own ``task(*args)``, which may block for remote calls."""
+        return self._background.submit(task, *args)
+
+    def rebalance_soon(self) -> None:
+        """Let every consumer rebalance now, in background; calls while one waits are merged."""
+        with self._lock:
+            if self._rebalance_asked or not self._consumers or self._state != "running":
+                return
+            self._rebalance_asked = True
+            if self._rebalance_runs:
+                return  # the running round sees the flag and goes round once more
+            self._rebalance_runs = True
+        if not self._background.submit(self._rebalance_rounds):
+            with self._lock:
+                self._rebalance_asked = self._rebalance_runs = False
+
+    def _rebalance_rounds(self) -> None:
+        while True:
+            with self._lock:
+                if not self._rebalance_asked or self._state != "running":
+                    self._rebalance_asked = self._rebalance_runs = False
+                    return
+                self._rebalance_asked = False
+                consumers = list(self._consumers.values())
+            for consumer in consumers:
+                try:
+                    consumer.rebalance()
+                except Exception:  # noqa: BLE001 - the next consumer must have its turn
+                    _log.exception("rebalance failed group=%s", consumer.group)
+
+    def send_heartbeats(self) -> None:
+        """Send a heartbeat to every known broker now (34); failures are logged, never raised."""
+        with self._lock:
+            masters_only = not self._consumers
+        for address in self.routes.broker_addresses(masters_only=masters_only):
+            self._heartbeat(address)
+
+    def _heartbeat(self, address: str) -> None:
+        with self._lock:
+            groups, consumers = list(self._producers), list(self._consumers.values())
+        if self._state != "running" or not (groups or consumers):
+            return
+        body = heartbeat_body(self.client_id, groups, consumers, unit_mode=self.config.unit_mode)
+        send_heartbeat(self.remoting, address, body, self.config.mq_client_api_timeout)
+
+    def _in_background(self, task: Callable[[], None]) -> Callable[[], None]:
+        """Wrap a blocking periodic task: off the timer thread, and never twice at a time."""
+        running = threading.Lock()
+
+        def run() -> None:
+            try:
+                task()
+            finally:
+                running.release()
+
+        def start() -> None:
+            if running.acquire(blocking=False) and not self._background.submit(run):
+                running.release()
+
+        return start
+
+    def _poll(self) -> None:
+        topics = self.routes.known_topics()
+        with self._lock:
+            consumers = list(self._consumers.values())
+        for consumer in consumers:
+            topics.update(item.topic for item in consumer.subscriptions())
+        for topic in sorted(topics):
+            if self._state != "running":
+                return
+            try:
+                self.routes.update(topic)
+            except RocketMQError as error:
+                self.routes.log_failure(topic, error)
+
+    def _heartbeat_round(self) -> None:
+        self.remoting.close_strangers(self.routes.drop_offline_brokers())
+        self.send_heartbeats()
+
+    def _persist_offsets(self) -> None:
+        with self._lock:
+            consumers = list(self._consumers.values())
+        for consumer in consumers:
+            try:
+                consumer.persist_offsets()
+            except Exception:  # noqa: BLE001 - the next consumer must have its turn
+                _log.exception("saving offsets failed group=%s", consumer.group)
+
+    # --- what happens to us ----------------------------------------------------------------
+
+    def _on_connected(self, address: str) -> None:
+        # A broker that lost the connection forgot this client: tell it again at once, as 5.3
+        # clients do (NettyConnectManageHandler, channelActive).
+        if address in self.routes.broker_addresses(masters_only=False):
+            self._background.submit(self._heartbeat, address)
+
+    def _on_route_change(self, topic: str) -> None:
+        queues = self.routes.subscribe_queues(topic) or ()
+        with self._lock:
+            consumers = list(self._consumers.values())
+        for consumer in consumers:
+            if any(item.topic == topic for item in consumer.subscriptions()):
+                consumer.update_topic_queues(topic, queues)
+
+    def _on_broker_request(self, channel: Channel, command: RemotingCommand) -> None:
+        """Take a broker's request on the reading thread; the work happens in background."""
+        if not self._background.submit(self._serve, channel, command):
+            _log.warning("broker request dropped code=%d: background is full", command.code)
+
+    def _serve(self, channel: Channel, command: RemotingCommand) -> None:
+        if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            self.rebalance_soon()
+            return
+        answer = self._ask_consumers(command)
+        if command.is_oneway:
+            return
+        if answer is None:
+            answer = command.answer(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f" request type {command.code} not supported",
+            )
+        try:
+            channel.reply(answer)
+        except RocketMQError as error:
+            _log.warning("answer to broker failed code=%d: %s", command.code, error)
+
+    def _ask_consumers(self, command: RemotingCommand) -> RemotingCommand | None:
+        fields = command.ext_fields
+        group = fields.get("consumerGroup") or fields.get("group") or ""
+        with self._lock:
+            consumer = self._consumers.get(group)
+        if consumer is None:
+            return None
+        try:
+            return consumer.handle_broker_request(command)
+        except Exception as error:  # noqa: BLE001 - the broker is told
+            _log.exception("broker request failed code=%d group=%s", command.code, group)
+            return command.answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+    def is_busy(self) -> str | None:
+        """Say which consumer still works on something, or None when all are idle."""
+        with self._lock:
+            consumers = list(self._consumers.values())
+        for consumer in consumers:
+            reason = consumer.is_busy()
+            if reason is not None:
+                return f"{consumer.group}: {reason}"
+        return None

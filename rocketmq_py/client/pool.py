@@ -1,0 +1,129 @@
+"""Which client instances this process has, and what happens to them at fork and at exit.
+
+Instances are pooled per client id (``MQClientManager`` of the original) and belong to the process
+that made them: a forked child starts with an empty pool, its inherited sockets closed without a
+word to the servers. Must not know what an instance does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import socket
+import threading
+from collections.abc import Iterable
+
+from rocketmq_py.client.hooks import RPCHook
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.config import INSTANCE_NAME_DEFAULT, ClientConfig
+
+__all__ = ["acquire_instance", "client_id_of", "give_back", "local_address"]
+
+_log = logging.getLogger(__name__)
+
+EXIT_TIMEOUT_S = 1.0
+
+
+class _Pool:
+    """The instances of this process by client id, with the number of their users."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.users: dict[str, int] = {}
+        self.instances: dict[str, ClientInstance] = {}
+
+
+_pool = _Pool()
+_watching = False
+
+
+def acquire_instance(
+    config: ClientConfig,
+    rpc_hooks: Iterable[RPCHook] = (),
+    *,
+    keep_instance_name: bool = False,
+) -> ClientInstance:
+    """Return the instance of the client id that ``config`` says, making it when new.
+
+    Every acquisition must be given back by `ClientInstance.shutdown`. The first who acquires
+    decides settings and hooks. ``keep_instance_name``: leave the name ``DEFAULT`` as it is
+    (broadcasting consumers name their offset file after it).
+    """
+    client_id = client_id_of(config, keep_instance_name=keep_instance_name)
+    _watch_process()
+    with _pool.lock:
+        instance = _pool.instances.get(client_id)
+        if instance is None:
+            instance = ClientInstance(client_id, config, rpc_hooks)
+            _pool.instances[client_id] = instance
+            _pool.users[client_id] = 0
+        _pool.users[client_id] += 1
+    return instance
+
+
+def give_back(instance: ClientInstance) -> bool:
+    """Take back one acquisition; True when it was the last one and the instance must end."""
+    client_id = instance.client_id
+    with _pool.lock:
+        if _pool.instances.get(client_id) is not instance:
+            return True  # not pooled (any more): closing is idempotent
+        _pool.users[client_id] -= 1
+        if _pool.users[client_id] > 0:
+            return False
+        del _pool.instances[client_id], _pool.users[client_id]
+        return True
+
+
+def client_id_of(config: ClientConfig, *, keep_instance_name: bool = False) -> str:
+    """Build ``ip@instance[@unit]``; the name ``DEFAULT`` becomes ``pid#nanoseconds``."""
+    name = config.instance_name
+    if name == INSTANCE_NAME_DEFAULT and not keep_instance_name:
+        name = f"{os.getpid()}#{monotonic_ns()}"
+    unit = f"@{config.unit_name}" if config.unit_name else ""
+    return f"{config.client_ip or local_address()}@{name}{unit}"
+
+
+def local_address() -> str:
+    """Return this machine's address towards the network, else the loopback address.
+
+    Asks the kernel's routing table; nothing is sent.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("10.255.255.255", 9))
+        except OSError:
+            return "127.0.0.1"
+        address: str = probe.getsockname()[0]
+    return address
+
+
+def _watch_process() -> None:
+    global _watching
+    if _watching:
+        return
+    _watching = True
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_forked)
+    atexit.register(_exiting)
+
+
+def _forked() -> None:
+    """Begin anew in a forked child; the old pool's lock may be held by a thread that is gone."""
+    global _pool
+    inherited, _pool = _pool, _Pool()
+    for instance in list(inherited.instances.values()):
+        instance.drop_inherited()
+
+
+def _exiting() -> None:
+    """End what the program forgot, and say so: unsent messages would be lost in silence."""
+    with _pool.lock:
+        forgotten = list(_pool.instances.values())
+    for instance in forgotten:
+        _log.warning(
+            "client %s was not shut down: call shutdown(), or use it in a with block",
+            instance.client_id,
+        )
+        instance.end(EXIT_TIMEOUT_S)

@@ -1,0 +1,276 @@
+"""What can be asked of brokers about topics, offsets and stored messages.
+
+The administration half of every client (``MQAdminImpl`` of the original). Blocking calls, each
+bounded by ``mq_client_api_timeout`` per broker. Must not know producers or consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from attrs import frozen
+
+from rocketmq_py.client.answers import broker_error, check_answer
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.clock import wall_ms
+from rocketmq_py.errors import (
+    MQBrokerException,
+    MQClientException,
+    NoRouteError,
+    RemotingCommandException,
+    RemotingException,
+)
+from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.handles import decode_offset_id
+from rocketmq_py.protocol.headers import Header
+from rocketmq_py.protocol.headers.admin import CreateTopicRequestHeader
+from rocketmq_py.protocol.headers.offsets import (
+    GetEarliestMsgStoretimeRequestHeader,
+    GetMaxOffsetRequestHeader,
+    GetMinOffsetRequestHeader,
+    OffsetResponseHeader,
+    SearchOffsetRequestHeader,
+    TimestampResponseHeader,
+)
+from rocketmq_py.protocol.headers.query import (
+    QueryMessageRequestHeader,
+    QueryMessageResponseHeader,
+    ViewMessageRequestHeader,
+)
+from rocketmq_py.protocol.message_codec import decode_records
+
+__all__ = ["Boundary", "Queries", "QueryResult"]
+
+Boundary = Literal["LOWER", "UPPER"]
+
+CREATE_ATTEMPTS = 5
+UNIQUE_MAX = 32
+THREE_DAYS_MS = 3 * 24 * 3_600_000
+INT64_MAX = 2**63 - 1
+NOT_FOUND_TOPIC = 10005
+
+
+@frozen
+class QueryResult:
+    """What `query_message` found; the timestamp says how far the newest index had come."""
+
+    index_last_update_timestamp: int
+    message_list: tuple[MessageExt, ...]
+
+
+class Queries:
+    """Questions of one client. Every call is safe from any thread."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+        self._timeout_ms = instance.config.mq_client_api_timeout
+
+    # --- offsets ---------------------------------------------------------------------------
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """Return the offset that the queue's next message will get (30)."""
+        header = GetMaxOffsetRequestHeader(
+            topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name
+        )
+        answer = self._ask_master(queue, RequestCode.GET_MAX_OFFSET, header)
+        return OffsetResponseHeader.from_ext(answer.ext_fields).offset
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """Return the first offset that can be read (31)."""
+        header = GetMinOffsetRequestHeader(
+            topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name
+        )
+        answer = self._ask_master(queue, RequestCode.GET_MIN_OFFSET, header)
+        return OffsetResponseHeader.from_ext(answer.ext_fields).offset
+
+    def search_offset(
+        self, queue: MessageQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
+    ) -> int:
+        """Return the offset of a store time (29); 4.9 brokers ignore ``boundary``."""
+        header = SearchOffsetRequestHeader(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            timestamp=timestamp_ms,
+            boundary_type=boundary,
+            broker_name=queue.broker_name,
+        )
+        answer = self._ask_master(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        return OffsetResponseHeader.from_ext(answer.ext_fields).offset
+
+    def earliest_msg_store_time(self, queue: MessageQueue) -> int:
+        """Return the store time of the first message in ms, -1 for an empty queue (32)."""
+        header = GetEarliestMsgStoretimeRequestHeader(
+            topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name
+        )
+        answer = self._ask_master(queue, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        return TimestampResponseHeader.from_ext(answer.ext_fields).timestamp
+
+    # --- topics ----------------------------------------------------------------------------
+
+    def create_topic(
+        self,
+        key: str,
+        topic: str,
+        queue_num: int,
+        *,
+        topic_sys_flag: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic on every master of the topic ``key`` (17), five tries each.
+
+        Raises the first failure when no master has it then; `NoRouteError` when nobody knows
+        ``key``.
+        """
+        masters = self._masters_of(key)
+        text = ",".join(f"+{name}={value}" for name, value in (attributes or {}).items())
+        header = CreateTopicRequestHeader(
+            topic=topic,
+            default_topic=key,
+            read_queue_nums=queue_num,
+            write_queue_nums=queue_num,
+            perm=PERM_READ | PERM_WRITE,
+            topic_filter_type="SINGLE_TAG",
+            topic_sys_flag=topic_sys_flag,
+            order=False,
+            attributes=text or None,
+        )
+        first: Exception | None = None
+        created = False
+        for _, address in masters:
+            try:
+                self._create_at(address, topic, header)
+                created = True
+            except (RemotingException, MQBrokerException) as error:
+                first = first or error
+        if first is not None and not created:
+            raise MQClientException(
+                f"topic {topic} could not be created at any of {[a for _, a in masters]}: {first}",
+                response_code=getattr(first, "response_code", None),
+                topic=topic,
+            ) from first
+
+    def _create_at(self, address: str, topic: str, header: CreateTopicRequestHeader) -> None:
+        for attempt in range(1, CREATE_ATTEMPTS + 1):
+            try:
+                answer = self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+                check_answer(answer, address, topic)
+            except (RemotingException, MQBrokerException):
+                if attempt == CREATE_ATTEMPTS:
+                    raise
+            else:
+                return
+
+    # --- messages --------------------------------------------------------------------------
+
+    def query_message(
+        self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int
+    ) -> QueryResult:
+        """Return messages of the topic with the key, stored between the two times (12).
+
+        Asks every broker. Raises `MQClientException` 208 when there is none.
+        """
+        return self._query(topic, key, max_num, begin_ms, end_ms, unique=False)
+
+    def view_message(self, topic: str, msg_id: str) -> MessageExt:
+        """Return one message by its offset id (33), or else by its own id (12, last 3 days).
+
+        Raises `MQClientException` 208 when neither finds it.
+        """
+        try:
+            host, port, offset = decode_offset_id(msg_id)
+        except RemotingCommandException:
+            return self._by_unique_id(topic, msg_id)
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        # An id that a client made has the same look, and would name a stranger: ask none.
+        if address in self._instance.routes.broker_addresses(masters_only=False):
+            header = ViewMessageRequestHeader(offset=offset, topic=topic)
+            answer = self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
+            if answer.code == ResponseCode.SUCCESS:
+                return self._messages(answer.body, "")[0]
+        return self._by_unique_id(topic, msg_id)
+
+    def _by_unique_id(self, topic: str, msg_id: str) -> MessageExt:
+        begin_ms = wall_ms() - THREE_DAYS_MS
+        found = self._query(topic, msg_id, UNIQUE_MAX, begin_ms, INT64_MAX, unique=True)
+        return found.message_list[0]
+
+    def _query(
+        self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, *, unique: bool
+    ) -> QueryResult:
+        fits: Callable[[MessageExt], bool] = (
+            (lambda message: message.msg_id == key)
+            if unique
+            else (lambda message: key in message.keys)
+        )
+        header = QueryMessageRequestHeader(
+            topic=topic,
+            key=key,
+            max_num=max_num,
+            begin_timestamp=begin_ms,
+            end_timestamp=end_ms,
+            # 4.9 brokers leave this field out of the signed text: not sent unless it says true.
+            unique_key_query=True if unique else None,
+        )
+        newest, messages = 0, []
+        first: Exception | None = None
+        for name, address in self._masters_of(topic):
+            try:
+                answer = self._ask(address, RequestCode.QUERY_MESSAGE, header)
+                if answer.code == ResponseCode.QUERY_NOT_FOUND:
+                    continue
+                check_answer(answer, address, topic)
+            except (RemotingException, MQBrokerException) as error:
+                first = first or error
+                continue
+            told = QueryMessageResponseHeader.from_ext(answer.ext_fields)
+            newest = max(newest, told.index_last_update_timestamp)
+            # The index knows hashes: another key may have the same one.
+            messages += [m for m in self._messages(answer.body, name) if fits(m)]
+        if not messages:
+            raise MQClientException(
+                f"no message of topic {topic} has the key {key!r}: the time range, or the index "
+                "of the broker, may not cover it",
+                response_code=ResponseCode.NO_MESSAGE,
+                topic=topic,
+            ) from first
+        messages.sort(key=lambda message: message.store_timestamp)
+        return QueryResult(newest, tuple(messages[:max_num] if unique else messages))
+
+    def _messages(self, body: bytes, broker_name: str) -> list[MessageExt]:
+        return [MessageExt.from_record(record, broker_name) for record in decode_records(body)]
+
+    # --- asking ----------------------------------------------------------------------------
+
+    def _masters_of(self, topic: str) -> list[tuple[str, str]]:
+        self._instance.route(topic)
+        masters = self._instance.routes.master_addresses(topic)
+        if not masters:
+            raise NoRouteError(
+                f"no route of topic {topic}: does it exist?",
+                response_code=NOT_FOUND_TOPIC,
+                topic=topic,
+            )
+        return masters
+
+    def _ask_master(self, queue: MessageQueue, code: int, header: Header) -> RemotingCommand:
+        address = self._instance.broker_address(queue.broker_name)
+        if address is None:
+            self._instance.update_route(queue.topic)
+            address = self._instance.broker_address(queue.broker_name)
+        if address is None:
+            raise MQClientException(
+                f"broker {queue.broker_name} does not exist: no route of topic {queue.topic} "
+                "names it",
+                topic=queue.topic,
+            )
+        answer = self._ask(address, code, header)
+        if answer.code != ResponseCode.SUCCESS:
+            raise broker_error(answer, address, topic=queue.topic)
+        return answer
+
+    def _ask(self, address: str, code: int, header: Header) -> RemotingCommand:
+        command = RemotingCommand(code, ext_fields=header.to_ext())
+        return self._instance.invoke(address, command, self._timeout_ms)

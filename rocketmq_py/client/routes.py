@@ -1,0 +1,372 @@
+"""Which queues a topic has and where its brokers are, as the name servers say.
+
+Routes are immutable snapshots, kept until a newer one differs, so that everybody goes on when all
+name servers are down. Client side of the original's ``MQClientInstance`` (route part),
+``TopicPublishInfo`` and the name server choice of ``NettyRemotingClient``. Must not know how
+messages are sent or which queue is taken.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rocketmq_py.client.remoting import Remoting
+from rocketmq_py.clock import monotonic
+from rocketmq_py.config import ClientConfig, split_addresses
+from rocketmq_py.errors import (
+    MQBrokerException,
+    MQClientException,
+    NameServerUnavailableError,
+    NoRouteError,
+    PermissionDeniedError,
+    RemotingException,
+    RocketMQError,
+)
+from rocketmq_py.message import MessageQueue
+from rocketmq_py.protocol.bodies.routes import MASTER_ID, TopicRouteData
+from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.headers.routes import GetRouteInfoRequestHeader
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+
+__all__ = ["PublishInfo", "RouteTable"]
+
+_log = logging.getLogger(__name__)
+
+NO_NAME_SERVER = 10004
+NOT_FOUND_TOPIC = 10005
+REFRESH_LOCK_S = 3.0
+LOG_AGAIN_S = 60.0
+LOGGED_TOPICS_MAX = 1_024
+
+
+class PublishInfo(NamedTuple):
+    """The writable queues of a topic, in selection order, and the route they come from."""
+
+    queues: tuple[MessageQueue, ...]
+    route: TopicRouteData
+    broker_names: tuple[str, ...]
+
+
+class RouteTable:
+    """All routes that one client instance has seen. Every call is safe from any thread."""
+
+    def __init__(
+        self, remoting: Remoting, config: ClientConfig, *, on_change: Callable[[str], None]
+    ) -> None:
+        self._remoting = remoting
+        self._config = config
+        self._on_change = on_change
+        self._refresh_lock = threading.Lock()
+        self._lock = threading.Lock()
+        self._routes: dict[str, TopicRouteData] = {}
+        self._publish: dict[str, PublishInfo] = {}
+        self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
+        self._brokers: dict[str, dict[int, str]] = {}
+        self._name_servers = list(config.name_servers)
+        random.shuffle(self._name_servers)
+        self._chosen = 0
+        self._logged: dict[str, float] = {}
+
+    # --- asking ----------------------------------------------------------------------------
+
+    def publish_info(
+        self,
+        topic: str,
+        *,
+        create_topic_key: str,
+        default_topic_queue_nums: int,
+        timeout_ms: float,
+    ) -> PublishInfo:
+        """Return the writable queues: cached, or asked for, or borrowed from the auto topic.
+
+        Raises `NoRouteError` (10005), `NameServerUnavailableError` (10004).
+        """
+        info = self._publish.get(topic)
+        if info is not None and info.queues:
+            return info
+        deadline = monotonic() + timeout_ms / 1000
+        self._update(topic, deadline, topic, None)
+        info = self._publish.get(topic)
+        if info is None or not info.queues:
+            self._update(topic, deadline, create_topic_key, default_topic_queue_nums)
+            info = self._publish.get(topic)
+        if info is None:
+            raise NoRouteError(
+                f"no route of topic {topic} at name server {self._config.namesrv_addr}: create "
+                f"the topic, or switch on autoCreateTopicEnable at the broker (topic "
+                f"{create_topic_key} has no route either)",
+                response_code=NOT_FOUND_TOPIC,
+                topic=topic,
+            )
+        if not info.queues:
+            raise NoRouteError(
+                f"topic {topic} has no writable queue: its permission forbids writing, or its "
+                "brokers have no master",
+                response_code=NOT_FOUND_TOPIC,
+                topic=topic,
+            )
+        return info
+
+    def route(self, topic: str, *, refresh: bool) -> TopicRouteData | None:
+        """Return the route as known; asks when unknown or when ``refresh``."""
+        known = self._routes.get(topic)
+        if known is not None and not refresh:
+            return known
+        try:
+            self.update(topic)
+        except NameServerUnavailableError:
+            if known is None:
+                raise
+        return self._routes.get(topic)
+
+    def update(self, topic: str) -> bool:
+        """Ask now; say whether the route changed. An unknown topic changes nothing."""
+        deadline = monotonic() + self._config.mq_client_api_timeout / 1000
+        return self._update(topic, deadline, topic, None)
+
+    def check_name_servers(self) -> None:
+        """Ask any name server anything; raises `NameServerUnavailableError`."""
+        self._fetch(AUTO_CREATE_TOPIC, monotonic() + self._config.mq_client_api_timeout / 1000)
+
+    def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
+        """Return the readable queues as known now; None when the route was never seen."""
+        return self._subscribe.get(topic)
+
+    def known_topics(self) -> set[str]:
+        """Return the topics whose routes are kept fresh."""
+        with self._lock:
+            return set(self._publish) | set(self._routes)
+
+    def publish_masters(self, topic: str) -> list[str | None]:
+        """Return the addresses that a send to the topic may need; empty when it has no route."""
+        info = self._publish.get(topic)
+        if info is None:
+            return []
+        return [self.broker_address(name, only_this=True) for name in info.broker_names]
+
+    def queue_of_broker(self, broker_name: str) -> MessageQueue | None:
+        """Return any writable queue of the broker, to ask it something cheap."""
+        with self._lock:
+            infos = list(self._publish.values())
+        for info in infos:
+            for queue in info.queues:
+                if queue.broker_name == broker_name:
+                    return queue
+        return None
+
+    # --- brokers ---------------------------------------------------------------------------
+
+    def broker_address(
+        self, broker_name: str, *, broker_id: int = MASTER_ID, only_this: bool = False
+    ) -> str | None:
+        """Return the address of the id, else (unless ``only_this``) of id + 1, else of any."""
+        addresses = self._brokers.get(broker_name)
+        if not addresses:
+            return None
+        address = addresses.get(broker_id)
+        if address is None and not only_this:
+            address = addresses.get(broker_id + 1)
+            if address is None:
+                address = addresses[min(addresses)]
+        return address
+
+    def any_broker_address(self, topic: str) -> str | None:
+        """Return some broker of the topic, a master when there is one; they take turns."""
+        route = self._routes.get(topic)
+        if route is None:
+            return None
+        brokers = [self._brokers.get(b.broker_name) or {} for b in route.broker_datas]
+        addresses = [b[MASTER_ID] for b in brokers if MASTER_ID in b]
+        if not addresses:
+            addresses = [b[min(b)] for b in brokers if b]
+        return random.choice(addresses) if addresses else None
+
+    def master_addresses(self, topic: str) -> list[tuple[str, str]]:
+        """Return (broker name, address) of every broker of the topic, masters where known."""
+        route = self._routes.get(topic)
+        names = [] if route is None else sorted(b.broker_name for b in route.broker_datas)
+        found = ((name, self.broker_address(name)) for name in names)
+        return [(name, address) for name, address in found if address is not None]
+
+    def broker_addresses(self, *, masters_only: bool) -> set[str]:
+        """Return the addresses of all known brokers."""
+        with self._lock:
+            tables = list(self._brokers.values())
+        return {
+            address
+            for table in tables
+            for broker_id, address in table.items()
+            if broker_id == MASTER_ID or not masters_only
+        }
+
+    def drop_offline_brokers(self) -> set[str]:
+        """Forget brokers that no route mentions any more; return their addresses.
+
+        As ``MQClientInstance.cleanOfflineBroker``.
+        """
+        with self._lock:
+            live: dict[str, dict[int, str]] = {}
+            for route in self._routes.values():
+                for broker in route.broker_datas:
+                    live[broker.broker_name] = self._mapped(broker.broker_addrs)
+            before = {a for table in self._brokers.values() for a in table.values()}
+            self._brokers = live
+            return before - {a for table in live.values() for a in table.values()}
+
+    # --- refreshing ------------------------------------------------------------------------
+
+    def _update(self, topic: str, deadline: float, asked: str, queues_max: int | None) -> bool:
+        wait = min(REFRESH_LOCK_S, max(0.0, deadline - monotonic()))
+        if not self._refresh_lock.acquire(timeout=wait):
+            raise MQClientException(
+                f"the route of topic {topic} could not be asked for within {wait:.1f} s: another "
+                "thread still waits for a name server",
+                topic=topic,
+            )
+        try:
+            route = self._fetch(asked, deadline)
+            if route is None:
+                return False
+            if queues_max is not None:
+                for queue in route.queue_datas:
+                    count = min(queues_max, queue.read_queue_nums)
+                    queue.read_queue_nums = queue.write_queue_nums = count
+            _sort(route)
+            changed = self._keep(topic, route)
+        finally:
+            self._refresh_lock.release()
+        if changed:
+            self._on_change(topic)
+        return changed
+
+    def _keep(self, topic: str, route: TopicRouteData) -> bool:
+        with self._lock:
+            for broker in route.broker_datas:
+                # A new table, not a changed one: readers take no lock.
+                self._brokers[broker.broker_name] = self._mapped(broker.broker_addrs)
+            if self._routes.get(topic) == route:
+                return False
+            self._routes[topic] = route
+            queues = _writable_queues(topic, route)
+            names = tuple(sorted({queue.broker_name for queue in queues}))
+            self._publish[topic] = PublishInfo(queues, route, names)
+            self._subscribe[topic] = _readable_queues(topic, route)
+        _log.info("route of topic %s: %s", topic, route)
+        return True
+
+    def _mapped(self, addresses: dict[int, str]) -> dict[int, str]:
+        mapper = self._config.address_mapper
+        if mapper is None:
+            return dict(addresses)
+        return {broker_id: mapper(address) for broker_id, address in addresses.items()}
+
+    def _fetch(self, topic: str, deadline: float) -> TopicRouteData | None:
+        """Ask the chosen name server, then the next ones; None: the topic does not exist."""
+        servers = self._name_servers
+        if not servers:
+            raise NameServerUnavailableError(
+                "no name server address: set namesrv_addr='host:9876', or the environment "
+                "variable NAMESRV_ADDR",
+                response_code=NO_NAME_SERVER,
+                topic=topic,
+            )
+        first: RocketMQError | None = None
+        header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
+        for turn in range(len(servers)):
+            left_ms = (deadline - monotonic()) * 1000
+            if left_ms <= 0:
+                break
+            # Of several servers a silent one must not use up the whole budget.
+            budget_ms = left_ms / (len(servers) - turn)
+            number = (self._chosen + turn) % len(servers)
+            address = servers[number]
+            command = RemotingCommand(
+                code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext_fields=header.to_ext()
+            )
+            try:
+                answer = self._remoting.invoke(address, command, budget_ms)
+            except RemotingException as error:
+                first = first or error
+                continue
+            self._chosen = number
+            return _read_route(topic, address, answer)
+        raise NameServerUnavailableError(
+            f"no name server answers for topic {topic} ({self._config.namesrv_addr}): "
+            f"{first or 'the time budget was used up before'}",
+            response_code=NO_NAME_SERVER,
+            topic=topic,
+        ) from first
+
+    def set_name_servers(self, addresses: str) -> None:
+        """Use other name servers from now on (``host:port;host:port``)."""
+        servers = list(split_addresses(addresses))
+        random.shuffle(servers)
+        self._config.namesrv_addr = addresses
+        self._name_servers, self._chosen = servers, 0
+
+    def log_failure(self, topic: str, error: RocketMQError) -> None:
+        """Log a failed refresh, each topic at most once a minute."""
+        now = monotonic()
+        if self._logged.get(topic, -LOG_AGAIN_S) + LOG_AGAIN_S > now:
+            return
+        if len(self._logged) >= LOGGED_TOPICS_MAX:
+            self._logged.clear()
+        self._logged[topic] = now
+        _log.warning("route refresh failed topic=%s: %s", topic, error)
+
+
+def _read_route(topic: str, address: str, answer: RemotingCommand) -> TopicRouteData | None:
+    if answer.code == ResponseCode.SUCCESS:
+        return TopicRouteData.decode(answer.body)
+    if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+        return None
+    refused = PermissionDeniedError if answer.code == ResponseCode.NO_PERMISSION else None
+    cause = (refused or MQBrokerException)(answer.code, answer.remark, address, topic=topic)
+    raise MQClientException(
+        f"name server {address} does not tell the route of topic {topic}: {cause}",
+        response_code=answer.code,
+        topic=topic,
+        address=address,
+    ) from cause
+
+
+def _sort(route: TopicRouteData) -> None:
+    """Put lists in the order of broker names: hash selectors need the same order everywhere."""
+    route.queue_datas.sort(key=lambda queue: queue.broker_name)
+    route.broker_datas.sort(key=lambda broker: broker.broker_name)
+
+
+def _writable_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, ...]:
+    if route.order_topic_conf:
+        return _ordered_queues(topic, route.order_topic_conf)
+    masters = {b.broker_name for b in route.broker_datas if MASTER_ID in b.broker_addrs}
+    return tuple(
+        MessageQueue(topic, queue.broker_name, number)
+        for queue in route.queue_datas
+        if queue.perm & PERM_WRITE and queue.broker_name in masters
+        for number in range(queue.write_queue_nums)
+    )
+
+
+def _ordered_queues(topic: str, conf: str) -> tuple[MessageQueue, ...]:
+    """Read ``broker:n;broker:n``: the order that an administrator has fixed."""
+    queues: list[MessageQueue] = []
+    for part in conf.split(";"):
+        name, _, count = part.strip().partition(":")
+        if name and count.isascii() and count.isdigit():
+            queues += [MessageQueue(topic, name, number) for number in range(int(count))]
+    return tuple(queues)
+
+
+def _readable_queues(topic: str, route: TopicRouteData) -> tuple[MessageQueue, ...]:
+    return tuple(
+        MessageQueue(topic, queue.broker_name, number)
+        for queue in route.queue_datas
+        if queue.perm & PERM_READ
+        for number in range(queue.read_queue_nums)
+    )

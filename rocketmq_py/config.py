@@ -1,0 +1,299 @@
+"""Which settings every client has, what they mean and what values they can take.
+
+`ClientConfig` holds what producers and consumers share (client side of the original's
+``ClientConfig`` and ``NettyClientConfig``); each client adds its own settings in its own room.
+`Credentials` are the key pair that signs requests. Settings are plain values: they pickle, and
+every assignment is checked. Must not know connections or clients; ``client/instance.py`` reads it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, overload
+
+from attrs import Attribute, define, evolve, field, fields, frozen
+
+from rocketmq_py.errors import ConfigError
+
+__all__ = ["ClientConfig", "ClientSettings", "ConfigValue", "Credentials", "CredentialsSource"]
+
+NAMESRV_ADDR_VARIABLE = "NAMESRV_ADDR"
+INSTANCE_NAME_DEFAULT = "DEFAULT"
+
+Transport = Literal["auto", "tcp"]
+StartDeliverMode = Literal["auto", "always", "never"]
+DelayConflict = Literal["warn", "error"]
+PastDeliver = Literal["immediate", "error"]
+
+
+@frozen(repr=False)
+class Credentials:
+    """The key pair (and token of a temporary account) that signs every request.
+
+    Secrets never show up in ``repr``.
+
+    >>> Credentials("id", "secret")
+    Credentials(access_key='id', secret_key='***')
+    """
+
+    access_key: str
+    secret_key: str
+    security_token: str | None = None
+
+    def __repr__(self) -> str:
+        token = "" if self.security_token is None else ", security_token='***'"
+        return f"Credentials(access_key={self.access_key!r}, secret_key='***'{token})"
+
+
+CredentialsSource = Credentials | Callable[[], Credentials]
+"""Credentials, or a function that returns the current ones (rotating tokens)."""
+
+
+def within(low: int, high: int | None = None) -> Callable[[Any, Attribute[int], int], None]:
+    """Build a validator: an int from ``low`` to ``high`` (None: no upper limit)."""
+
+    def check(_owner: object, setting: Attribute[int], value: int) -> None:
+        limit = f"at least {low}" if high is None else f"{low} to {high}"
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise ConfigError(setting.name, value, f"must be an int, {limit}")
+        if value < low or (high is not None and value > high):
+            raise ConfigError(setting.name, value, f"must be {limit}")
+
+    return check
+
+
+def one_of(*choices: str) -> Callable[[Any, Attribute[Any], object], None]:
+    """Build a validator: one of the given words."""
+
+    def check(_owner: object, setting: Attribute[Any], value: object) -> None:
+        if value not in choices:
+            raise ConfigError(setting.name, value, f"must be one of {', '.join(choices)}")
+
+    return check
+
+
+def switch(_owner: object, setting: Attribute[bool], value: object) -> None:
+    """Validate a switch: True or False, nothing that only looks like it."""
+    if not isinstance(value, bool):
+        raise ConfigError(setting.name, value, "must be True or False")
+
+
+def a_text(_owner: object, setting: Attribute[str], value: object) -> None:
+    """Validate a text."""
+    if not isinstance(value, str):
+        raise ConfigError(setting.name, value, "must be a str")
+
+
+def _a_positive_span(_owner: object, setting: Attribute[Any], value: object) -> None:
+    if value is not None and not (isinstance(value, timedelta) and value > timedelta()):
+        raise ConfigError(setting.name, value, "must be None or a positive timedelta")
+
+
+def split_addresses(text: str) -> tuple[str, ...]:
+    """Split ``host:port;host:port``; a leading ``http://`` (ONS habit) is dropped."""
+    addresses = []
+    for part in text.split(";"):
+        address = part.strip().removeprefix("http://").rstrip("/")
+        if address:
+            addresses.append(address)
+    return tuple(addresses)
+
+
+def split_host_port(address: str) -> tuple[str, int]:
+    """Split ``host:port`` (``[v6]:port`` too); `ConfigError` when it is not one."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ConfigError("address", address, "must be host:port with a port up to 65535")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _addresses(_owner: object, setting: Attribute[str], value: object) -> None:
+    if not isinstance(value, str):
+        raise ConfigError(setting.name, value, "must be a str like 'host:port;host:port'")
+    for address in split_addresses(value):
+        try:
+            split_host_port(address)
+        except ConfigError:
+            raise ConfigError(setting.name, value, "must look like 'host:port;host:port'") from None
+
+
+@define(kw_only=True, eq=False)
+class ClientConfig:
+    """Settings shared by every client; times are milliseconds unless the name says otherwise.
+
+    Arguments
+    ---------
+    namesrv_addr
+        ``host:port;host:port``; default: environment variable ``NAMESRV_ADDR``, read when the
+        object is made. Empty is no error until the first lookup.
+    client_ip, instance_name, unit_name
+        Parts of the client id ``ip@instance[@unit]``. ``client_ip`` "" = this machine's address;
+        ``instance_name`` ``DEFAULT`` becomes a name of its own for each client.
+    unit_mode
+        Marks messages and subscriptions of a unit deployment.
+    poll_name_server_interval, heartbeat_broker_interval, persist_consumer_offset_interval
+        Periods of the background tasks; first runs after 10 ms, 1 s and 10 s.
+    mq_client_api_timeout
+        Budget of a control call (route, offset, administration).
+    connect_timeout, channel_max_idle
+        Budget of a TCP connect; a connection that was not used for so long is closed.
+    client_async_permits
+        Calls that may be in flight on one connection; one more is refused.
+    client_callback_executor_threads
+        Threads that run user callbacks.
+    pull_time_delay_millis_when_exception
+        Pause of a consumer after a failed pull.
+    send_latency_enable, start_detector_enable, detect_interval, detect_timeout
+        Fault avoidance of producers: avoid slow and failing brokers, and probe them in background.
+    vip_channel_enabled
+        Send to the broker's port minus 2.
+    credentials
+        `Credentials`, or a function that returns the current ones; signs every request.
+    transport
+        ``auto``: a server of this process is called directly, others by TCP; ``tcp``: always TCP.
+    address_mapper
+        Called with each broker address of a route, returns the address to use: for brokers that
+        announce an address which cannot be reached from here (containers).
+    translate_start_deliver_time
+        ``auto`` and ``always``: a message that carries only ``__STARTDELIVERTIME`` is also given
+        ``TIMER_DELIVER_MS``; ``never``: for vendor brokers that refuse it.
+    delay_conflict
+        Two kinds of delay on one message: ``warn`` once, or ``error``.
+    max_delay
+        Longest delay that this client sends; None = the broker decides.
+    past_deliver
+        A delivery time in the past: ``immediate``, or ``error``.
+    strict_reserved
+        Refuse messages whose delay was given by a reserved user property, as 5.x clients do.
+
+    Every value is checked when set; a wrong one raises `ConfigError`.
+    """
+
+    namesrv_addr: str = field(
+        factory=lambda: os.environ.get(NAMESRV_ADDR_VARIABLE, ""), validator=_addresses
+    )
+    client_ip: str = field(default="", validator=a_text)
+    instance_name: str = field(default=INSTANCE_NAME_DEFAULT, validator=a_text)
+    unit_name: str = field(default="", validator=a_text)
+    unit_mode: bool = field(default=False, validator=switch)
+    poll_name_server_interval: int = field(default=30_000, validator=within(10))
+    heartbeat_broker_interval: int = field(default=30_000, validator=within(10))
+    persist_consumer_offset_interval: int = field(default=5_000, validator=within(10))
+    mq_client_api_timeout: int = field(default=3_000, validator=within(1))
+    connect_timeout: int = field(default=3_000, validator=within(1))
+    channel_max_idle: int = field(default=120_000, validator=within(1))
+    client_async_permits: int = field(default=65_535, validator=within(1))
+    client_callback_executor_threads: int = field(
+        factory=lambda: os.cpu_count() or 1, validator=within(1, 1024)
+    )
+    pull_time_delay_millis_when_exception: int = field(default=1_000, validator=within(0))
+    send_latency_enable: bool = field(default=False, validator=switch)
+    start_detector_enable: bool = field(default=False, validator=switch)
+    detect_interval: int = field(default=2_000, validator=within(1))
+    detect_timeout: int = field(default=200, validator=within(1))
+    vip_channel_enabled: bool = field(default=False, validator=switch)
+    credentials: CredentialsSource | None = None
+    transport: Transport = field(default="auto", validator=one_of("auto", "tcp"))
+    address_mapper: Callable[[str], str] | None = None
+    translate_start_deliver_time: StartDeliverMode = field(
+        default="auto", validator=one_of("auto", "always", "never")
+    )
+    delay_conflict: DelayConflict = field(default="warn", validator=one_of("warn", "error"))
+    max_delay: timedelta | None = field(default=None, validator=_a_positive_span)
+    past_deliver: PastDeliver = field(default="immediate", validator=one_of("immediate", "error"))
+    strict_reserved: bool = field(default=False, validator=switch)
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """The addresses of ``namesrv_addr``, cleaned, in order."""
+        return split_addresses(self.namesrv_addr)
+
+    def copy(self) -> Self:
+        """Return an equal, independent object; later changes of this one do not reach it."""
+        return evolve(self)
+
+    @classmethod
+    def build(cls, base: ClientConfig | None, settings: Mapping[str, object]) -> Self:
+        """Make settings of this class from ``base`` (None: the defaults) and keyword settings.
+
+        ``base`` may be of a parent class. Unknown names raise `TypeError` with the nearest name.
+        """
+        known = {item.name for item in fields(cls)}
+        for name in settings:
+            if name not in known:
+                raise TypeError(_unknown_setting(cls.__name__, name, known))
+        values: dict[str, Any] = {}
+        if base is not None:
+            values = {f.name: getattr(base, f.name) for f in fields(type(base)) if f.name in known}
+        values.update(settings)
+        return cls(**values)
+
+
+class ClientSettings(TypedDict, total=False):
+    """The settings of `ClientConfig` as keyword arguments of a client."""
+
+    namesrv_addr: str
+    client_ip: str
+    instance_name: str
+    unit_name: str
+    unit_mode: bool
+    poll_name_server_interval: int
+    heartbeat_broker_interval: int
+    persist_consumer_offset_interval: int
+    mq_client_api_timeout: int
+    connect_timeout: int
+    channel_max_idle: int
+    client_async_permits: int
+    client_callback_executor_threads: int
+    pull_time_delay_millis_when_exception: int
+    send_latency_enable: bool
+    start_detector_enable: bool
+    detect_interval: int
+    detect_timeout: int
+    vip_channel_enabled: bool
+    credentials: CredentialsSource | None
+    transport: Transport
+    address_mapper: Callable[[str], str] | None
+    translate_start_deliver_time: StartDeliverMode
+    delay_conflict: DelayConflict
+    max_delay: timedelta | None
+    past_deliver: PastDeliver
+    strict_reserved: bool
+
+
+_T = TypeVar("_T")
+
+
+class ConfigValue(Generic[_T]):
+    """A client attribute that is the setting of the same name in the client's ``config``.
+
+    ``send_msg_timeout = ConfigValue[int]()`` in a class whose objects have ``config``.
+    """
+
+    __slots__ = ("_name",)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, client: Any, owner: type) -> _T: ...  # Any: whatever class has `config`
+    def __get__(self, client: Any, owner: type) -> _T | Self:
+        if client is None:
+            return self
+        value: _T = getattr(client.config, self._name)
+        return value
+
+    def __set__(self, client: Any, value: _T) -> None:  # Any: whatever class has `config`
+        setattr(client.config, self._name, value)
+
+
+def _unknown_setting(owner: str, name: str, known: set[str]) -> str:
+    import difflib  # only on the way to an error
+
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"{owner} has no setting {name!r}{hint}"

@@ -1,0 +1,179 @@
+"""How is a listener called, and what follows from its answer.
+
+`ConcurrentConsumer` cuts pulled messages into batches, runs the listener on its pool, sends back
+what failed and lets the offset move. It must not know where messages come from. Facts:
+`org.apache.rocketmq.client.impl.consumer.ConsumeMessageConcurrentlyService`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from rocketmq_py.clock import Clock
+from rocketmq_py.consumer.calls import Engine
+from rocketmq_py.consumer.listener import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    ConsumeFunction,
+)
+from rocketmq_py.consumer.offsets import OffsetStore
+from rocketmq_py.consumer.pool import ListenerPool
+from rocketmq_py.consumer.process_queue import PullState
+from rocketmq_py.consumer.send_back import FIRST_RETRY_LEVEL, SendBack
+from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.properties import Prop
+
+logger = logging.getLogger(__name__)
+
+LOCAL_RETRY_WAIT_MS = 5_000
+SWEEP_HEADS_MAX = 16
+"""Stuck messages of one queue that one sweep sends back at most."""
+MINUTE_MS = 60_000
+
+Batch = Sequence[MessageExt]
+
+
+class ConcurrentConsumer:
+    """Listener calls of one consumer.
+
+    `clock` stamps the start of each call and tells the sweep how old it is.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        engine: Engine,
+        config: PushConsumerConfig,
+        offsets: OffsetStore,
+        send_back: SendBack,
+        consume: ConsumeFunction,
+        clock: Clock,
+    ) -> None:
+        self._group = group
+        self._engine = engine
+        self._config = config
+        self._offsets = offsets
+        self._send_back = send_back
+        self._consume = consume
+        self._clock = clock
+        self._told: set[str] = set()
+        self.pool = ListenerPool(f"rocketmq-consume-{group}", config.consume_thread_min)
+
+    def deliver(self, state: PullState, messages: Batch) -> None:
+        """Queue listener calls for messages that are in the process queue already."""
+        size = self._config.consume_message_batch_max_size
+        self.pool.submit_all(
+            partial(self._run, state, tuple(messages[at : at + size]))
+            for at in range(0, len(messages), size)
+        )
+
+    def sweep(self, states: Iterable[PullState]) -> int:
+        """Send back messages whose listener call takes longer than `consume_timeout`.
+
+        The listener may still run; if it succeeds later, the message has come twice. Blocks for
+        the calls to the broker. Returns how many were sent back.
+        """
+        limit_ms = self._config.consume_timeout * MINUTE_MS
+        swept = 0
+        for state in states:
+            for _ in range(SWEEP_HEADS_MAX):
+                head = state.process_queue.head()
+                if head is None or self._age_ms(head) <= limit_ms:
+                    break
+                if not self._send_back.send(head, FIRST_RETRY_LEVEL):
+                    break
+                logger.warning(
+                    "group %s: message %s of %s took over %d min, sent back",
+                    self._group,
+                    head.msg_id,
+                    state.queue,
+                    self._config.consume_timeout,
+                )
+                swept += 1
+                self._finish(state, (head,))
+        return swept
+
+    def close(self, timeout: float) -> bool:
+        """Drop what waits and wait for running listeners; False when one still runs."""
+        return self.pool.close(timeout)
+
+    def _run(self, state: PullState, messages: tuple[MessageExt, ...]) -> None:
+        if state.dropped:
+            return
+        started = str(self._clock.now_ms)
+        for message in messages:
+            message.properties[Prop.CONSUME_START_TIME] = started
+        context = ConsumeConcurrentlyContext(state.queue)
+        status = self._status(list(messages), context)  # a listener may change its list
+        if state.process_queue.dropped:  # while the listener ran
+            logger.info("result of %d messages of %s discarded", len(messages), state.queue)
+            return
+        succeeded = 0
+        if status is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
+            succeeded = max(0, min(context.ack_index + 1, len(messages)))
+        done = list(messages[:succeeded])
+        kept = []
+        for message in messages[succeeded:]:
+            if not state.process_queue.holds(message):
+                continue  # the sweep has sent it back while the listener ran
+            if self._send_back.send(message, context.delay_level_when_next_consume):
+                done.append(message)
+            else:
+                message.reconsume_times += 1
+                kept.append(message)
+        if kept:
+            self._again_later(state, tuple(kept))
+        self._finish(state, done)
+
+    def _status(self, messages: list[MessageExt], context: ConsumeConcurrentlyContext) -> object:
+        """Call the listener; anything but a status counts as RECONSUME_LATER."""
+        try:
+            # A listener of a foreign program may return anything, whatever its annotation says.
+            status: object = self._consume(messages, context)
+        except BaseException:
+            # SystemExit too: a listener must not be able to take a thread away.
+            logger.warning(
+                "group %s: the listener raised, %d messages of %s come again later",
+                self._group,
+                len(messages),
+                context.message_queue,
+                exc_info=True,
+            )
+            return ConsumeConcurrentlyStatus.RECONSUME_LATER
+        if isinstance(status, ConsumeConcurrentlyStatus):
+            return status
+        self._tell_once(status, messages)
+        return ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+    def _tell_once(self, status: object, messages: Batch) -> None:
+        kind = type(status).__name__
+        level = logging.DEBUG if kind in self._told else logging.WARNING
+        self._told.add(kind)
+        logger.log(
+            level,
+            "group %s: the listener returned %s instead of a ConsumeConcurrentlyStatus, so %d "
+            "messages come again later: return ConsumeConcurrentlyStatus.CONSUME_SUCCESS",
+            self._group,
+            "None" if status is None else f"a {kind}",
+            len(messages),
+        )
+
+    def _again_later(self, state: PullState, messages: tuple[MessageExt, ...]) -> None:
+        # If the client closes first, the offset is still below them: they come again elsewhere.
+        self._engine.schedule_after(LOCAL_RETRY_WAIT_MS, partial(self.deliver, state, messages))
+
+    def _finish(self, state: PullState, messages: Iterable[MessageExt]) -> None:
+        offset = state.process_queue.remove(messages)
+        if offset < 0 or state.process_queue.dropped:
+            return
+        self._offsets.update(state.queue, offset)
+        if state.process_queue.count == 0:
+            self._offsets.persist_soon(state.queue)
+
+    def _age_ms(self, message: MessageExt) -> int:
+        started = message.properties.get(Prop.CONSUME_START_TIME)
+        return -1 if started is None else self._clock.now_ms - int(started)

@@ -1,0 +1,173 @@
+"""How do the organs of a running push consumer work together.
+
+A `GroupMember` is made at start and thrown away at shutdown: it wires calls, offsets, pulls,
+listener calls and rebalance, and is what the client instance talks to (`ConsumerFace`). This
+module must not know the public face; that is `push`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from rocketmq_py.clock import Clock
+from rocketmq_py.consumer.calls import ConsumerCalls, Engine, Handle
+from rocketmq_py.consumer.concurrent import MINUTE_MS, ConcurrentConsumer
+from rocketmq_py.consumer.listener import ConsumeFunction
+from rocketmq_py.consumer.offsets import OffsetStore, first_offset
+from rocketmq_py.consumer.process_queue import PullState
+from rocketmq_py.consumer.pull_loop import PullLoop
+from rocketmq_py.consumer.rebalance import Rebalancer
+from rocketmq_py.consumer.send_back import SendBack
+from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.consumer.subscriptions import SubscriptionTable
+from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
+from rocketmq_py.protocol.command import RemotingCommand
+
+logger = logging.getLogger(__name__)
+
+
+class GroupMember:
+    """One running member of a consumer group."""
+
+    consume_type = "CONSUME_PASSIVELY"
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        engine: Engine,
+        config: PushConsumerConfig,
+        subscriptions: SubscriptionTable,
+        consume: ConsumeFunction,
+        clock: Clock,
+    ) -> None:
+        self.group = group
+        self._engine = engine
+        self._config = config
+        self._subscriptions = subscriptions
+        calls = ConsumerCalls(engine, group, config)
+        self.offsets = OffsetStore(engine, calls)
+        self.send_back = SendBack(group, calls)
+        self.consumer = ConcurrentConsumer(
+            group=group,
+            engine=engine,
+            config=config,
+            offsets=self.offsets,
+            send_back=self.send_back,
+            consume=consume,
+            clock=clock,
+        )
+        self.pulls = PullLoop(
+            engine=engine,
+            calls=calls,
+            config=config,
+            offsets=self.offsets,
+            subscriptions=subscriptions,
+            group=group,
+            limits=lambda: self.rebalancer.queue_limits,
+            deliver=self.consumer.deliver,
+            offset_illegal=self._offset_illegal,
+        )
+        self.rebalancer = Rebalancer(
+            group=group,
+            engine=engine,
+            calls=calls,
+            config=config,
+            offsets=self.offsets,
+            subscriptions=subscriptions,
+            first_offset=partial(
+                first_offset, offsets=self.offsets, calls=calls, config=config, clock=clock
+            ),
+            pull=self.pulls.pull,
+        )
+        self._sweeps: Handle | None = None
+
+    def start(self) -> None:
+        """Begin: routes, heartbeat, first assignment and first pulls, in the caller's thread.
+
+        What cannot be done yet (no route, no broker) is tried again in background.
+        """
+        period_ms = self._config.consume_timeout * MINUTE_MS
+        self._sweeps = self._engine.schedule_every(
+            period_ms, period_ms, partial(self._engine.submit, self.sweep)
+        )
+        self.rebalancer.run()
+
+    def close_intake(self) -> None:
+        """Take no further message or queue; what runs may still finish and be committed."""
+        self.pulls.stop()
+        self.rebalancer.stop()
+        if self._sweeps is not None:
+            self._sweeps.cancel()
+
+    def wait_for_listeners(self, timeout: float) -> bool:
+        """Wait up to `timeout` seconds for running listener calls; False when one still runs."""
+        return self.consumer.close(timeout)
+
+    def leave(self) -> None:
+        """Write the last offsets and drop every queue: later results are thrown away."""
+        self.persist_offsets()
+        self.rebalancer.drop_all()
+
+    def sweep(self) -> int:
+        """Send back what its listener call has held for too long; returns how many."""
+        return self.consumer.sweep(self.rebalancer.states)
+
+    # --- what the client instance asks --------------------------------------------------------
+
+    @property
+    def message_model(self) -> str:
+        """Name of the model, as a heartbeat carries it."""
+        return self._config.message_model.value
+
+    @property
+    def consume_from_where(self) -> str:
+        """Name of the start rule, as a heartbeat carries it."""
+        return self._config.consume_from_where.value
+
+    def subscriptions(self) -> list[SubscriptionData]:
+        """Return what the group subscribes, the retry topic included."""
+        return self._subscriptions.all()
+
+    def rebalance(self) -> None:
+        """Work out the own queues again."""
+        self.rebalancer.run()
+
+    def persist_offsets(self) -> None:
+        """Write the offsets of the own queues to the broker."""
+        self.offsets.persist_all(self.rebalancer.queues())
+
+    def update_topic_queues(
+        self,
+        topic: str,  # noqa: ARG002 - a rebalance looks at every topic
+        queues: Sequence[MessageQueue],  # noqa: ARG002 - and asks for the queues itself
+    ) -> None:
+        """Take notice of a changed route."""
+        self._engine.rebalance_soon()
+
+    def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
+        """Answer a broker's request: none of them is built, the instance answers code 3."""
+        logger.warning("group %s: broker request %d is not served", self.group, command.code)
+        return None
+
+    def is_busy(self) -> str | None:
+        """Say what is still being worked on, or None when idle."""
+        cached = sum(state.process_queue.count for state in self.rebalancer.states)
+        if cached or self.consumer.pool.busy:
+            return f"{cached} messages cached, {self.consumer.pool.busy} listener calls"
+        if self.offsets.unwritten:
+            return f"{self.offsets.unwritten} offsets not written"
+        return None
+
+    def _offset_illegal(self, state: PullState) -> None:
+        """Begin again at the offset that the broker says; the rebalance takes the queue afresh."""
+        self.offsets.freeze(state.queue, state.next_offset)
+        self.rebalancer.drop(state)
+        self._engine.rebalance_soon()
+
+    def send_message_back(self, message: MessageExt, delay_level: int) -> bool:
+        """Arrange another delivery of one message; see `SendBack.send`."""
+        return self.send_back.send(message, delay_level)

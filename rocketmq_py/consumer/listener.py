@@ -1,0 +1,175 @@
+"""What does a program hand to a push consumer, and what may it answer.
+
+The listener shapes (a callable, or an object with `consume_message` or `consumeMessage`), the
+result enum, the context, and the enums of a subscription. This module must not know how a
+listener is called; that is `concurrent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol, Self
+
+from attrs import define, frozen
+
+from rocketmq_py.errors import UnsupportedOperationError
+from rocketmq_py.message import MessageExt, MessageQueue
+
+ACK_ALL = 2**31 - 1
+"""`ConsumeConcurrentlyContext.ack_index` that nobody touched: everything succeeded."""
+
+
+class ConsumeConcurrentlyStatus(Enum):
+    """What a listener says about the messages that it got."""
+
+    CONSUME_SUCCESS = 0
+    """Done; they will not come again."""
+
+    RECONSUME_LATER = 1
+    """Not done; each comes again after the retry delay of its attempt."""
+
+
+class MessageModel(Enum):
+    """How the members of a group share messages."""
+
+    CLUSTERING = "CLUSTERING"
+    """Each message goes to one member."""
+
+    BROADCASTING = "BROADCASTING"
+    """Each message goes to every member. The push consumer refuses it (GAPS.md)."""
+
+
+class ConsumeFromWhere(Enum):
+    """Where a group without a stored offset begins; a stored offset always wins."""
+
+    CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
+    CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = (
+        "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
+    )
+    CONSUME_FROM_MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
+    CONSUME_FROM_MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
+    CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
+    CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
+
+
+@frozen
+class MessageSelector:
+    """Which messages of a topic a consumer wants; made by `by_tag`.
+
+    >>> MessageSelector.by_tag("TagA || TagB").expression
+    'TagA || TagB'
+    """
+
+    expression: str
+    expression_type: str = "TAG"
+
+    @classmethod
+    def by_tag(cls, tags: str) -> Self:
+        """Messages with one of the tags, separated by ``||``; ``*`` or nothing means all."""
+        return cls(tags)
+
+    @classmethod
+    def byTag(cls, tags: str) -> Self:  # noqa: N802 - Java spelling of `by_tag`
+        """Java spelling of `by_tag`."""
+        return cls.by_tag(tags)
+
+
+@define(slots=True)
+class ConsumeConcurrentlyContext:
+    """What a listener may look at and set while it handles one batch.
+
+    `delay_level_when_next_consume` steers the retry: -1 straight to the dead letters, 0 the
+    broker's ladder (10 s, 30 s, 1 min ...), 1 and more a fixed delay level. `ack_index` is the
+    index of the last message that succeeded, for a batch of which only the beginning did.
+    """
+
+    message_queue: MessageQueue
+    delay_level_when_next_consume: int = 0
+    ack_index: int = ACK_ALL
+
+
+ConsumeFunction = Callable[
+    [list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus | None
+]
+"""A listener as a plain callable."""
+
+
+class MessageListenerConcurrently:
+    """Base class or wrapper of a listener whose calls run side by side, in any order.
+
+    Override `consume_message`, or wrap a callable: ``MessageListenerConcurrently(function)``.
+    Delivery is at least once: a listener must bear to see a message twice.
+    """
+
+    def __init__(self, consume: ConsumeFunction | None = None) -> None:
+        self._consume = consume
+
+    def consume_message(
+        self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus | None:
+        """Handle the messages; None or an exception means: again later."""
+        if self._consume is None:
+            raise UnsupportedOperationError(
+                f"{type(self).__name__} has no consume_message: override it, or pass a callable"
+            )
+        return self._consume(messages, context)
+
+
+class _SnakeListener(Protocol):
+    def consume_message(
+        self, messages: list[MessageExt], context: ConsumeConcurrentlyContext, /
+    ) -> ConsumeConcurrentlyStatus | None: ...
+
+
+class _JavaListener(Protocol):
+    def consumeMessage(  # noqa: N802 - the spelling that ported listeners bring along
+        self, messages: list[MessageExt], context: ConsumeConcurrentlyContext, /
+    ) -> ConsumeConcurrentlyStatus | None: ...
+
+
+Listener = ConsumeFunction | _SnakeListener | _JavaListener
+"""Everything that `DefaultMQPushConsumer.register_message_listener` takes."""
+
+
+def consume_function(listener: Listener) -> ConsumeFunction:
+    """Turn any accepted listener shape into one callable.
+
+    Raises TypeError, naming the fix, for a class instead of an object, for something that cannot
+    be called, for a coroutine function, and for a callable that does not take two arguments:
+    found here, not at the first message.
+    """
+    if isinstance(listener, type):
+        raise TypeError(f"{listener.__name__} is a class: pass an object of it as the listener")
+    function = _bound(listener)
+    # Imported here: attrs has loaded it anyway when a program registers a listener.
+    import inspect
+
+    if inspect.iscoroutinefunction(function):
+        raise TypeError("a listener is called by threads: it cannot be a coroutine function")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return function  # a builtin without a signature: nothing to check
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise TypeError(
+            f"the listener takes {signature}: it is called with (messages, context)"
+        ) from None
+    return function
+
+
+def _bound(listener: Listener) -> ConsumeFunction:
+    for name in ("consume_message", "consumeMessage"):
+        # A name from a foreign program: what it is, is checked by the caller.
+        function = getattr(listener, name, None)
+        if callable(function):
+            bound: ConsumeFunction = function
+            return bound
+    if callable(listener):
+        return listener
+    raise TypeError(
+        f"{type(listener).__name__} is no listener: pass a callable (messages, context) or an "
+        "object with consume_message"
+    )

@@ -1,0 +1,247 @@
+"""When is a queue pulled again, and what follows from each answer.
+
+One pull per queue is on its way at any time, kept by the broker while there is nothing to get.
+The I/O thread only completes futures; answers are worked on by the instance's callback pool, and
+listeners run elsewhere. This module must not know listeners or assignment: `concurrent` consumes,
+`rebalance` assigns. Facts: `DefaultMQPushConsumerImpl.pullMessage`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError, Future
+from functools import partial
+
+from rocketmq_py.clock import monotonic
+from rocketmq_py.consumer.calls import (
+    ConsumerCalls,
+    Engine,
+    PullAnswer,
+    PullAsk,
+    pull_answer,
+)
+from rocketmq_py.consumer.offsets import OffsetStore
+from rocketmq_py.consumer.process_queue import PullState
+from rocketmq_py.consumer.receive import Received, receive
+from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.consumer.subscriptions import SubscriptionTable
+from rocketmq_py.errors import MQBrokerException, RocketMQError
+from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+
+logger = logging.getLogger(__name__)
+
+CACHE_FULL_WAIT_MS = 50
+BROKER_BUSY_WAIT_MS = 20
+LOG_EVERY = 1000
+"""One of so many equal waits of a queue is logged."""
+MIB = 1024 * 1024
+
+
+class PullLoop:
+    """Pulls of all queues of one consumer.
+
+    `limits` gives cached messages and MiB that a queue may hold, `deliver` takes messages that
+    are in the process queue already, `offset_illegal` a queue whose offset the broker corrected.
+    """
+
+    def __init__(
+        self,
+        *,
+        engine: Engine,
+        calls: ConsumerCalls,
+        config: PushConsumerConfig,
+        offsets: OffsetStore,
+        subscriptions: SubscriptionTable,
+        group: str,
+        limits: Callable[[], tuple[int, int]],
+        deliver: Callable[[PullState, list[MessageExt]], None],
+        offset_illegal: Callable[[PullState], None],
+    ) -> None:
+        self._engine = engine
+        self._calls = calls
+        self._config = config
+        self._offsets = offsets
+        self._subscriptions = subscriptions
+        self._group = group
+        self._limits = limits
+        self._deliver = deliver
+        self._offset_illegal = offset_illegal
+        self._lock = threading.Lock()
+        self._parked: list[PullState] = []
+        self.paused = False
+        self._stopped = False
+
+    def pull(self, state: PullState) -> None:
+        """Ask for the next messages of a queue, now or as soon as the flow control allows."""
+        process_queue = state.process_queue
+        if process_queue.dropped or self._stopped:
+            return
+        process_queue.last_pull = monotonic()
+        if self._parks(state):
+            return
+        reason = self.closed_gate(state)
+        if reason is not None:
+            if state.flow_controlled % LOG_EVERY == 0:
+                logger.warning("group %s: %s waits: %s", self._group, state.queue, reason)
+            state.flow_controlled += 1
+            self._later(state, CACHE_FULL_WAIT_MS)
+            return
+        subscription = self._subscriptions.get(state.queue.topic)
+        if subscription is None:  # unsubscribed; the next rebalance drops the queue
+            self._later(state, self._config.pull_time_delay_millis_when_exception)
+            return
+        try:
+            future = self._calls.pull(
+                PullAsk(
+                    state.queue,
+                    state.next_offset,
+                    self._offsets.in_memory(state.queue),
+                    subscription,
+                    state.suggested_broker,
+                )
+            )
+        except RocketMQError as error:
+            self._failed(state, error)
+            return
+        future.add_done_callback(partial(self._completed, state))
+
+    def closed_gate(self, state: PullState) -> str | None:
+        """Which limit keeps the queue from being pulled, None when it may be."""
+        process_queue = state.process_queue
+        count_max, mib_max = self._limits()
+        if process_queue.count > count_max:
+            return f"{process_queue.count} messages cached, pull_threshold_for_queue {count_max}"
+        if process_queue.size // MIB > mib_max:
+            return f"{process_queue.size} bytes cached, pull_threshold_size_for_queue {mib_max} MiB"
+        span_max = self._config.consume_concurrently_max_span
+        # The span costs a lock; it cannot exceed its limit with fewer messages in between.
+        if process_queue.count > 1 and process_queue.max_span > span_max:
+            return (
+                f"unfinished offsets are {process_queue.max_span} apart, "
+                f"consume_concurrently_max_span {span_max}"
+            )
+        return None
+
+    def suspend(self) -> None:
+        """Stop pulling; what comes back from pulls on their way is not taken."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Pull again, from where each queue stood."""
+        with self._lock:
+            self.paused = False
+            parked, self._parked = self._parked, []
+        for state in parked:
+            self._submit(partial(self.pull, state))
+
+    def stop(self) -> None:
+        """End all pulling; answers that still come are thrown away."""
+        self._stopped = True
+
+    def _parks(self, state: PullState) -> bool:
+        with self._lock:
+            if not self.paused:
+                return False
+            self._parked.append(state)
+            return True
+
+    def _completed(self, state: PullState, future: Future[RemotingCommand]) -> None:
+        """Leave the I/O thread at once."""
+        self._submit(partial(self._answered, state, future))
+
+    def _answered(self, state: PullState, future: Future[RemotingCommand]) -> None:
+        # A task of the callback pool: whatever goes wrong, the queue must be pulled again.
+        if state.process_queue.dropped or self._stopped:
+            return
+        if self._parks(state):
+            return
+        try:
+            answer = pull_answer(future.result())
+            state.suggested_broker = answer.suggested_broker
+            received = self._received(state, answer)
+        except (RocketMQError, CancelledError) as error:
+            self._failed(state, error)
+        except Exception as error:
+            logger.exception("group %s: answer for %s not understood", self._group, state.queue)
+            self._failed(state, error)
+        else:
+            self._take(state, answer, received)
+
+    def _received(self, state: PullState, answer: PullAnswer) -> Received:
+        if answer.code != ResponseCode.SUCCESS:
+            return Received([])
+        subscription = self._subscriptions.get(state.queue.topic)
+        return receive(
+            answer,
+            state.queue,
+            asked_offset=state.next_offset,
+            tags=frozenset() if subscription is None else subscription.tags_set,
+            group=self._group,
+        )
+
+    def _take(self, state: PullState, answer: PullAnswer, received: Received) -> None:
+        match answer.code:
+            case ResponseCode.SUCCESS:
+                self._found(state, answer, received)
+            case ResponseCode.PULL_OFFSET_MOVED:
+                logger.warning(
+                    "group %s: offset %d of %s is illegal, the broker says %d",
+                    self._group,
+                    state.next_offset,
+                    state.queue,
+                    answer.next_offset,
+                )
+                state.next_offset = answer.next_offset
+                state.process_queue.dropped = True
+                self._offset_illegal(state)
+            case _:
+                state.next_offset = answer.next_offset
+                if state.process_queue.count == 0:
+                    # Nothing unfinished below: what did not match need not be looked at again.
+                    self._offsets.update(state.queue, answer.next_offset)
+                self.pull(state)
+
+    def _found(self, state: PullState, answer: PullAnswer, received: Received) -> None:
+        messages = received.messages
+        if messages:
+            state.process_queue.put(messages)
+            self._deliver(state, messages)
+        if received.stopped_at is not None:
+            # Nothing behind an unreadable record is taken, and nothing is skipped in silence.
+            state.next_offset = received.stopped_at
+            self._failed(state, received.problem)
+            return
+        state.next_offset = answer.next_offset
+        if messages and self._config.pull_interval > 0:
+            self._later(state, self._config.pull_interval)
+        else:
+            self.pull(state)
+
+    def _failed(self, state: PullState, error: BaseException | None) -> None:
+        if isinstance(error, MQBrokerException) and error.code == ResponseCode.FLOW_CONTROL:
+            self._later(state, BROKER_BUSY_WAIT_MS)
+            return
+        wait_ms = self._config.pull_time_delay_millis_when_exception
+        logger.warning(
+            "group %s: pull of %s at offset %d failed, again in %d ms: %s",
+            self._group,
+            state.queue,
+            state.next_offset,
+            wait_ms,
+            error,
+        )
+        self._later(state, wait_ms)
+
+    def _later(self, state: PullState, wait_ms: int) -> None:
+        # A pull may wait for a connection, so the timer thread only passes it on.
+        self._engine.schedule_after(wait_ms, partial(self._submit, partial(self.pull, state)))
+
+    def _submit(self, task: Callable[[], None]) -> None:
+        if not self._engine.submit(task) and not self._stopped:
+            # The pool is full: a lost task would end the pulling of its queue for good.
+            wait_ms = self._config.pull_time_delay_millis_when_exception
+            self._engine.schedule_after(wait_ms, partial(self._submit, task))

@@ -1,0 +1,362 @@
+"""The push consumer: what a program holds in its hands to receive messages.
+
+`DefaultMQPushConsumer` checks what the program says, starts and ends a `GroupMember`, and keeps
+the listener and the subscriptions between. This module must not know how messages are pulled or
+consumed: `group_member` and the modules that it names do. Names and rules as in
+`org.apache.rocketmq.client.consumer.DefaultMQPushConsumer`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import datetime
+from typing import TYPE_CHECKING, Self, Unpack
+
+from rocketmq_py.clock import Clock, SystemClock
+from rocketmq_py.config import ClientConfig, ConfigValue
+from rocketmq_py.consumer.allocate import AllocateMessageQueueStrategy
+from rocketmq_py.consumer.listener import (
+    ConsumeFromWhere,
+    ConsumeFunction,
+    Listener,
+    MessageModel,
+    MessageSelector,
+    consume_function,
+)
+from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
+from rocketmq_py.consumer.subscriptions import SubscriptionTable
+from rocketmq_py.errors import (
+    ClientClosedError,
+    ConfigError,
+    ForkedClientError,
+    MQClientException,
+    NoRouteError,
+    NotStartedError,
+    RocketMQError,
+    UnsupportedOperationError,
+)
+from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.protocol.names import (
+    DEFAULT_CONSUMER_GROUP,
+    group_problem,
+    retry_topic,
+    topic_problem,
+)
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.instance import ClientInstance
+    from rocketmq_py.consumer.group_member import GroupMember
+
+logger = logging.getLogger(__name__)
+
+SUBSCRIBE_ALL = "*"
+
+
+class DefaultMQPushConsumer:
+    """Receives messages of a group and hands them to a listener, side by side on a thread pool.
+
+    `consumer_group` names the group, whose members share the messages. `config` is a
+    `PushConsumerConfig` or `ClientConfig` to begin with; every setting may also be given as a
+    keyword, and those named below can be assigned until `start`. `clock` stamps listener calls.
+
+    **Delivery is at least once.** A message may come again: after a crash, when queues move
+    between members, or when a listener took longer than `consume_timeout`. Listeners must be
+    idempotent.
+
+    Two programs with different subscriptions in one group lose messages: give each its own group.
+    Threads are daemons, so the program must stay alive by itself and call `shutdown` (or use
+    ``with``) at its end.
+
+    >>> from rocketmq_py import ConsumeConcurrentlyStatus, DefaultMQPushConsumer
+    >>> consumer = DefaultMQPushConsumer("shop", namesrv_addr="127.0.0.1:9876")
+    >>> consumer.subscribe("orders", "created || paid")
+    >>> consumer.register_message_listener(
+    ...     lambda messages, context: ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+    ... )
+    """
+
+    namesrv_addr = ConfigValue[str]()
+    instance_name = ConfigValue[str]()
+    message_model = ConfigValue[MessageModel]()
+    consume_from_where = ConfigValue[ConsumeFromWhere]()
+    consume_timestamp = ConfigValue[str | datetime]()
+    allocate_strategy = ConfigValue[AllocateMessageQueueStrategy]()
+    consume_thread_min = ConfigValue[int]()
+    consume_thread_max = ConfigValue[int]()
+    consume_message_batch_max_size = ConfigValue[int]()
+    consume_concurrently_max_span = ConfigValue[int]()
+    pull_threshold_for_queue = ConfigValue[int]()
+    pull_threshold_size_for_queue = ConfigValue[int]()
+    pull_threshold_for_topic = ConfigValue[int]()
+    pull_threshold_size_for_topic = ConfigValue[int]()
+    pull_interval = ConfigValue[int]()
+    pull_batch_size = ConfigValue[int]()
+    pull_batch_size_in_bytes = ConfigValue[int]()
+    max_reconsume_times = ConfigValue[int]()
+    consume_timeout = ConfigValue[int]()
+    await_termination_millis_when_shutdown = ConfigValue[int]()
+    post_subscription_when_pull = ConfigValue[bool]()
+
+    def __init__(
+        self,
+        consumer_group: str = DEFAULT_CONSUMER_GROUP,
+        *,
+        config: ClientConfig | None = None,
+        clock: Clock | None = None,
+        **settings: Unpack[PushConsumerSettings],
+    ) -> None:
+        self.consumer_group = consumer_group
+        self.config = PushConsumerConfig.build(config, settings)
+        self._clock = SystemClock() if clock is None else clock
+        self._subscriptions = SubscriptionTable(self._clock)
+        self._consume: ConsumeFunction | None = None
+        self._life = threading.Lock()
+        self._state = "created"
+        self._instance: ClientInstance | None = None
+        self._member: GroupMember | None = None
+
+    # --- before the start ---------------------------------------------------------------------
+
+    def subscribe(
+        self, topic: str, expression: str | MessageSelector | None = SUBSCRIBE_ALL
+    ) -> None:
+        """Want the messages of a topic; also after `start`.
+
+        `expression` names tags separated by ``||``; None, "" and ``*`` mean all messages. A second
+        call for a topic replaces the first. Raises MQClientException for an impossible topic.
+        """
+        problem = topic_problem(topic)
+        if problem is not None:
+            raise MQClientException(problem, topic=topic)
+        if isinstance(expression, MessageSelector):
+            if expression.expression_type != "TAG":
+                raise UnsupportedOperationError(
+                    f"{expression.expression_type} selectors are not built: select by tag"
+                )
+            expression = expression.expression
+        try:
+            self._subscriptions.put(topic, expression)
+        except RocketMQError as error:
+            raise MQClientException(f"subscription of {topic}: {error}", topic=topic) from error
+        if self._instance is not None and self._state == "running":
+            self._instance.send_heartbeats()
+            self._instance.rebalance_soon()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Want the messages of a topic no longer; its queues go with the next rebalance."""
+        self._subscriptions.remove(topic)
+        if self._instance is not None and self._state == "running":
+            self._instance.rebalance_soon()
+
+    def register_message_listener(self, listener: Listener) -> None:
+        """Set who handles messages: a callable (messages, context), or an object.
+
+        The object has `consume_message` or ``consumeMessage``. It must return a
+        `ConsumeConcurrentlyStatus`; None, another type (logged once) or an exception means: again
+        later. Raises TypeError for what cannot be called so, MQClientException after `start`.
+        """
+        function = consume_function(listener)
+        if self._state != "created":
+            raise MQClientException("register the listener before start()")
+        self._consume = function
+
+    # --- life ---------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Join the group, take queues and begin to pull.
+
+        When it returns and the name server knows the topics, this member has its queues: what is
+        sent from now on is received, whatever `consume_from_where` says. What does not answer is
+        asked again in background. Raises MQClientException for an impossible group, a missing
+        listener, a second start, or a second consumer of the group with the same client id;
+        ClientClosedError after `shutdown`; ConfigError for settings that contradict each other.
+        """
+        with self._life:
+            if self._state == "shut down":
+                raise ClientClosedError(
+                    f"consumer of group {self.consumer_group} is shut down: make a new one"
+                )
+            if self._state != "created":
+                raise MQClientException(
+                    f"consumer of group {self.consumer_group} is {self._state}: start() works "
+                    "once, make a new consumer to start again"
+                )
+            consume = self._checked()
+            self._state = "start failed"
+            self._start(consume)
+            self._state = "running"
+
+    def shutdown(self, timeout: float | None = None) -> None:
+        """Leave the group; nothing happens on a second call.
+
+        Waits up to `timeout` seconds (default: `await_termination_millis_when_shutdown`) for
+        running listeners, then writes offsets and tells the brokers. A listener that still runs
+        is left alone and its result thrown away, so its messages come again elsewhere.
+        """
+        with self._life:
+            running, self._state = self._state == "running", "shut down"
+            if running and not self._is_foreign():
+                self._stop(timeout)
+
+    def __enter__(self) -> Self:
+        """Start, unless it is started already."""
+        if self._state == "created":
+            self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Shut down."""
+        self.shutdown()
+
+    def suspend(self) -> None:
+        """Stop pulling; messages that are here already still reach the listener."""
+        self._running().pulls.suspend()
+
+    def resume(self) -> None:
+        """Pull again, and rebalance."""
+        member = self._running()
+        member.pulls.resume()
+        if self._instance is not None:
+            self._instance.rebalance_soon()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it is started and not yet shut down."""
+        return self._state == "running"
+
+    # --- while it runs ------------------------------------------------------------------------
+
+    def update_core_pool_size(self, size: int) -> None:
+        """Change the number of listener threads, from 1 to `consume_thread_max`."""
+        if isinstance(size, bool) or not 0 < size <= self.config.consume_thread_max:
+            raise ConfigError(
+                "consume_thread_min", size, f"1 to {self.config.consume_thread_max} threads"
+            )
+        self._running().consumer.pool.resize(size)
+
+    def send_message_back(self, message: MessageExt, delay_level: int = 0) -> None:
+        """Let a message come again: after `delay_level`, 0 = the ladder, -1 = dead letters.
+
+        Blocks until a broker has taken it; raises MQClientException when none has.
+        """
+        if not self._running().send_message_back(message, delay_level):
+            raise MQClientException(
+                f"message {message.msg_id} was neither sent back nor published again; the log "
+                "says why",
+                topic=message.topic,
+            )
+
+    def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the readable queues of a topic; NoRouteError when nobody knows it."""
+        self._running()
+        instance = self._instance
+        queues = None
+        if instance is not None:
+            queues = instance.subscribe_queues(topic)
+            if queues is None:
+                instance.update_route(topic)
+                queues = instance.subscribe_queues(topic)
+        if queues is None:
+            raise NoRouteError(f"no route of topic {topic}: does it exist?", topic=topic)
+        return sorted(queues)
+
+    def assigned_queues(self) -> list[MessageQueue]:
+        """Return the queues that this member has now, the retry topic's included."""
+        return sorted(self._running().rebalancer.queues())
+
+    @property
+    def client_id(self) -> str:
+        """Name of this client in its group; NotStartedError before the start."""
+        if self._instance is None:
+            raise NotStartedError("the client id is made by start()")
+        return self._instance.client_id
+
+    # --- inside -------------------------------------------------------------------------------
+
+    def _checked(self) -> ConsumeFunction:
+        group = self.consumer_group
+        problem = group_problem(group)
+        if problem is None and group == DEFAULT_CONSUMER_GROUP:
+            problem = f"consumer_group must not be {DEFAULT_CONSUMER_GROUP}: choose a name"
+        if problem is not None:
+            raise MQClientException(problem)
+        if self._consume is None:
+            raise MQClientException(
+                "there is no listener: call register_message_listener before start"
+            )
+        config = self.config
+        if config.consume_thread_min > config.consume_thread_max:
+            raise ConfigError(
+                "consume_thread_min",
+                config.consume_thread_min,
+                f"must not exceed consume_thread_max ({config.consume_thread_max})",
+            )
+        return self._consume
+
+    def _start(self, consume: ConsumeFunction) -> None:
+        from rocketmq_py.client.pool import acquire_instance
+        from rocketmq_py.consumer.group_member import GroupMember
+
+        self._subscriptions.put(retry_topic(self.consumer_group), SUBSCRIBE_ALL)
+        instance = acquire_instance(self.config)
+        member = GroupMember(
+            group=self.consumer_group,
+            engine=instance,
+            config=self.config,
+            subscriptions=self._subscriptions,
+            consume=consume,
+            clock=self._clock,
+        )
+        try:
+            instance.register_consumer(self.consumer_group, member)
+        except RocketMQError:
+            instance.shutdown()
+            self._state = "created"
+            raise
+        try:
+            instance.start()
+            member.start()
+        except BaseException:
+            self._instance, self._member = instance, member
+            self._stop(0.0)
+            raise
+        self._instance, self._member = instance, member
+
+    def _stop(self, timeout: float | None) -> None:
+        member, instance = self._member, self._instance
+        if member is None or instance is None:
+            return
+        if timeout is None:
+            timeout = self.config.await_termination_millis_when_shutdown / 1000
+        member.close_intake()
+        if not member.wait_for_listeners(timeout):
+            logger.warning(
+                "group %s: a listener still runs after %.1f s, its messages come again",
+                self.consumer_group,
+                timeout,
+            )
+        member.leave()
+        instance.unregister_consumer(self.consumer_group)
+        instance.shutdown()
+
+    def _is_foreign(self) -> bool:
+        """Whether this is a forked child, which must not speak for its parent's consumer."""
+        try:
+            if self._instance is not None:
+                self._instance.check_usable()
+        except ForkedClientError:
+            return True
+        except RocketMQError:
+            return False
+        return False
+
+    def _running(self) -> GroupMember:
+        member = self._member
+        if self._instance is not None and self._state == "running":
+            self._instance.check_usable()
+        if self._state == "shut down":
+            raise ClientClosedError(f"consumer of group {self.consumer_group} is shut down")
+        if member is None or self._state != "running":
+            raise NotStartedError(f"consumer of group {self.consumer_group} is not started")
+        return member

@@ -1,0 +1,304 @@
+"""Which queues are mine now, and what happens to those that come and go.
+
+`Rebalancer.run` compares what the strategy gives this member with what it has: queues that went
+away are dropped and their offsets written, fresh ones get their first offset and are pulled at
+once. It must not know how a pull works; it calls back. Facts: `RebalanceImpl`,
+`RebalancePushImpl`; the waits are the design's (D23).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from math import ceil
+
+from rocketmq_py.clock import monotonic
+from rocketmq_py.consumer.calls import ConsumerCalls, Engine, Handle
+from rocketmq_py.consumer.offsets import OffsetStore
+from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
+from rocketmq_py.consumer.settings import UNLIMITED, PushConsumerConfig
+from rocketmq_py.consumer.subscriptions import SubscriptionTable
+from rocketmq_py.errors import NameServerUnavailableError, RocketMQError
+from rocketmq_py.message import MessageQueue
+from rocketmq_py.protocol.names import is_retry_topic
+
+logger = logging.getLogger(__name__)
+
+UNBALANCED_WAIT_MS = 1_000
+ROUTE_WAIT_FIRST_MS = 100
+ROUTE_WAIT_MAX_MS = 1_000
+LOST_RIVAL_WAIT = 0.5
+"""Seconds until the queues of a member that left are taken: its last offsets are on their way."""
+PULL_IDLE_MAX = 120.0
+"""Seconds without a pull after which a queue is dropped and taken afresh."""
+
+
+class Rebalancer:
+    """The queues of one group member.
+
+    `first_offset` may block and raise RocketMQError; `pull` starts pulling of a fresh queue.
+    """
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        engine: Engine,
+        calls: ConsumerCalls,
+        config: PushConsumerConfig,
+        offsets: OffsetStore,
+        subscriptions: SubscriptionTable,
+        first_offset: Callable[[MessageQueue], int],
+        pull: Callable[[PullState], None],
+    ) -> None:
+        self._group = group
+        self._engine = engine
+        self._calls = calls
+        self._config = config
+        self._offsets = offsets
+        self._subscriptions = subscriptions
+        self._first_offset = first_offset
+        self._pull = pull
+        self._lock = threading.Lock()
+        self._table: dict[MessageQueue, PullState] = {}
+        self._members: dict[str, list[str]] = {}
+        self._held: dict[MessageQueue, float] = {}
+        self._known_routes: set[str] = set()
+        self._route_waits: dict[str, tuple[float, int]] = {}
+        self._name_servers_silent = False
+        self._next: Handle | None = None
+        self._announced = False
+        self._stopped = False
+
+    @property
+    def states(self) -> list[PullState]:
+        """The queues that this member has now."""
+        return list(self._table.values())
+
+    def queues(self) -> list[MessageQueue]:
+        """Return the queues that this member has now."""
+        return list(self._table)
+
+    def run(self) -> bool:
+        """Rebalance all topics once; returns whether every topic is settled.
+
+        When one is not, another run is asked for: after a second, or sooner for a topic without
+        a route and for queues that wait for a lost rival.
+        """
+        with self._lock:
+            if self._stopped:
+                return True
+            routes = self._routes()
+            balanced = True
+            fresh: list[PullState] = []
+            changed: list[str] = []
+            ids: dict[str, list[str]] = {}
+            for topic, queues in routes.items():
+                try:
+                    settled = queues is not None and self._run_topic(
+                        topic, queues, ids, fresh, changed
+                    )
+                except RocketMQError as error:
+                    logger.warning(
+                        "group %s: rebalance of %s failed: %s", self._group, topic, error
+                    )
+                    self._announced = False  # the broker may have forgotten this client
+                    settled = False
+                balanced = balanced and settled
+            self._drop_unsubscribed()
+            if changed:
+                self._tell_brokers(changed)
+            for state in fresh:
+                self._pull(state)
+            self._schedule_next(balanced=balanced)
+            return balanced
+
+    def drop(self, state: PullState) -> None:
+        """Give a queue back whose offset was illegal; the next run takes it afresh."""
+        with self._lock:
+            if self._table.get(state.queue) is state:
+                self._remove(state.queue)
+
+    def stop(self) -> None:
+        """End all runs, without waiting for one that is under way; queues stay as they are."""
+        self._stopped = True
+        if self._next is not None:
+            self._next.cancel()
+
+    def drop_all(self) -> None:
+        """Drop every queue, after `stop`."""
+        for state in self._table.values():
+            state.process_queue.dropped = True
+
+    def _routes(self) -> dict[str, tuple[MessageQueue, ...] | None]:
+        """Queues of every subscribed topic, None where no route is known yet.
+
+        The broker makes the retry topic when it sees the first heartbeat, and that needs the
+        route of another topic: so the retry topic is asked for last, right after the heartbeat.
+        """
+        routes: dict[str, tuple[MessageQueue, ...] | None] = {}
+        found = not self._announced
+        self._name_servers_silent = False
+        for topic in sorted(self._subscriptions.topics(), key=is_retry_topic):
+            if found and is_retry_topic(topic) and any(routes.values()):
+                self._engine.send_heartbeats()
+                self._announced = True
+                self._route_waits.pop(topic, None)
+            known = topic in self._known_routes
+            routes[topic] = self._queues_of(topic)
+            if routes[topic] is None:
+                self._known_routes.discard(topic)
+            elif not known:
+                # Perhaps the first topic on a broker that does not know this client.
+                self._known_routes.add(topic)
+                found = True
+        return routes
+
+    def _run_topic(
+        self,
+        topic: str,
+        queues: tuple[MessageQueue, ...],
+        ids: dict[str, list[str]],
+        fresh: list[PullState],
+        changed: list[str],
+    ) -> bool:
+        address = self._engine.any_broker_address(topic)
+        if address is None:
+            return False
+        members = ids.get(address)
+        if members is None:
+            # The topics of a consumer share brokers: one question per broker and run is enough.
+            members = ids[address] = self._calls.consumer_ids(address)
+        mine: list[MessageQueue] = []
+        if queues and members:
+            mine = self._config.allocate_strategy.allocate(
+                self._group, self._engine.client_id, sorted(queues), members
+            )
+        lost_rival = not set(self._members.get(topic, ())) <= set(members)
+        self._members[topic] = members
+        gave = self._drop_others(topic, set(mine))
+        taken, complete = self._take(mine, lost_rival=lost_rival)
+        fresh += taken
+        if gave or taken:
+            changed.append(topic)
+        # A broker that does not list this client yet has lost it: the next run tells it again.
+        listed = self._engine.client_id in members
+        self._announced = self._announced and listed
+        return listed and complete
+
+    def _queues_of(self, topic: str) -> tuple[MessageQueue, ...] | None:
+        queues = self._engine.subscribe_queues(topic)
+        if queues is None:
+            due, wait = self._route_waits.get(topic, (0.0, ROUTE_WAIT_FIRST_MS))
+            now = monotonic()
+            if now < due or self._name_servers_silent:
+                return None
+            try:
+                self._engine.update_route(topic)
+            except NameServerUnavailableError as error:
+                # One time-out per run is enough, however many topics there are.
+                self._name_servers_silent = True
+                logger.warning("group %s: %s", self._group, error)
+            except RocketMQError as error:
+                logger.debug("no route of %s yet: %s", topic, error)
+            queues = self._engine.subscribe_queues(topic)
+            if queues is None:
+                self._route_waits[topic] = (now + wait / 1000, min(wait * 2, ROUTE_WAIT_MAX_MS))
+                return None
+        self._route_waits.pop(topic, None)
+        return queues
+
+    def _drop_others(self, topic: str, mine: set[MessageQueue]) -> bool:
+        now = monotonic()
+        gone = []
+        for queue, state in self._table.items():
+            if queue.topic != topic:
+                continue
+            if queue not in mine:
+                gone.append(queue)
+            elif now - state.process_queue.last_pull > PULL_IDLE_MAX:
+                logger.error(
+                    "group %s: pulling of %s had stopped, taken afresh", self._group, queue
+                )
+                gone.append(queue)
+        for queue in gone:
+            self._remove(queue)
+        for queue in [held for held in self._held if held.topic == topic and held not in mine]:
+            del self._held[queue]
+        return bool(gone)
+
+    def _take(self, mine: list[MessageQueue], *, lost_rival: bool) -> tuple[list[PullState], bool]:
+        taken: list[PullState] = []
+        complete = True
+        now = monotonic()
+        for queue in mine:
+            if queue in self._table or self._stopped:
+                continue
+            if lost_rival:
+                self._held.setdefault(queue, now + LOST_RIVAL_WAIT)
+            if self._held.get(queue, 0.0) > now:
+                complete = False
+                continue
+            self._held.pop(queue, None)
+            self._offsets.remove(queue)
+            try:
+                offset = self._first_offset(queue)
+            except RocketMQError as error:
+                logger.warning("group %s: no first offset of %s: %s", self._group, queue, error)
+                complete = False
+                continue
+            state = PullState(queue, ProcessQueue(last_pull=now), offset)
+            self._table = {**self._table, queue: state}
+            taken.append(state)
+        return taken, complete
+
+    def _remove(self, queue: MessageQueue) -> None:
+        table = dict(self._table)
+        table.pop(queue).process_queue.dropped = True
+        self._table = table
+        self._offsets.persist(queue)
+        self._offsets.remove(queue)
+        logger.info("group %s: gave %s back", self._group, queue)
+
+    def _drop_unsubscribed(self) -> None:
+        wanted = set(self._subscriptions.topics())
+        for queue in [queue for queue in self._table if queue.topic not in wanted]:
+            self._remove(queue)
+        for topic in self._members.keys() - wanted:
+            del self._members[topic]
+        for topic in self._route_waits.keys() - wanted:
+            del self._route_waits[topic]
+        self._known_routes &= wanted
+
+    def _tell_brokers(self, changed: list[str]) -> None:
+        """Raise the versions and send them before the first pull that carries them."""
+        for topic in changed:
+            self._subscriptions.raise_version(topic)
+            mine = [queue for queue in self._table if queue.topic == topic]
+            logger.info("group %s: %d queues of %s", self._group, len(mine), topic)
+        self._engine.send_heartbeats()
+
+    @property
+    def queue_limits(self) -> tuple[int, int]:
+        """Cached messages and MiB that one queue may hold now."""
+        config = self._config
+        count, size = config.pull_threshold_for_queue, config.pull_threshold_size_for_queue
+        queues = len(self._table)
+        if queues and config.pull_threshold_for_topic != UNLIMITED:
+            count = max(1, config.pull_threshold_for_topic // queues)
+        if queues and config.pull_threshold_size_for_topic != UNLIMITED:
+            size = max(1, config.pull_threshold_size_for_topic // queues)
+        return count, size
+
+    def _schedule_next(self, *, balanced: bool) -> None:
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+        if balanced or self._stopped:
+            return
+        now = monotonic()
+        waits = [max(0.0, due - now) for due in self._held.values()]
+        waits += [max(0.0, due - now) for due, _ in self._route_waits.values()]
+        wait_ms = min([ceil(round(wait * 1000, 3)) for wait in waits] + [UNBALANCED_WAIT_MS])
+        self._next = self._engine.schedule_after(wait_ms, self._engine.rebalance_soon)

@@ -1,0 +1,89 @@
+"""How does a message that failed come again.
+
+`SendBack` asks the broker that stores the message for a delayed second delivery, and when that
+call fails publishes a copy to the group's retry topic. It must not know why a message failed.
+Facts: `DefaultMQPushConsumerImpl.sendMessageBack`, ``sendMessageBackAsNormalMessage``.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rocketmq_py.consumer.calls import ConsumerCalls
+from rocketmq_py.errors import RocketMQError
+from rocketmq_py.message import Message, MessageExt
+from rocketmq_py.protocol.compression import compress
+from rocketmq_py.protocol.names import retry_topic
+from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.sysflag import COMPRESSED
+
+logger = logging.getLogger(__name__)
+
+FIRST_RETRY_LEVEL = 3
+"""Delay level of the first retry, 10 s; each further one is a level higher."""
+COMPRESS_OVER = 4096
+"""Bodies of this size were compressed by their producer; plain they might exceed the limit."""
+
+_LEFT_OUT = (
+    # What this client wrote for the listener,
+    Prop.MIN_OFFSET,
+    Prop.MAX_OFFSET,
+    Prop.CONSUME_START_TIME,
+    # what travels in the header instead,
+    Prop.RECONSUME_TIME,
+    Prop.MAX_RECONSUME_TIMES,
+    # and the mark of a half message.
+    Prop.TRAN_MSG,
+)
+
+
+class SendBack:
+    """Second deliveries for one group."""
+
+    def __init__(self, group: str, calls: ConsumerCalls) -> None:
+        self._group = group
+        self._calls = calls
+
+    def send(self, message: MessageExt, delay_level: int) -> bool:
+        """Arrange another delivery; False, logged, when neither way worked.
+
+        `delay_level` as in `ConsumeConcurrentlyContext`; a copy that is published instead takes
+        the level of its attempt. Blocks until brokers have answered.
+        """
+        try:
+            self._calls.send_back(message, delay_level)
+        except RocketMQError as error:
+            logger.warning(
+                "group %s: message %s not sent back, published again: %s",
+                self._group,
+                message.msg_id,
+                error,
+            )
+        else:
+            return True
+        try:
+            self._publish(message)
+        except RocketMQError as error:
+            logger.warning(
+                "group %s: message %s stays here for another try: %s",
+                self._group,
+                message.msg_id,
+                error,
+            )
+            return False
+        return True
+
+    def _publish(self, message: MessageExt) -> None:
+        copy = Message(retry_topic(self._group), message.body, flag=message.flag)
+        sys_flag = 0
+        if len(copy.body) >= COMPRESS_OVER:
+            copy.body = compress(copy.body)
+            sys_flag = COMPRESSED
+        properties = copy.properties
+        properties.update(message.properties)
+        for name in _LEFT_OUT:
+            properties.pop(name, None)
+        properties.setdefault(Prop.ORIGIN_MESSAGE_ID, message.msg_id)
+        properties[Prop.RETRY_TOPIC] = message.topic
+        properties[Prop.DELAY] = str(FIRST_RETRY_LEVEL + message.reconsume_times)
+        self._calls.publish_retry(copy, sys_flag, message.reconsume_times + 1)

@@ -1,0 +1,173 @@
+"""Which settings does a push consumer have beyond those of every client.
+
+Names, defaults and ranges of `org.apache.rocketmq.client.consumer.DefaultMQPushConsumer`; every
+assignment is checked, so a wrong value fails where it is written. This module must not know what
+the settings do; each is read in the module that obeys it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from attrs import Attribute, define, field
+
+from rocketmq_py.config import ClientConfig, ClientSettings, switch, within
+from rocketmq_py.consumer.allocate import (
+    AllocateMessageQueueAveragely,
+    AllocateMessageQueueStrategy,
+)
+from rocketmq_py.consumer.listener import ConsumeFromWhere, MessageModel
+from rocketmq_py.errors import ConfigError
+
+TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
+UNLIMITED = -1
+"""Of `pull_threshold_for_topic` and `pull_threshold_size_for_topic`: no limit of their own."""
+RECONSUME_TIMES_DEFAULT = 16
+
+
+def _clustering(_owner: object, setting: Attribute[Any], value: object) -> None:
+    if value is not MessageModel.CLUSTERING:
+        raise ConfigError(
+            setting.name,
+            value,
+            "MessageModel.CLUSTERING is what the push consumer offers; broadcasting is not built",
+        )
+
+
+def _a_place(_owner: object, setting: Attribute[Any], value: object) -> None:
+    if not isinstance(value, ConsumeFromWhere):
+        raise ConfigError(setting.name, value, "must be a member of ConsumeFromWhere")
+
+
+def _an_instant(_owner: object, setting: Attribute[Any], value: object) -> None:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ConfigError(setting.name, value, "a datetime must be aware: give it a tzinfo")
+        return
+    if value == "":
+        return
+    limit = "must look like yyyyMMddHHmmss in local time, or be an aware datetime"
+    if not isinstance(value, str) or len(value) != len("yyyyMMddHHmmss"):
+        raise ConfigError(setting.name, value, limit)
+    try:
+        parse_instant(value)
+    except ValueError:
+        raise ConfigError(setting.name, value, limit) from None
+
+
+def _a_strategy(_owner: object, setting: Attribute[Any], value: object) -> None:
+    if isinstance(value, type) or not callable(getattr(value, "allocate", None)):
+        raise ConfigError(setting.name, value, "must be an object with name and allocate")
+
+
+def _unlimited_or(low: int, high: int) -> Any:  # Any: attrs' validator type is not exported
+    in_range = within(low, high)
+
+    def check(owner: object, setting: Attribute[int], value: int) -> None:
+        if value != UNLIMITED or isinstance(value, bool):
+            in_range(owner, setting, value)
+
+    return check
+
+
+def parse_instant(text: str) -> datetime:
+    """Read ``yyyyMMddHHmmss`` as local time, as Java does; ValueError when it is none."""
+    return datetime.strptime(text, TIMESTAMP_FORMAT).astimezone()
+
+
+@define(kw_only=True, eq=False)
+class PushConsumerConfig(ClientConfig):
+    """Settings of one push consumer, with those of every client (`ClientConfig`).
+
+    Arguments
+    ---------
+    message_model
+        CLUSTERING; another one raises `ConfigError`.
+    consume_from_where, consume_timestamp
+        Where a group without a stored offset begins; the timestamp (``yyyyMMddHHmmss`` local
+        time, or an aware datetime; default: 30 minutes before the start) counts for
+        CONSUME_FROM_TIMESTAMP.
+    allocate_strategy
+        How the members share queues; the same in every member.
+    consume_thread_min, consume_thread_max
+        Listener threads, made on demand: the work queue is unbounded, so ``min`` is the real
+        number; ``max`` bounds `DefaultMQPushConsumer.update_core_pool_size`.
+    consume_message_batch_max_size
+        Messages per listener call.
+    consume_concurrently_max_span, pull_threshold_for_queue, pull_threshold_size_for_queue
+        Flow control of one queue: largest distance between unfinished offsets, cached messages,
+        cached MiB. Above one of them pulling waits.
+    pull_threshold_for_topic, pull_threshold_size_for_topic
+        -1, or limits that are divided by the number of this member's queues at each rebalance
+        and replace the two limits of a queue.
+    pull_interval
+        Pause between a pull that found messages and the next, ms.
+    pull_batch_size, pull_batch_size_in_bytes
+        Messages and bytes that one pull asks for at most.
+    max_reconsume_times
+        Attempts after the first one before the dead letters; -1 = 16.
+    consume_timeout
+        Minutes that one listener call may take before its messages are sent back.
+    await_termination_millis_when_shutdown
+        How long `shutdown` waits for running listeners.
+    post_subscription_when_pull
+        Send the tag expression with each pull.
+    """
+
+    message_model: MessageModel = field(default=MessageModel.CLUSTERING, validator=_clustering)
+    consume_from_where: ConsumeFromWhere = field(
+        default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, validator=_a_place
+    )
+    consume_timestamp: str | datetime = field(default="", validator=_an_instant)
+    allocate_strategy: AllocateMessageQueueStrategy = field(
+        factory=AllocateMessageQueueAveragely, validator=_a_strategy
+    )
+    consume_thread_min: int = field(default=20, validator=within(1, 1000))
+    consume_thread_max: int = field(default=20, validator=within(1, 1000))
+    consume_message_batch_max_size: int = field(default=1, validator=within(1, 1024))
+    consume_concurrently_max_span: int = field(default=2000, validator=within(1, 65_535))
+    pull_threshold_for_queue: int = field(default=1000, validator=within(1, 65_535))
+    pull_threshold_size_for_queue: int = field(default=100, validator=within(1, 1024))
+    pull_threshold_for_topic: int = field(default=UNLIMITED, validator=_unlimited_or(1, 6_553_500))
+    pull_threshold_size_for_topic: int = field(
+        default=UNLIMITED, validator=_unlimited_or(1, 102_400)
+    )
+    pull_interval: int = field(default=0, validator=within(0, 65_535))
+    pull_batch_size: int = field(default=32, validator=within(1, 1024))
+    pull_batch_size_in_bytes: int = field(default=256 * 1024, validator=within(1))
+    max_reconsume_times: int = field(default=-1, validator=within(-1))
+    consume_timeout: int = field(default=15, validator=within(1))
+    await_termination_millis_when_shutdown: int = field(default=3000, validator=within(0))
+    post_subscription_when_pull: bool = field(default=False, validator=switch)
+
+    @property
+    def reconsume_times_max(self) -> int:
+        """`max_reconsume_times` with -1 replaced by what it means for concurrent listeners."""
+        if self.max_reconsume_times == -1:
+            return RECONSUME_TIMES_DEFAULT
+        return self.max_reconsume_times
+
+
+class PushConsumerSettings(ClientSettings, total=False):
+    """The settings of `PushConsumerConfig` as keyword arguments of a consumer."""
+
+    message_model: MessageModel
+    consume_from_where: ConsumeFromWhere
+    consume_timestamp: str | datetime
+    allocate_strategy: AllocateMessageQueueStrategy
+    consume_thread_min: int
+    consume_thread_max: int
+    consume_message_batch_max_size: int
+    consume_concurrently_max_span: int
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
+    pull_threshold_for_topic: int
+    pull_threshold_size_for_topic: int
+    pull_interval: int
+    pull_batch_size: int
+    pull_batch_size_in_bytes: int
+    max_reconsume_times: int
+    consume_timeout: int
+    await_termination_millis_when_shutdown: int
+    post_subscription_when_pull: bool

@@ -1,0 +1,424 @@
+"""Which exceptions can leave this code base, and who must act on each.
+
+Every class carries data (`response_code`, `error_message` and, where known, `address`, `topic`,
+`attempt`, `elapsed_ms`), says the next step in its text, and survives pickling. Texts never hold
+secrets. Java's names are kept where Java has one; new names end in ``Error``.
+
+::
+
+    RocketMQError (Exception)
+      configuration: fix a setting
+        ConfigError (ValueError)                   setting, value, limit
+      usage: fix the calling program
+        DelayValueError (ValueError)               property_name, value, reason
+          DelayConflictError
+        ReservedPropertyError (ValueError)         property_name
+        UnsupportedOperationError
+        IllegalStateError (RuntimeError)
+          NotStartedError  ForkedClientError
+          ClientClosedError                        closed: start a new client
+        OperationCancelled                         a future was cancelled
+      client side: validation, routes, exhausted retries
+        MQClientException
+          NoRouteError
+          NameServerUnavailableError (ConnectionError)
+          SendFailedError
+          ReplyTopicMissingError
+      timeout
+        RequestTimeoutException (TimeoutError)     request-reply, 10006
+      broker answer: look at code and remark
+        MQBrokerException                          code, broker_addr, remark
+          InvalidDelayError (ValueError)  DelayOutOfRangeError (ValueError)
+          FlowControlError  TopicNotExistError  PermissionDeniedError  RecallNotSupportedError
+      transport: the network
+        RemotingException (OSError)
+          RemotingConnectException (ConnectionError)
+          RemotingSendRequestException (ConnectionError)
+          RemotingTimeoutException (TimeoutError)
+          RemotingTooMuchRequestException
+      protocol: peer bytes or stored bytes are wrong
+        RemotingCommandException (ValueError)
+          FrameError   offset, field, limit        HeaderError  field, value
+          BodyError    body, reason                RecordError  offset, field
+      other API shapes
+        ONSClientException (RuntimeError)          message_id
+        ClientException                            request_id; one class per v5 status
+
+This module must not know about sockets, frames or the broker. The codes themselves are in
+`rocketmq_py.protocol.codes`; what raises what is told where it is raised.
+"""
+
+# ruff: noqa: N818 - Java's exception names are kept so that ported `except` clauses read the same
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _rebuild(cls: type[RocketMQError], args: tuple[object, ...], state: dict[str, Any]) -> object:
+    """Make an error again from its pickle, without running its ``__init__``."""
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class RocketMQError(Exception):
+    """Root of everything this code base raises on purpose.
+
+    `error_message` is the whole sentence; `response_code` the number of the peer's answer or of
+    the client-local table (10001 ...), None when no number exists. `address` is the ``host:port``
+    that was asked, `attempt` the number of the try that failed (from 1), `elapsed_ms` how long
+    all of it took.
+    """
+
+    error_message: str
+    response_code: int | None
+    address: str | None
+    topic: str | None
+    attempt: int | None
+    elapsed_ms: int | None
+
+    def __init__(
+        self,
+        error_message: str = "",
+        *,
+        response_code: int | None = None,
+        address: str | None = None,
+        topic: str | None = None,
+        attempt: int | None = None,
+        elapsed_ms: int | None = None,
+    ) -> None:
+        # Exactly one positional argument: OSError reads two or more as errno and strerror.
+        super().__init__(error_message)
+        self.error_message = error_message
+        self.response_code = response_code
+        self.address = address
+        self.topic = topic
+        self.attempt = attempt
+        self.elapsed_ms = elapsed_ms
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+# --- configuration and usage ---------------------------------------------------------------
+
+
+class ConfigError(RocketMQError, ValueError):
+    """A setting has a value that it cannot have; `limit` says what it can have."""
+
+    def __init__(self, setting: str, value: object, limit: str) -> None:
+        super().__init__(f"setting {setting} = {value!r} is not possible: {limit}")
+        self.setting = setting
+        self.value = value
+        self.limit = limit
+
+
+class DelayValueError(RocketMQError, ValueError):
+    """A delay property holds something that is no delay, or none within the limits."""
+
+    def __init__(self, property_name: str, value: object, reason: str) -> None:
+        super().__init__(f"delay property {property_name} = {value!r}: {reason}")
+        self.property_name = property_name
+        self.value = value
+        self.reason = reason
+
+
+class DelayConflictError(DelayValueError):
+    """Two delay properties on one message contradict each other."""
+
+
+class ReservedPropertyError(RocketMQError, ValueError):
+    """A user property has a name that RocketMQ keeps for itself."""
+
+    def __init__(self, property_name: str, reason: str = "") -> None:
+        why = reason or "the name is reserved by RocketMQ: choose another one"
+        super().__init__(f"user property {property_name!r}: {why}")
+        self.property_name = property_name
+
+
+class UnsupportedOperationError(RocketMQError):
+    """The call exists but cannot be done with these arguments (Java's exception, batches)."""
+
+
+class IllegalStateError(RocketMQError, RuntimeError):
+    """The call does not fit the state of the object: Java's IllegalStateException."""
+
+
+class NotStartedError(IllegalStateError):
+    """The client is used before `start`."""
+
+
+class ClientClosedError(IllegalStateError):
+    """The client is used after `shutdown`; make a new one."""
+
+
+class ForkedClientError(IllegalStateError):
+    """The client was made in the parent process; make one in the child."""
+
+
+class OperationCancelled(RocketMQError):
+    """The result will not come because its future was cancelled."""
+
+
+# --- client side ---------------------------------------------------------------------------
+
+
+class MQClientException(RocketMQError):
+    """The client refuses or gives up: validation, state, no route, retries exhausted."""
+
+
+class NoRouteError(MQClientException):
+    """No name server knows a route to the topic (10005)."""
+
+
+class NameServerUnavailableError(MQClientException, ConnectionError):
+    """No name server address is set, or none of them answers (10004)."""
+
+
+class SendFailedError(MQClientException):
+    """All attempts of a send failed; ``__cause__`` is the last failure."""
+
+
+class ReplyTopicMissingError(MQClientException):
+    """A reply cannot be built: the request message has no CLUSTER property (10007)."""
+
+
+class RequestTimeoutException(RocketMQError, TimeoutError):
+    """The request was sent but nobody replied in time (10006)."""
+
+
+# --- broker answers ------------------------------------------------------------------------
+
+
+class MQBrokerException(RocketMQError):
+    """The server answered with a code other than success.
+
+    `code`, `remark` and `broker_addr` are the server's number, its text and its address.
+    """
+
+    def __init__(
+        self,
+        code: int,
+        remark: str | None = None,
+        broker_addr: str | None = None,
+        *,
+        topic: str | None = None,
+        attempt: int | None = None,
+        elapsed_ms: int | None = None,
+        advice: str = "",
+    ) -> None:
+        where = f" from {broker_addr}" if broker_addr else ""
+        text = f"code {code}{where}: {remark or 'no remark'}"
+        super().__init__(
+            f"{text}. {advice}" if advice else text,
+            response_code=code,
+            address=broker_addr,
+            topic=topic,
+            attempt=attempt,
+            elapsed_ms=elapsed_ms,
+        )
+        self.remark = remark
+
+    @property
+    def code(self) -> int:
+        """The server's response code."""
+        return self.response_code or 0
+
+    @property
+    def broker_addr(self) -> str | None:
+        """The ``host:port`` that answered."""
+        return self.address
+
+
+class InvalidDelayError(MQBrokerException, ValueError):
+    """Code 13: the server could not read the delay."""
+
+
+class DelayOutOfRangeError(MQBrokerException, ValueError):
+    """Code 13: the delay is longer than the server's limit."""
+
+
+class FlowControlError(MQBrokerException):
+    """Codes 2 and 215, and 1 with a flow-control remark: try again later."""
+
+
+class TopicNotExistError(MQBrokerException):
+    """Code 17: the topic does not exist there and may not be created."""
+
+
+class PermissionDeniedError(MQBrokerException):
+    """Code 16: broker, topic, group or account forbids it."""
+
+
+class RecallNotSupportedError(MQBrokerException):
+    """The broker does not recall messages: it is switched off (16), or too old (3)."""
+
+
+# --- transport -----------------------------------------------------------------------------
+
+
+class RemotingException(RocketMQError, OSError):
+    """Root of the transport family."""
+
+
+class RemotingConnectException(RemotingException, ConnectionError):
+    """Cannot connect, or the channel is not usable."""
+
+
+class RemotingSendRequestException(RemotingException, ConnectionError):
+    """The write failed, or the channel closed while an answer was awaited."""
+
+
+class RemotingTimeoutException(RemotingException, TimeoutError):
+    """No answer within the time given."""
+
+
+class RemotingTooMuchRequestException(RemotingException):
+    """No permit left for asynchronous or one-way calls, or no time left to begin the attempt."""
+
+
+# --- protocol ------------------------------------------------------------------------------
+
+
+class RemotingCommandException(RocketMQError, ValueError):
+    """Bytes of a peer or of a store are not what the protocol says."""
+
+
+class FrameError(RemotingCommandException):
+    """A frame cannot be split or built; the connection cannot be used any more."""
+
+    def __init__(self, offset: int, field: str, value: int, limit: str) -> None:
+        super().__init__(f"frame field {field} at offset {offset} is {value}: {limit}")
+        self.offset = offset
+        self.field = field
+        self.value = value
+        self.limit = limit
+
+
+class HeaderError(RemotingCommandException):
+    """A header, or one field of a header, cannot be read or written."""
+
+    def __init__(self, field: str, value: object, reason: str) -> None:
+        shown = "" if value is None else f" = {_clipped(value)}"
+        super().__init__(f"header field {field}{shown}: {reason}")
+        self.field = field
+        self.value = value
+        self.reason = reason
+
+
+class BodyError(RemotingCommandException):
+    """A body is not the document that its request says."""
+
+    def __init__(self, body: str, reason: str, offset: int | None = None) -> None:
+        where = "" if offset is None else f" at offset {offset}"
+        super().__init__(f"body {body}{where}: {reason}")
+        self.body = body
+        self.reason = reason
+        self.offset = offset
+
+
+class RecordError(RemotingCommandException):
+    """A stored record cannot be read; `offset` is where it begins in the given buffer."""
+
+    def __init__(self, offset: int, field: str, reason: str) -> None:
+        super().__init__(f"record at offset {offset}, field {field}: {reason}")
+        self.offset = offset
+        self.field = field
+        self.reason = reason
+
+
+# --- other API shapes ----------------------------------------------------------------------
+
+
+class ONSClientException(RocketMQError, RuntimeError):
+    """Everything that `compat.ons` raises."""
+
+    def __init__(
+        self,
+        error_message: str = "",
+        *,
+        response_code: int | None = None,
+        topic: str | None = None,
+        message_id: str | None = None,
+    ) -> None:
+        super().__init__(error_message, response_code=response_code, topic=topic)
+        self.message_id = message_id
+
+
+class ClientException(RocketMQError):
+    """Root of what the 5.0 API shape raises; `request_id` is the server's id of the request."""
+
+    def __init__(
+        self,
+        error_message: str = "",
+        *,
+        response_code: int | None = None,
+        request_id: str | None = None,
+        topic: str | None = None,
+    ) -> None:
+        super().__init__(error_message, response_code=response_code, topic=topic)
+        self.request_id = request_id
+
+
+class BadRequestError(ClientException):
+    """Illegal topic, tag, key, group, delivery time, body or receipt handle."""
+
+
+class UnauthorizedError(ClientException):
+    """Credentials are missing or wrong."""
+
+
+class ForbiddenError(ClientException):
+    """The account has no right to do this."""
+
+
+class PaymentRequiredError(ClientException):
+    """The account's quota is used up."""
+
+
+class NotFoundError(ClientException):
+    """The topic or the group is unknown."""
+
+
+class PayloadTooLargeError(ClientException):
+    """The body is longer than the server's limit."""
+
+
+class PayloadEmptyError(ClientException):
+    """The body is empty."""
+
+
+class RequestHeaderFieldsTooLargeError(ClientException):
+    """The properties are longer than the server's limit."""
+
+
+class TooManyRequestsError(ClientException):
+    """Throttled: retry with back-off."""
+
+
+class InternalError(ClientException):
+    """The server failed."""
+
+
+class ProxyTimeoutError(ClientException):
+    """The server's store did not answer it in time."""
+
+
+class UnsupportedError(ClientException):
+    """The server does not know this request."""
+
+
+class LiteTopicQuotaExceededError(ClientException):
+    """No further lite topic may be created."""
+
+
+class LiteSubscriptionQuotaExceededError(ClientException):
+    """No further lite topic may be subscribed."""
+
+
+def _clipped(value: object, size_max: int = 120) -> str:
+    """``repr`` of a foreign value, bounded so that an error text stays a sentence."""
+    text = repr(value)
+    return text if len(text) <= size_max else f"{text[:size_max]}..."

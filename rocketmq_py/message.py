@@ -1,0 +1,647 @@
+"""The message: what a program writes into it and what it reads from one that arrived.
+
+`Message` is what is sent, `MessageExt` what arrives, `MessageBatch` several in one request. The
+delay setters only write properties; what those mean, and which of several wins, is told in
+`rocketmq_py.protocol.delay`. Where a message went is `rocketmq_py.send_result`, whose names are
+exported from here too. This module must not know connections, routes or settings.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal, Self
+
+from attrs import define, field
+
+from rocketmq_py.errors import (
+    DelayConflictError,
+    ReservedPropertyError,
+    UnsupportedOperationError,
+)
+from rocketmq_py.protocol import delay as delays
+from rocketmq_py.protocol.compression import BODY_SIZE_MAX
+from rocketmq_py.protocol.delay import Delay, DelayKind
+from rocketmq_py.protocol.handles import encode_offset_id, unpack_host
+from rocketmq_py.protocol.message_codec import MessageRecord, encode_batch
+from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.properties import (
+    RESERVED,
+    Prop,
+    encode_user_properties,
+    user_text_problem,
+)
+from rocketmq_py.protocol.sysflag import without_compression
+from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
+
+__all__ = [
+    "Message",
+    "MessageBatch",
+    "MessageExt",
+    "MessageQueue",
+    "SendResult",
+    "SendStatus",
+]
+
+logger = logging.getLogger(__name__)
+
+_TRUE = "true"
+_conflict_was_told = False
+
+_FORWARDED_SYSTEM_PROPERTIES = frozenset({Prop.KEYS, Prop.TAGS, Prop.WAIT, Prop.BUYER_ID})
+"""Of all reserved names, those that the first sender chose."""
+
+_HISTORY_PROPERTIES = (
+    RESERVED
+    | delays.DELAY_PROPERTIES
+    | {
+        Prop.TRACE_CONTEXT,
+        Prop.TRANSACTION_ID,
+        Prop.TRANSACTION_CHECK_TIMES,
+        Prop.CHECK_IMMUNITY_TIME_IN_SECONDS,
+        Prop.INNER_NUM,
+        Prop.INNER_BASE,
+        Prop.INNER_MULTI_DISPATCH,
+        Prop.FORWARD_QUEUE_ID,
+        Prop.REDIRECT,
+    }
+) - _FORWARDED_SYSTEM_PROPERTIES
+"""What happened to one copy of a message, and does not belong to the next."""
+
+
+@define(slots=True, init=False, repr=False)
+class Message:
+    """What a producer sends: a topic, a body of bytes, and properties.
+
+    `tags` is one word that consumers filter by, `keys` words that queries find. `delay` (a
+    `timedelta` counted from arrival at the broker) and `deliver_at` (an aware `datetime`) are the
+    preferred ways to send later; only one of them may be given. `properties` starts as a copy.
+    `flag` is a number that RocketMQ stores untouched.
+
+    The body must be bytes: TypeError otherwise. Lengths and topic are checked when it is sent.
+
+    >>> from datetime import timedelta
+    >>> Message("orders", b"cancel 42", tags="cancel", delay=timedelta(minutes=30))
+    Message(topic='orders', 9 bytes, TAGS='cancel', TIMER_DELAY_MS='1800000', WAIT='true')
+    """
+
+    topic: str = field(init=False)
+    _body: bytes = field(init=False)
+    flag: int = field(init=False)
+    properties: dict[str, str] = field(init=False)
+    transaction_id: str | None = field(init=False)
+    _legacy_delays: tuple[str, ...] = field(init=False, eq=False)
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview | None = b"",
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        flag: int = 0,
+        properties: Mapping[str, str] | None = None,
+        delay: timedelta | None = None,
+        deliver_at: datetime | None = None,
+        wait_store_msg_ok: bool = True,
+    ) -> None:
+        self.topic = topic
+        self._body = body if type(body) is bytes else _checked_body(body)
+        self.flag = flag
+        self.properties = dict(properties) if properties else {}
+        self.transaction_id = None
+        self._legacy_delays = ()
+        if tags is not None:
+            self.set_tags(tags)
+        if keys is not None:
+            self.set_keys(keys)
+        if delay is not None and deliver_at is not None:
+            reason = "give delay= or deliver_at=, not both"
+            raise DelayConflictError("deliver_at", deliver_at, reason)
+        if delay is not None:
+            self.set_delay(delay)
+        if deliver_at is not None:
+            self.set_deliver_at(deliver_at)
+        if not wait_store_msg_ok:
+            self.properties[Prop.WAIT] = "false"
+        elif Prop.WAIT not in self.properties:
+            self.properties[Prop.WAIT] = _TRUE
+
+    @classmethod
+    def from_ext(cls, message: MessageExt) -> Self:
+        """Make a fresh message of one that arrived, to forward it.
+
+        Topic, body, flag, tags, keys and user properties are taken over. Everything that tells
+        the history of the old copy stays behind: ids, counters, the delay it asked for, and
+        ``TIMER_OUT_MS``, which would silently cancel a new delay.
+        """
+        kept = {
+            name: value
+            for name, value in message.properties.items()
+            if name not in _HISTORY_PROPERTIES
+        }
+        return cls(message.topic, message.body, flag=message.flag, properties=kept)
+
+    @property
+    def body(self) -> bytes:
+        """The content. Assigning anything but bytes raises TypeError."""
+        return self._body
+
+    @body.setter
+    def body(self, body: bytes | bytearray | memoryview | None) -> None:
+        self._body = _checked_body(body)
+
+    # --- properties that have a face ---
+
+    @property
+    def tags(self) -> str | None:
+        """The tag; None or an empty text removes it."""
+        return self.properties.get(Prop.TAGS)
+
+    @tags.setter
+    def tags(self, tags: str | None) -> None:
+        self.set_tags(tags)
+
+    def set_tags(self, tags: str | None) -> Self:
+        """Set the tag. Raises ValueError for text that cannot be stored."""
+        return self._write(Prop.TAGS, tags)
+
+    @property
+    def keys(self) -> list[str]:
+        """The index words; assign one text (split at blanks), several words, or None."""
+        return self.properties.get(Prop.KEYS, "").split()
+
+    @keys.setter
+    def keys(self, keys: str | Iterable[str] | None) -> None:
+        self.set_keys(keys)
+
+    def set_keys(self, keys: str | Iterable[str] | None) -> Self:
+        """Set the index words, joined by one blank. Raises ValueError for unstorable text."""
+        joined = keys if keys is None or isinstance(keys, str) else " ".join(keys)
+        return self._write(Prop.KEYS, joined)
+
+    @property
+    def buyer_id(self) -> str | None:
+        """RocketMQ's BUYER_ID property; None removes it."""
+        return self.properties.get(Prop.BUYER_ID)
+
+    @buyer_id.setter
+    def buyer_id(self, buyer_id: str | None) -> None:
+        self._write(Prop.BUYER_ID, buyer_id)
+
+    @property
+    def wait_store_msg_ok(self) -> bool:
+        """Whether the broker answers only after flush and replication, where it does those."""
+        return self.properties.get(Prop.WAIT, _TRUE).lower() == _TRUE
+
+    @wait_store_msg_ok.setter
+    def wait_store_msg_ok(self, wait: bool) -> None:
+        self.properties[Prop.WAIT] = _TRUE if wait else "false"
+
+    def put_user_property(self, name: str, value: str, *, strict_reserved: bool = False) -> Self:
+        """Add a property of your own, which consumers read and SQL filters see.
+
+        The four old names of a delay (``TIMER_DELAY_SEC``, ``TIMER_DELAY_MS``,
+        ``TIMER_DELIVER_MS``, ``__STARTDELIVERTIME``) are accepted as the setters' equals if the
+        value is a decimal integer; `strict_reserved` refuses the first three as 5.x Java does.
+
+        Raises ReservedPropertyError for RocketMQ's own names, ValueError for blank texts, for
+        U+0000 to U+0002 and for a delay that is no number, TypeError for anything but text.
+        """
+        _require_text(name, name)
+        _require_text(name, value)
+        legacy = name in delays.LEGACY_DELAY_PROPERTIES
+        if name in RESERVED and (strict_reserved or not legacy):
+            raise ReservedPropertyError(name)
+        if legacy:
+            delays.parse_number(value, name)
+            self._legacy_delays = (*self._legacy_delays, name)
+        self.properties[name] = _checked_text(name, value)
+        return self
+
+    def get_user_property(self, name: str) -> str | None:
+        """Give the value of a property, or None."""
+        return self.properties.get(name)
+
+    @property
+    def legacy_delays(self) -> tuple[str, ...]:
+        """Delay properties that were written by `put_user_property`, not by a setter."""
+        return self._legacy_delays
+
+    # --- delay ---
+
+    def set_delay_time_level(self, level: int) -> Self:
+        """Ask for a delay level, 1 to 18 on an unchanged broker (`DelayLevel`).
+
+        0 and below mean no delay; the broker lowers a level that is above its highest.
+        """
+        return self._ask(Delay.of(DelayKind.LEVEL, level))
+
+    def get_delay_time_level(self) -> int:
+        """Give the level asked for, or 0."""
+        return delays.delay_level(self.properties)
+
+    def set_delay_time_sec(self, seconds: int) -> Self:
+        """Ask for a delay of whole seconds after arrival at the broker."""
+        return self._ask(Delay.of(DelayKind.SEC, seconds))
+
+    def get_delay_time_sec(self) -> int:
+        """Give what `set_delay_time_sec` set, or 0."""
+        return self._asked(DelayKind.SEC)
+
+    def set_delay_time_ms(self, milliseconds: int) -> Self:
+        """Ask for a delay in milliseconds after arrival at the broker."""
+        return self._ask(Delay.of(DelayKind.MS, milliseconds))
+
+    def get_delay_time_ms(self) -> int:
+        """Give what `set_delay_time_ms` set, or 0."""
+        return self._asked(DelayKind.MS)
+
+    def set_deliver_time_ms(self, epoch_ms: int) -> Self:
+        """Ask for delivery at an instant, in epoch milliseconds. The past means at once."""
+        return self._ask_instant(DelayKind.DELIVER_AT, epoch_ms)
+
+    def get_deliver_time_ms(self) -> int:
+        """Give what `set_deliver_time_ms` set, or 0."""
+        return self._asked(DelayKind.DELIVER_AT)
+
+    def set_start_deliver_time(self, epoch_ms: int) -> Self:
+        """Ask in Aliyun's way for delivery at an instant, in epoch milliseconds; 0 means none.
+
+        An open-source broker does not know the property, so the client adds
+        ``TIMER_DELIVER_MS`` when it sends, unless ``translate_start_deliver_time`` forbids it.
+        """
+        return self._ask_instant(DelayKind.START_DELIVER, epoch_ms)
+
+    def get_start_deliver_time(self) -> int:
+        """Give what `set_start_deliver_time` set, or 0."""
+        return self._asked(DelayKind.START_DELIVER)
+
+    def set_delivery_timestamp(self, moment: int | datetime) -> Self:
+        """Ask for delivery at an instant: epoch milliseconds or an aware datetime."""
+        if isinstance(moment, datetime):
+            return self.set_deliver_at(moment)
+        return self.set_deliver_time_ms(moment)
+
+    @property
+    def delivery_timestamp(self) -> int | None:
+        """Epoch milliseconds of ``TIMER_DELIVER_MS``, or None."""
+        return self._asked(DelayKind.DELIVER_AT) or None
+
+    def set_delay(self, delay: timedelta) -> Self:
+        """Ask for a delay after arrival at the broker, rounded up to a millisecond."""
+        return self._ask(Delay.after(delay))
+
+    @property
+    def delay(self) -> timedelta | None:
+        """The delay asked for in seconds or milliseconds, or None. Assign None to remove it."""
+        for kind in (DelayKind.SEC, DelayKind.MS):
+            if kind.value in self.properties:
+                return Delay(kind, self._asked(kind)).to_timedelta()
+        return None
+
+    @delay.setter
+    def delay(self, delay: timedelta | None) -> None:
+        asked = None if delay is None else Delay.after(delay)
+        self.properties.pop(Prop.TIMER_DELAY_SEC, None)
+        self.properties.pop(Prop.TIMER_DELAY_MS, None)
+        if asked is not None:
+            self._ask(asked)
+
+    def set_deliver_at(self, moment: datetime) -> Self:
+        """Ask for delivery at an instant; the datetime must know its time zone."""
+        return self._ask(Delay.at(moment))
+
+    @property
+    def deliver_at(self) -> datetime | None:
+        """The instant of ``TIMER_DELIVER_MS`` in UTC, or None. Assign None to remove it."""
+        if Prop.TIMER_DELIVER_MS not in self.properties:
+            return None
+        kind = DelayKind.DELIVER_AT
+        return Delay(kind, self._asked(kind)).to_datetime()
+
+    @deliver_at.setter
+    def deliver_at(self, moment: datetime | None) -> None:
+        if moment is None:
+            self.properties.pop(Prop.TIMER_DELIVER_MS, None)
+        else:
+            self.set_deliver_at(moment)
+
+    def effective_delay(self) -> Delay | None:
+        """Give the one delay that counts when several are set, or None.
+
+        >>> Message("T").set_delay_time_ms(60_000).set_delay_time_sec(5).effective_delay()
+        Delay(kind=<DelayKind.SEC: 'TIMER_DELAY_SEC'>, value=5)
+        """
+        return delays.effective_delay(self.properties)
+
+    def clear_delay(self) -> Self:
+        """Remove every delay, and the mark of an earlier one that would cancel a new delay."""
+        for name in (*delays.DELAY_PROPERTIES, Prop.TIMER_OUT_MS):
+            self.properties.pop(name, None)
+        self._legacy_delays = ()
+        return self
+
+    def check_delay_conflict(self, policy: Literal["warn", "error"] = "warn") -> None:
+        """Tell when several delays are set: a warning once per process, or DelayConflictError."""
+        global _conflict_was_told
+        names = delays.conflicts(self.properties)
+        if not names:
+            return
+        if policy == "error":
+            delays.refuse_conflicts(self.properties)
+        if not _conflict_was_told:
+            _conflict_was_told = True
+            logger.warning(
+                "delay_conflict topic=%s: %s wins over %s; set one delay only (said once)",
+                self.topic,
+                names[0],
+                ", ".join(names[1:]),
+            )
+
+    # --- Java's spelling, for ported programs ---
+
+    def setDelayTimeLevel(self, level: int) -> Self:
+        """Java's spelling of `set_delay_time_level`."""
+        return self.set_delay_time_level(level)
+
+    def getDelayTimeLevel(self) -> int:
+        """Java's spelling of `get_delay_time_level`."""
+        return self.get_delay_time_level()
+
+    def setDelayTimeSec(self, sec: int) -> Self:
+        """Java's spelling of `set_delay_time_sec`."""
+        return self.set_delay_time_sec(sec)
+
+    def getDelayTimeSec(self) -> int:
+        """Java's spelling of `get_delay_time_sec`."""
+        return self.get_delay_time_sec()
+
+    def setDelayTimeMs(self, timeMs: int) -> Self:  # noqa: N803 - Java's argument name
+        """Java's spelling of `set_delay_time_ms`."""
+        return self.set_delay_time_ms(timeMs)
+
+    def getDelayTimeMs(self) -> int:
+        """Java's spelling of `get_delay_time_ms`."""
+        return self.get_delay_time_ms()
+
+    def setDeliverTimeMs(self, timeMs: int) -> Self:  # noqa: N803 - Java's argument name
+        """Java's spelling of `set_deliver_time_ms`."""
+        return self.set_deliver_time_ms(timeMs)
+
+    def getDeliverTimeMs(self) -> int:
+        """Java's spelling of `get_deliver_time_ms`."""
+        return self.get_deliver_time_ms()
+
+    def setStartDeliverTime(self, value: int) -> Self:
+        """Java's spelling of `set_start_deliver_time`."""
+        return self.set_start_deliver_time(value)
+
+    def getStartDeliverTime(self) -> int:
+        """Java's spelling of `get_start_deliver_time`."""
+        return self.get_start_deliver_time()
+
+    def putUserProperty(self, name: str, value: str) -> Self:
+        """Java's spelling of `put_user_property`."""
+        return self.put_user_property(name, value)
+
+    def getUserProperty(self, name: str) -> str | None:
+        """Java's spelling of `get_user_property`."""
+        return self.get_user_property(name)
+
+    def setTags(self, tags: str | None) -> Self:
+        """Java's spelling of `set_tags`."""
+        return self.set_tags(tags)
+
+    def setKeys(self, keys: str | Iterable[str] | None) -> Self:
+        """Java's spelling of `set_keys`."""
+        return self.set_keys(keys)
+
+    # --- inside ---
+
+    def _write(self, name: str, value: str | None) -> Self:
+        """Write one of RocketMQ's own text properties; None and empty remove it."""
+        if value:
+            self.properties[name] = _checked_text(name, value)
+        else:
+            self.properties.pop(name, None)
+        return self
+
+    def _ask(self, delay: Delay) -> Self:
+        self.properties[delay.kind.value] = delay.text
+        return self
+
+    def _ask_instant(self, kind: DelayKind, epoch_ms: int) -> Self:
+        delay = Delay.of(kind, epoch_ms)
+        if delays.looks_like_seconds(epoch_ms):
+            logger.warning("delay_in_seconds %s=%d: epoch seconds?", kind.value, epoch_ms)
+        return self._ask(delay)
+
+    def _asked(self, kind: DelayKind) -> int:
+        text = self.properties.get(kind.value)
+        return 0 if text is None else delays.parse_number(text, kind.value)
+
+    def __repr__(self) -> str:
+        shown = "".join(f", {name}={value!r}" for name, value in sorted(self.properties.items()))
+        return f"{type(self).__name__}(topic={self.topic!r}, {len(self._body)} bytes{shown})"
+
+
+@define(slots=True, init=False, repr=False)
+class MessageExt(Message):
+    """A message that arrived: a `Message` and where, when and how often it was stored.
+
+    Timestamps are epoch milliseconds: `born_timestamp` by the producer's clock,
+    `store_timestamp` by the broker's. `reconsume_times` counts failed deliveries to this group.
+    Made by `from_record`; a program that tests its listener may make one with keywords.
+    """
+
+    broker_name: str = field(init=False)
+    queue_id: int = field(init=False)
+    queue_offset: int = field(init=False)
+    commit_log_offset: int = field(init=False)
+    store_size: int = field(init=False)
+    sys_flag: int = field(init=False)
+    born_timestamp: int = field(init=False)
+    born_host_bytes: bytes = field(init=False)
+    store_timestamp: int = field(init=False)
+    store_host_bytes: bytes = field(init=False)
+    body_crc: int = field(init=False)
+    reconsume_times: int = field(init=False)
+    prepared_transaction_offset: int = field(init=False)
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes = b"",
+        *,
+        properties: dict[str, str] | None = None,
+        flag: int = 0,
+        broker_name: str = "",
+        queue_id: int = 0,
+        queue_offset: int = 0,
+        commit_log_offset: int = 0,
+        store_size: int = 0,
+        sys_flag: int = 0,
+        born_timestamp: int = 0,
+        born_host_bytes: bytes = b"",
+        store_timestamp: int = 0,
+        store_host_bytes: bytes = b"",
+        body_crc: int = 0,
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+    ) -> None:
+        # Not Message.__init__: it writes what a sender means, and this message was sent already.
+        self.topic = topic
+        self._body = body
+        self.flag = flag
+        self.properties = {} if properties is None else properties
+        self.transaction_id = None
+        self._legacy_delays = ()
+        self.broker_name = broker_name
+        self.queue_id = queue_id
+        self.queue_offset = queue_offset
+        self.commit_log_offset = commit_log_offset
+        self.store_size = store_size
+        self.sys_flag = sys_flag
+        self.born_timestamp = born_timestamp
+        self.born_host_bytes = born_host_bytes
+        self.store_timestamp = store_timestamp
+        self.store_host_bytes = store_host_bytes
+        self.body_crc = body_crc
+        self.reconsume_times = reconsume_times
+        self.prepared_transaction_offset = prepared_transaction_offset
+
+    @classmethod
+    def from_record(
+        cls, record: MessageRecord, broker_name: str = "", *, body_size_max: int = BODY_SIZE_MAX
+    ) -> Self:
+        """Make the message of a stored record; a compressed body is decompressed.
+
+        The compressed bit of `sys_flag` is then cleared, as Java's decoder does. Raises BodyError
+        for a body that cannot be decompressed to at most `body_size_max` bytes.
+        """
+        return cls(
+            record.topic,
+            record.unpacked_body(body_size_max),
+            properties=record.properties,
+            flag=record.flag,
+            broker_name=broker_name,
+            queue_id=record.queue_id,
+            queue_offset=record.queue_offset,
+            commit_log_offset=record.commit_log_offset,
+            store_size=record.size,
+            sys_flag=without_compression(record.sys_flag),
+            born_timestamp=record.born_timestamp,
+            born_host_bytes=record.born_host,
+            store_timestamp=record.store_timestamp,
+            store_host_bytes=record.store_host,
+            body_crc=record.body_crc,
+            reconsume_times=record.reconsume_times,
+            prepared_transaction_offset=record.prepared_transaction_offset,
+        )
+
+    @property
+    def msg_id(self) -> str:
+        """The id that the sender got: its own (UNIQ_KEY), else `offset_msg_id`."""
+        return self.properties.get(Prop.UNIQ_KEY) or self.offset_msg_id
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The id that names where this copy lies; empty when no store host is known."""
+        if not self.store_host_bytes:
+            return ""
+        return encode_offset_id(self.store_host_bytes, self.commit_log_offset)
+
+    @property
+    def born_host(self) -> str:
+        """The sender's ``address:port`` as the broker saw it; empty when unknown."""
+        return _host_text(self.born_host_bytes)
+
+    @property
+    def store_host(self) -> str:
+        """The broker's ``address:port``; empty when unknown."""
+        return _host_text(self.store_host_bytes)
+
+
+@define(slots=True, init=False, repr=False)
+class MessageBatch(Message):
+    """Several messages that travel in one request and are stored as if sent one by one.
+
+    They must share topic and `wait_store_msg_ok`, go to no retry topic, and ask for no delay of
+    any kind: the broker reads only what stands on the batch, so the delay of an item would be
+    lost. Raises UnsupportedOperationError otherwise, and for no messages at all.
+    """
+
+    messages: tuple[Message, ...] = field(init=False)
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        _check_batch(messages)
+        first = messages[0]
+        super().__init__(first.topic, wait_store_msg_ok=first.wait_store_msg_ok)
+        self.messages = tuple(messages)
+
+    def encode(self) -> bytes:
+        """Give the batch body of the messages as they are now, ids included.
+
+        Raises BodyError for properties that cannot be stored and RecordError for too long ones.
+        """
+        return encode_batch(
+            (message.flag, message.body, encode_user_properties(message.properties))
+            for message in self.messages
+        )
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self.messages)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+def _checked_body(body: object) -> bytes:
+    if body is None:
+        return b""  # refused when it is sent, as an empty one is
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return bytes(body)
+    if isinstance(body, str):
+        raise TypeError("a body is bytes, not str: encode the text, as in text.encode()")
+    raise TypeError(f"a body is bytes, not {type(body).__name__}")
+
+
+def _checked_text(name: str, value: str) -> str:
+    _require_text(name, value)
+    problem = user_text_problem(name, value)
+    if problem is not None:
+        raise ValueError(f"property {name[:80]!r}: {problem}")
+    return value
+
+
+def _require_text(name: object, value: object) -> None:
+    if not isinstance(value, str):
+        given = f"{type(value).__name__} {value!r}"
+        raise TypeError(f"property {name!r}: names and values are str, not {given}")
+
+
+def _host_text(host: bytes) -> str:
+    if not host:
+        return ""
+    ip, port = unpack_host(host)
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def _check_batch(messages: Sequence[Message]) -> None:
+    if not messages:
+        raise UnsupportedOperationError("a batch holds at least one message")
+    first = messages[0]
+    for position, message in enumerate(messages):
+        if message.topic != first.topic:
+            reason = f"topic {message.topic!r}, the first has {first.topic!r}: send one per topic"
+        elif message.wait_store_msg_ok != first.wait_store_msg_ok:
+            reason = "another wait_store_msg_ok than the first"
+        elif is_retry_topic(message.topic):
+            reason = f"the retry topic {message.topic!r}: send it alone"
+        elif delays.has_delay(message.properties):
+            reason = "a delay, which brokers ignore inside a batch: send it alone"
+        else:
+            continue
+        raise UnsupportedOperationError(f"message {position} of the batch has {reason}")

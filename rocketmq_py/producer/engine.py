@@ -1,0 +1,200 @@
+"""What a producer consists of between `start` and `shutdown`.
+
+Wires kernel, selection, fault records and asynchronous sends to the client instance; does what
+needs no retry itself (one queue, one-way, recall), and drains at the end. Must not know the public
+face; that is ``producer.py``.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+from rocketmq_py.client.answers import broker_error
+from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageHook
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import (
+    ClientClosedError,
+    MQClientException,
+    RecallNotSupportedError,
+    RemotingCommandException,
+    RemotingException,
+    RocketMQError,
+)
+from rocketmq_py.message import MessageQueue, SendResult
+from rocketmq_py.producer.async_send import AsyncSend, AsyncSender, SendCallback
+from rocketmq_py.producer.config import ProducerConfig
+from rocketmq_py.producer.fault import BrokerFaults
+from rocketmq_py.producer.in_flight import InFlight
+from rocketmq_py.producer.selection import Choice, QueueSelection
+from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
+from rocketmq_py.producer.sync_send import SYNC, attempt_once
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.handles import RecallHandle
+from rocketmq_py.protocol.headers.send import (
+    RecallMessageRequestHeader,
+    RecallMessageResponseHeader,
+)
+
+__all__ = ["ProducerEngine"]
+
+DETECT_EVERY_MS = 3_000
+ONEWAY = "ONEWAY"
+
+
+class ProducerEngine:
+    """What exists between `start` and `shutdown`."""
+
+    def __init__(
+        self,
+        group: str,
+        config: ProducerConfig,
+        instance: ClientInstance,
+        send_hooks: list[SendMessageHook],
+        forbidden_hooks: list[CheckForbiddenHook],
+    ) -> None:
+        self.instance = instance
+        self._group = group
+        self._config = config
+        self.kernel = SendKernel(group, config, instance, send_hooks, forbidden_hooks)
+        self.faults = BrokerFaults(
+            enabled=config.send_latency_enable,
+            detecting=config.start_detector_enable,
+            table=config.fault_table,
+            detect_interval_ms=config.detect_interval,
+        )
+        self.selection = QueueSelection(self.faults)
+        self.in_flight: InFlight[AsyncSend | Outgoing] = InFlight()
+        self.asynchronous = AsyncSender(self.kernel, self.selection, self.faults, self.in_flight)
+        self._detector = None
+        if config.send_latency_enable and config.start_detector_enable:
+            self._detector = instance.schedule_every(
+                DETECT_EVERY_MS,
+                DETECT_EVERY_MS,
+                lambda: instance.submit_background(self.faults.detect, self._answers),
+            )
+
+    def warm_up(self, topic: str) -> None:
+        """Look a topic up before it is needed; a failure will be told by the first send."""
+        try:
+            self.instance.update_route(topic)
+        except RocketMQError as error:
+            self.instance.routes.log_failure(topic, error)
+
+    def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return the writable queues, raising as a send does."""
+        config = self._config
+        return self.instance.publish_info(
+            topic,
+            create_topic_key=config.create_topic_key,
+            default_topic_queue_nums=config.default_topic_queue_nums,
+        ).queues
+
+    def send_to(self, outgoing: Outgoing, timeout_ms: float, choose: Choice) -> SendResult:
+        """Send to the queue that the caller wants, once."""
+        began = monotonic()
+        queue = choose(self.publish_queues(outgoing.topic))
+        address = self.kernel.address_of(queue)
+        self.kernel.check_forbidden(outgoing, queue, address, SYNC)
+        left_ms = timeout_ms - (monotonic() - began) * 1000
+        return attempt_once(self.kernel, outgoing, queue, address, left_ms)
+
+    def send_oneway(self, outgoing: Outgoing, choose: Choice | None) -> None:
+        """Write one request, expecting nothing."""
+        queues = self.publish_queues(outgoing.topic)
+        if choose is not None:
+            queue = choose(queues)
+        else:
+            queue = self.selection.select(outgoing.topic, queues, None)
+        address = self.kernel.address_of(queue)
+        self.kernel.check_forbidden(outgoing, queue, address, ONEWAY)
+        context = self.kernel.before(outgoing, queue, address, ONEWAY)
+        failure: Exception | None = None
+        try:
+            self.instance.invoke_oneway(
+                address, self.kernel.request(outgoing, queue), self._config.send_msg_timeout
+            )
+        except Exception as error:
+            failure = error
+            raise
+        finally:
+            self.kernel.after(context, None, failure)
+
+    def refused(self, error: Exception, callback: SendCallback | None) -> Future[SendResult]:
+        """Tell an outcome that was known before anything was sent."""
+        future: Future[SendResult] = Future()
+        future.set_exception(error)
+        if callback is not None:
+            self.instance.submit(callback.on_exception, error)
+        return future
+
+    def recall(self, topic: str, handle: str | RecallHandle) -> str:
+        """Ask the broker named in the handle."""
+        try:
+            parsed = handle if isinstance(handle, RecallHandle) else RecallHandle.decode(handle)
+        except RemotingCommandException as error:
+            raise MQClientException(str(error), topic=topic) from error
+        address = self.instance.broker_address(parsed.broker_name)
+        if address is None:
+            self.instance.update_route(topic)
+            address = self.instance.broker_address(parsed.broker_name)
+        if address is None:
+            raise MQClientException(
+                f"the recall handle names broker {parsed.broker_name}, which no route of topic "
+                f"{topic} has",
+                topic=topic,
+            )
+        header = RecallMessageRequestHeader(
+            topic=topic,
+            recall_handle=handle if isinstance(handle, str) else handle.encode(),
+            producer_group=self._group,
+            broker_name=parsed.broker_name,
+        )
+        command = RemotingCommand(RequestCode.RECALL_MESSAGE, ext_fields=header.to_ext())
+        answer = self.instance.invoke(address, command, self._config.send_msg_timeout)
+        if answer.code == ResponseCode.SUCCESS:
+            return RecallMessageResponseHeader.from_ext(answer.ext_fields).msg_id
+        if answer.code in {ResponseCode.NO_PERMISSION, ResponseCode.REQUEST_CODE_NOT_SUPPORTED}:
+            raise RecallNotSupportedError(
+                answer.code,
+                answer.remark,
+                address,
+                topic=topic,
+                advice="Switch on recallMessageEnable at the broker (5.3.2 or later)",
+            )
+        raise broker_error(answer, address, topic=topic)
+
+    def _answers(self, broker_name: str) -> bool:
+        """Ask a broker something cheap."""
+        from rocketmq_py.protocol.headers.offsets import GetMaxOffsetRequestHeader
+
+        queue = self.instance.routes.queue_of_broker(broker_name)
+        address = self.instance.broker_address(broker_name)
+        if queue is None or address is None:
+            return False
+        header = GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        command = RemotingCommand(RequestCode.GET_MAX_OFFSET, ext_fields=header.to_ext())
+        try:
+            self.instance.invoke(address, command, self._config.detect_timeout)
+        except RemotingException:
+            return False
+        return True
+
+    def close(self, timeout: float) -> None:
+        """Drain, then end everything; see `DefaultMQProducer.shutdown`."""
+        deadline = monotonic() + timeout
+        if self._detector is not None:
+            self._detector.cancel()
+        for send in self.in_flight.drain(timeout):
+            if isinstance(send, AsyncSend):
+                send.end(
+                    None,
+                    ClientClosedError(
+                        f"the producer was shut down; no answer had come after {timeout:.1f} s"
+                    ),
+                )
+        left = max(0.5, deadline - monotonic())
+        self.asynchronous.close(left)
+        self.instance.unregister_producer(self._group)
+        self.instance.shutdown(left)

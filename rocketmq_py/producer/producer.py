@@ -1,0 +1,402 @@
+"""The producer: what an application calls to send messages.
+
+``DefaultMQProducer`` of the original in Python's shape. Only the face and the life cycle are here:
+one message's way is in ``send_kernel.py``, retries in ``sync_send.py`` and ``async_send.py``,
+questions to brokers in ``client/queries.py``. Must not know frames or sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, NoReturn, Self, Unpack
+
+from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.pool import acquire_instance
+from rocketmq_py.config import (
+    ClientConfig,
+    ConfigValue,
+    CredentialsSource,
+    DelayConflict,
+    PastDeliver,
+    StartDeliverMode,
+)
+from rocketmq_py.errors import (
+    ClientClosedError,
+    ForkedClientError,
+    MQClientException,
+    NotStartedError,
+    RocketMQError,
+)
+from rocketmq_py.message import Message, MessageExt, MessageQueue, SendResult
+from rocketmq_py.producer.async_send import SendCallback
+from rocketmq_py.producer.batch import make_batch
+from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
+from rocketmq_py.producer.engine import ProducerEngine
+from rocketmq_py.producer.fault import FaultTable
+from rocketmq_py.producer.selection import Choice, MessageQueueSelector
+from rocketmq_py.producer.sync_send import SyncSend
+from rocketmq_py.producer.validation import check_group, check_recall_topic
+from rocketmq_py.protocol.handles import RecallHandle
+from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
+from rocketmq_py.protocol.sysflag import CompressionType
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.queries import Boundary, Queries, QueryResult
+
+__all__ = ["DefaultMQProducer", "SendCallback"]
+
+
+class DefaultMQProducer:
+    """Sends messages to topics.
+
+    ``producer_group`` names the kind of sender. Settings are those of `ProducerConfig`, as
+    keyword arguments, as one object (``config``), or as attributes of the producer; most count
+    from the next call on, those of the connection from `start`. ``topics`` are looked up by
+    `start` already. ``rpc_hooks`` see every remote call. All calls are safe from any thread.
+
+    Use it in a ``with`` block, or call `start` and `shutdown`::
+
+        with DefaultMQProducer("shop", namesrv_addr="127.0.0.1:9876") as producer:
+            producer.send(Message("orders", b"cancel 42", delay=timedelta(minutes=30)))
+    """
+
+    def __init__(
+        self,
+        producer_group: str = DEFAULT_PRODUCER_GROUP,
+        *,
+        config: ClientConfig | None = None,
+        topics: Iterable[str] = (),
+        rpc_hooks: Iterable[RPCHook] = (),
+        **settings: Unpack[ProducerSettings],
+    ) -> None:
+        self.producer_group = producer_group
+        self.config = ProducerConfig.build(config, settings)
+        self._topics = tuple(topics)
+        self._rpc_hooks = tuple(rpc_hooks)
+        self._send_hooks: list[SendMessageHook] = []
+        self._forbidden_hooks: list[CheckForbiddenHook] = []
+        self._lock = threading.Lock()
+        self._state = "new"  # new, starting, running, closed, failed
+        self._pid = os.getpid()
+        self._engine: ProducerEngine | None = None
+
+    create_topic_key = ConfigValue[str]()
+    default_topic_queue_nums = ConfigValue[int]()
+    send_msg_timeout = ConfigValue[int]()
+    send_msg_max_timeout_per_request = ConfigValue[int]()
+    compress_msg_body_over_howmuch = ConfigValue[int]()
+    compress_level = ConfigValue[int]()
+    compress_type = ConfigValue[CompressionType]()
+    retry_times_when_send_failed = ConfigValue[int]()
+    retry_times_when_send_async_failed = ConfigValue[int]()
+    retry_another_broker_when_not_store_ok = ConfigValue[bool]()
+    max_message_size = ConfigValue[int]()
+    retry_response_codes = ConfigValue[frozenset[int]]()
+    fault_table = ConfigValue[FaultTable]()
+    async_sender_queue = ConfigValue[int]()
+    async_sender_threads = ConfigValue[int]()
+    namesrv_addr = ConfigValue[str]()
+    client_ip = ConfigValue[str]()
+    instance_name = ConfigValue[str]()
+    unit_name = ConfigValue[str]()
+    unit_mode = ConfigValue[bool]()
+    poll_name_server_interval = ConfigValue[int]()
+    heartbeat_broker_interval = ConfigValue[int]()
+    mq_client_api_timeout = ConfigValue[int]()
+    connect_timeout = ConfigValue[int]()
+    channel_max_idle = ConfigValue[int]()
+    client_async_permits = ConfigValue[int]()
+    client_callback_executor_threads = ConfigValue[int]()
+    send_latency_enable = ConfigValue[bool]()
+    start_detector_enable = ConfigValue[bool]()
+    detect_interval = ConfigValue[int]()
+    detect_timeout = ConfigValue[int]()
+    vip_channel_enabled = ConfigValue[bool]()
+    credentials = ConfigValue[CredentialsSource | None]()
+    translate_start_deliver_time = ConfigValue[StartDeliverMode]()
+    delay_conflict = ConfigValue[DelayConflict]()
+    max_delay = ConfigValue[timedelta | None]()
+    past_deliver = ConfigValue[PastDeliver]()
+    strict_reserved = ConfigValue[bool]()
+
+    # --- life ------------------------------------------------------------------------------
+
+    def start(self, *, check: bool = False) -> None:
+        """Get ready to send; no server needs to be reachable unless ``check``.
+
+        ``check=True`` asks a name server and raises `NameServerUnavailableError` when none
+        answers. Raises `MQClientException` for a wrong group, a second start, and a group that
+        has a producer in this client instance already.
+        """
+        self._check_process()
+        check_group(self.producer_group)
+        with self._lock:
+            if self._state == "closed":
+                raise ClientClosedError(f"{self!r} is shut down: make a new one")
+            if self._state != "new":
+                raise MQClientException(
+                    f"{self!r} cannot be started: it is {self._state}, a producer starts once"
+                )
+            self._state = "starting"
+        instance: ClientInstance | None = None
+        try:
+            instance = acquire_instance(self.config, self._rpc_hooks)
+            instance.register_producer(self.producer_group, self)
+            try:
+                instance.start()
+                if check:
+                    instance.routes.check_name_servers()
+                self._engine = ProducerEngine(
+                    self.producer_group,
+                    self.config,
+                    instance,
+                    self._send_hooks,
+                    self._forbidden_hooks,
+                )
+            except BaseException:
+                instance.unregister_producer(self.producer_group)
+                raise
+        except BaseException:
+            self._state = "failed"
+            if instance is not None:
+                instance.shutdown()
+            raise
+        self._state = "running"
+        for topic in self._topics:
+            self._engine.warm_up(topic)
+        instance.send_heartbeats()
+
+    def shutdown(self, timeout: float = 3.0) -> None:
+        """Stop sending: sends in flight get up to ``timeout`` seconds, then `ClientClosedError`.
+
+        Idempotent; takes little longer than ``timeout`` in any case.
+        """
+        with self._lock:
+            was, self._state = self._state, "closed"
+            engine, self._engine = self._engine, None
+        if was != "running" or engine is None or self._pid != os.getpid():
+            return
+        engine.close(timeout)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.shutdown()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a producer cannot be pickled: pickle its config and start one there")
+
+    def __repr__(self) -> str:
+        return f"DefaultMQProducer({self.producer_group!r}, {self._state})"
+
+    @property
+    def client_id(self) -> str:
+        """Name of this client at brokers; `NotStartedError` before the start."""
+        return self._running().instance.client_id
+
+    # --- sending ---------------------------------------------------------------------------
+
+    def send(
+        self,
+        message: Message,
+        *,
+        timeout: int | None = None,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: object = None,
+    ) -> SendResult:
+        """Send and wait until a broker has taken the message.
+
+        ``timeout`` in ms covers all attempts (default ``send_msg_timeout``). With ``queue`` or
+        ``selector`` (called with all queues, the message and ``arg``) there is one attempt only.
+        Raises `SendFailedError` after the last attempt, `MQBrokerException` for a refusal that no
+        other broker would mend, `MQClientException` for what cannot be sent.
+        """
+        engine = self._running()
+        timeout_ms = self.config.send_msg_timeout if timeout is None else timeout
+        outgoing = engine.kernel.prepare(message)
+        engine.in_flight.enter(outgoing)
+        try:
+            if queue is None and selector is None:
+                return SyncSend(
+                    engine.kernel, engine.selection, engine.faults, outgoing, timeout_ms
+                ).run()
+            return engine.send_to(outgoing, timeout_ms, Choice(queue, selector, message, arg))
+        finally:
+            engine.in_flight.leave(outgoing)
+
+    def send_async(
+        self,
+        message: Message,
+        callback: SendCallback | None = None,
+        *,
+        timeout: int | None = None,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: object = None,
+    ) -> Future[SendResult]:
+        """Send without waiting; the future and the callback get the same outcome, once.
+
+        The message has its id when this returns. Raises only when the producer is not running:
+        everything else, also a message that cannot be sent, is an outcome.
+        """
+        engine = self._running()
+        timeout_ms = self.config.send_msg_timeout if timeout is None else timeout
+        choose = None
+        if queue is not None or selector is not None:
+            choose = Choice(queue, selector, message, arg)
+        try:
+            outgoing = engine.kernel.prepare(message)
+        except RocketMQError as error:
+            return engine.refused(error, callback)
+        return engine.asynchronous.send(outgoing, timeout_ms, callback, choose)
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: object = None,
+    ) -> None:
+        """Write the message to a broker's connection and return: nobody says whether it arrived.
+
+        Raises for state, validation, route and connection.
+        """
+        engine = self._running()
+        outgoing = engine.kernel.prepare(message)
+        choose = None
+        if queue is not None or selector is not None:
+            choose = Choice(queue, selector, message, arg)
+        engine.send_oneway(outgoing, choose)
+
+    def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        timeout: int | None = None,
+        queue: MessageQueue | None = None,
+    ) -> SendResult:
+        """Send several messages in one request; they are stored together, each with its own id.
+
+        Same topic, no delay of any kind, no retry topic: else `BatchRefusedError` (both a
+        `MQClientException` and an `UnsupportedOperationError`) and nothing is sent. See
+        `rocketmq_py.producer.batch.split_batch` for more than ``max_message_size``.
+        """
+        self._running()
+        return self.send(make_batch(messages), timeout=timeout, queue=queue)
+
+    def recall_message(self, topic: str, recall_handle: str | RecallHandle) -> str:
+        """Take back a timer message that is not due yet; return its id (370).
+
+        ``recall_handle`` is `SendResult.recall_handle`. Raises `RecallNotSupportedError` when the
+        broker does not offer it, `MQClientException` for a handle that cannot be one,
+        `MQBrokerException` 604 when it is too late.
+        """
+        engine = self._running()
+        check_recall_topic(topic)
+        return engine.recall(topic, recall_handle)
+
+    # --- asking ----------------------------------------------------------------------------
+
+    def fetch_publish_message_queues(self, topic: str) -> list[MessageQueue]:
+        """Return the writable queues of a topic."""
+        return list(self._running().publish_queues(topic))
+
+    def create_topic(
+        self,
+        key: str,
+        topic: str,
+        queue_num: int,
+        *,
+        topic_sys_flag: int = 0,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a topic on every broker that has the topic ``key``; see `Queries`."""
+        self._queries().create_topic(
+            key, topic, queue_num, topic_sys_flag=topic_sys_flag, attributes=attributes
+        )
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """Return the offset that the queue's next message will get."""
+        return self._queries().max_offset(queue)
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """Return the first offset that can be read."""
+        return self._queries().min_offset(queue)
+
+    def search_offset(
+        self, queue: MessageQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
+    ) -> int:
+        """Return the offset of a store time in epoch milliseconds."""
+        return self._queries().search_offset(queue, timestamp_ms, boundary)
+
+    def earliest_msg_store_time(self, queue: MessageQueue) -> int:
+        """Return the store time of the queue's first message in ms, -1 when it is empty."""
+        return self._queries().earliest_msg_store_time(queue)
+
+    def query_message(
+        self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int
+    ) -> QueryResult:
+        """Return messages with the key, stored between two times; 208 when there is none."""
+        return self._queries().query_message(topic, key, max_num, begin_ms, end_ms)
+
+    def view_message(self, topic: str, msg_id: str) -> MessageExt:
+        """Return one message by its offset id or its own id; 208 when there is none."""
+        return self._queries().view_message(topic, msg_id)
+
+    # --- hooks and settings ----------------------------------------------------------------
+
+    def add_retry_response_code(self, code: int) -> None:
+        """Try another broker after this code too."""
+        self.config.retry_response_codes |= {code}
+
+    def register_send_message_hook(self, hook: SendMessageHook) -> None:
+        """Show every attempt to ``hook``."""
+        self._send_hooks.append(hook)
+
+    def register_check_forbidden_hook(self, hook: CheckForbiddenHook) -> None:
+        """Let ``hook`` forbid sends."""
+        self._forbidden_hooks.append(hook)
+
+    def update_name_server_address(self, addresses: str) -> None:
+        """Use other name servers from now on (``host:port;host:port``)."""
+        self.config.namesrv_addr = addresses
+        if self._engine is not None:
+            self._engine.instance.routes.set_name_servers(addresses)
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _queries(self) -> Queries:
+        from rocketmq_py.client.queries import Queries  # most producers only send
+
+        return Queries(self._running().instance)
+
+    def _check_process(self) -> None:
+        if self._pid != os.getpid():
+            raise ForkedClientError(
+                f"{self!r} was made in process {self._pid}, this is its forked child "
+                f"{os.getpid()}: make and start a new producer here"
+            )
+
+    def _running(self) -> ProducerEngine:
+        self._check_process()
+        engine = self._engine
+        if engine is not None:
+            return engine
+        if self._state == "closed":
+            raise ClientClosedError(f"{self!r} is shut down: make a new one")
+        raise NotStartedError(f"{self!r} is not started: call start(), or use a with block")

@@ -1,0 +1,158 @@
+"""Which queue an attempt goes to: in turn, away from the broker that just failed.
+
+``TopicPublishInfo.selectOneMessageQueue`` and ``MQFaultStrategy`` of the original, and the two
+ready-made selectors. Must not know how an attempt is made. Fault records are in ``fault.py``.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+
+from rocketmq_py.errors import MQClientException
+from rocketmq_py.message import Message, MessageQueue
+from rocketmq_py.producer.fault import BrokerFaults
+from rocketmq_py.protocol.tag_hash import java_hash
+
+__all__ = [
+    "Choice",
+    "MessageQueueSelector",
+    "QueueSelection",
+    "select_message_queue_by_hash",
+    "select_message_queue_by_random",
+]
+
+MessageQueueSelector = Callable[[Sequence[MessageQueue], Message, object], MessageQueue | None]
+"""Takes all writable queues, the message and the argument of `send`; returns the queue."""
+
+RANDOM_BITS = 31
+TOPICS_MAX = 4_096
+
+
+class QueueSelection:
+    """Takes the queues of a topic in turn; each thread counts for itself from a random start."""
+
+    def __init__(self, faults: BrokerFaults) -> None:
+        self._faults = faults
+        self._counters = _Counters()
+
+    def select(
+        self, topic: str, queues: Sequence[MessageQueue], last_broker: str | None
+    ) -> MessageQueue:
+        """Choose the queue of an attempt; ``last_broker`` is the one that just failed."""
+        counter = self._counters.of_topics
+        if len(counter) > TOPICS_MAX:
+            counter.clear()
+        index = counter.get(topic)
+        if index is None or (last_broker is not None and self._faults.enabled):
+            index = random.getrandbits(RANDOM_BITS)
+        count = len(queues)
+        if last_broker is None and not self._faults.enabled:
+            counter[topic] = index + 1
+            return queues[index % count]
+        for accepts in self._wishes(last_broker):
+            for offset in range(count):
+                queue = queues[(index + offset) % count]
+                if accepts(queue.broker_name):
+                    counter[topic] = index + offset + 1
+                    return queue
+        counter[topic] = index + 1
+        return queues[index % count]
+
+    def _wishes(self, last_broker: str | None) -> tuple[Callable[[str], bool], ...]:
+        """Return what to look for, best first; when nothing fits, any queue will do."""
+        faults = self._faults
+        if not faults.enabled:
+            return (lambda name: name != last_broker,)
+        return (
+            lambda name: name != last_broker and faults.is_available(name),
+            lambda name: name != last_broker and faults.is_reachable(name),
+        )
+
+
+class Choice:
+    """The queue that the caller names, or that the caller's selector takes."""
+
+    __slots__ = ("_arg", "_message", "_queue", "_selector")
+
+    def __init__(
+        self,
+        queue: MessageQueue | None,
+        selector: MessageQueueSelector | None,
+        message: Message,
+        arg: object,
+    ) -> None:
+        if queue is not None and selector is not None:
+            raise TypeError("give queue= or selector=, not both")
+        self._queue = queue
+        self._selector = selector
+        self._message = message
+        self._arg = arg
+
+    def __call__(self, queues: tuple[MessageQueue, ...]) -> MessageQueue:
+        """Return the queue; `MQClientException` when it is none of the message's topic."""
+        topic = self._message.topic
+        queue = self._queue
+        if self._selector is not None:
+            try:
+                queue = self._selector(queues, self._message, self._arg)
+            except Exception as error:
+                raise MQClientException(
+                    f"the queue selector failed for topic {topic}: {error}", topic=topic
+                ) from error
+        if queue is None:
+            raise MQClientException(
+                f"the queue selector returned no queue for topic {topic}", topic=topic
+            )
+        if queue.topic != topic:
+            raise MQClientException(
+                f"the message's topic {topic} is not the queue's topic {queue.topic}", topic=topic
+            )
+        return queue
+
+
+class _Counters(threading.local):
+    """The next index of every topic, per thread."""
+
+    def __init__(self) -> None:
+        self.of_topics: dict[str, int] = {}
+
+
+def select_message_queue_by_hash(
+    queues: Sequence[MessageQueue], message: Message, arg: object
+) -> MessageQueue:
+    """Choose by Java's hash of ``arg``, so that Java and Python producers agree.
+
+    ``arg`` is a str (``String.hashCode``) or an int (``Integer.hashCode``, or ``Long.hashCode``
+    beyond 32 bits). Raises `TypeError` for anything else.
+
+    >>> queues = [MessageQueue("T", "b", n) for n in range(8)]
+    >>> select_message_queue_by_hash(queues, Message("T", b"x"), "order-1").queue_id
+    6
+    """
+    del message
+    # Java takes the remainder first and its absolute value then: equal to this for every hash.
+    return queues[abs(_java_hash_of(arg)) % len(queues)]
+
+
+def select_message_queue_by_random(
+    queues: Sequence[MessageQueue], message: Message, arg: object
+) -> MessageQueue:
+    """Choose any queue."""
+    del message, arg
+    return random.choice(queues)
+
+
+def _java_hash_of(arg: object) -> int:
+    if isinstance(arg, str):
+        return java_hash(arg)
+    if isinstance(arg, int) and not isinstance(arg, bool):
+        if -(1 << 31) <= arg < 1 << 31:
+            return arg
+        if -(1 << 63) <= arg < 1 << 63:
+            folded = (arg ^ (arg >> 32 & 0xFFFF_FFFF)) & 0xFFFF_FFFF
+            return folded - (1 << 32) if folded >> 31 else folded
+    raise TypeError(
+        f"the hash selector takes a str or a 64-bit int, not {type(arg).__name__} {arg!r}"
+    )

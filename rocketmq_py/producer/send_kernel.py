@@ -1,0 +1,288 @@
+"""What happens to one message on its way into a request, and to the answer on its way back.
+
+``DefaultMQProducerImpl.sendKernelImpl`` and ``MQClientAPIImpl.processSendResponse``: id,
+translation of Aliyun's delay, compression, hooks, header, and the answer as `SendResult` or error.
+The caller's message is changed in one respect only: it gets its UNIQ_KEY. Must not know how often
+an attempt is repeated; that is ``sync_send.py`` and ``async_send.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rocketmq_py.client.answers import broker_error
+from rocketmq_py.client.hooks import (
+    CheckForbiddenContext,
+    CheckForbiddenHook,
+    SendMessageContext,
+    SendMessageHook,
+)
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.clock import wall_ms
+from rocketmq_py.errors import MQClientException, RemotingCommandException
+from rocketmq_py.message import Message, MessageBatch, MessageQueue, SendResult, SendStatus
+from rocketmq_py.producer.config import ProducerConfig
+from rocketmq_py.producer.unique_id import give_id
+from rocketmq_py.producer.validation import check_body, check_message, encoded_properties
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.compression import compress
+from rocketmq_py.protocol.delay import translate_start_deliver
+from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
+from rocketmq_py.protocol.names import DEFAULT_REGION, is_retry_topic
+from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.sysflag import COMPRESSED, CompressionType, with_compression
+
+__all__ = ["Outgoing", "SendKernel"]
+
+_log = logging.getLogger(__name__)
+
+BROKER_NOT_EXIST = 10003
+VIP_PORT_DISTANCE = 2
+
+
+class Outgoing:
+    """One message made ready: what all attempts of its send share."""
+
+    __slots__ = ("body", "code", "ext_fields", "message", "msg_id", "properties", "topic")
+
+    def __init__(
+        self,
+        *,
+        message: Message,
+        topic: str,
+        msg_id: str,
+        properties: dict[str, str],
+        code: int,
+        ext_fields: dict[str, str],
+        body: bytes,
+    ) -> None:
+        self.message = message
+        self.topic = topic
+        self.msg_id = msg_id
+        self.properties = properties
+        self.code = code
+        self.ext_fields = ext_fields
+        self.body = body
+
+
+class SendKernel:
+    """Makes requests of messages and results of answers, for one producer."""
+
+    def __init__(
+        self,
+        group: str,
+        config: ProducerConfig,
+        instance: ClientInstance,
+        send_hooks: list[SendMessageHook],
+        forbidden_hooks: list[CheckForbiddenHook],
+    ) -> None:
+        self.group = group
+        self.config = config
+        self.instance = instance
+        self.send_hooks = send_hooks
+        self.forbidden_hooks = forbidden_hooks
+
+    # --- before ----------------------------------------------------------------------------
+
+    def prepare(self, message: Message) -> Outgoing:
+        """Check a message, give it its id, and make everything but the queue's part ready.
+
+        Raises `MQClientException`, `DelayConflictError`, `DelayValueError`,
+        `ReservedPropertyError`.
+        """
+        if isinstance(message, MessageBatch):
+            return self._prepare_batch(message)
+        config = self.config
+        check_message(message, config)
+        msg_id = give_id(message)
+        properties = translate_start_deliver(
+            message.properties, config.translate_start_deliver_time
+        )
+        body, sys_flag = message.body, 0
+        if len(body) >= config.compress_msg_body_over_howmuch:
+            body = compress(body, config.compress_type, config.compress_level)
+            sys_flag = COMPRESSED
+            if config.compress_type not in {CompressionType.ZLIB, CompressionType.UNSPECIFIED}:
+                sys_flag = with_compression(0, config.compress_type)
+        return self._outgoing(
+            message, msg_id, properties, body, sys_flag, RequestCode.SEND_MESSAGE_V2
+        )
+
+    def _prepare_batch(self, batch: MessageBatch) -> Outgoing:
+        config = self.config
+        for message in batch:
+            check_message(message, config)
+            encoded_properties(message.topic, message.properties)
+        msg_id = ",".join([give_id(message) for message in batch])
+        body = batch.encode()
+        check_body(batch.topic, body, config.max_message_size)
+        return self._outgoing(
+            batch, msg_id, batch.properties, body, 0, RequestCode.SEND_BATCH_MESSAGE
+        )
+
+    def _outgoing(
+        self,
+        message: Message,
+        msg_id: str,
+        properties: dict[str, str],
+        body: bytes,
+        sys_flag: int,
+        code: int,
+    ) -> Outgoing:
+        config = self.config
+        reconsume_times, max_reconsume_times = 0, None
+        if is_retry_topic(message.topic):
+            properties = dict(properties)
+            reconsume_times = _number(properties.pop(Prop.RECONSUME_TIME, "0"))
+            limit = properties.pop(Prop.MAX_RECONSUME_TIMES, None)
+            max_reconsume_times = None if limit is None else _number(limit)
+        header = SendMessageRequestHeader(
+            producer_group=self.group,
+            topic=message.topic,
+            default_topic=config.create_topic_key,
+            default_topic_queue_nums=config.default_topic_queue_nums,
+            queue_id=0,
+            sys_flag=sys_flag,
+            born_timestamp=wall_ms(),
+            flag=message.flag,
+            properties=encoded_properties(message.topic, properties),
+            reconsume_times=reconsume_times,
+            unit_mode=config.unit_mode,
+            max_reconsume_times=max_reconsume_times,
+            batch=code == RequestCode.SEND_BATCH_MESSAGE,
+        )
+        return Outgoing(
+            message=message,
+            topic=message.topic,
+            msg_id=msg_id,
+            properties=properties,
+            code=code,
+            ext_fields=header.to_ext_v2(),
+            body=body,
+        )
+
+    def address_of(self, queue: MessageQueue) -> str:
+        """Return the master's address; asks for the route again when it has vanished.
+
+        Raises `MQClientException` (10003) when the broker has no master.
+        """
+        routes = self.instance.routes
+        address = routes.broker_address(queue.broker_name, only_this=True)
+        if address is None:
+            routes.update(queue.topic)
+            address = routes.broker_address(queue.broker_name, only_this=True)
+        if address is None:
+            raise MQClientException(
+                f"broker {queue.broker_name} does not exist, or has no master: no address to "
+                f"send topic {queue.topic} to",
+                response_code=BROKER_NOT_EXIST,
+                topic=queue.topic,
+            )
+        return vip_address(address) if self.config.vip_channel_enabled else address
+
+    def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
+        """Make the request of one attempt."""
+        fields = outgoing.ext_fields.copy()
+        fields["e"] = str(queue.queue_id)
+        fields["n"] = queue.broker_name
+        return RemotingCommand(outgoing.code, ext_fields=fields, body=outgoing.body)
+
+    # --- hooks -----------------------------------------------------------------------------
+
+    def check_forbidden(
+        self, outgoing: Outgoing, queue: MessageQueue, address: str, mode: str
+    ) -> None:
+        """Let the hooks forbid the send; what they raise goes to the caller."""
+        if self.forbidden_hooks:
+            context = CheckForbiddenContext(
+                producer_group=self.group,
+                message=outgoing.message,
+                queue=queue,
+                broker_address=address,
+                mode=mode,
+            )
+            for hook in self.forbidden_hooks:
+                hook.check(context)
+
+    def before(
+        self, outgoing: Outgoing, queue: MessageQueue, address: str, mode: str
+    ) -> SendMessageContext | None:
+        """Show the attempt to the hooks; None when there are none."""
+        if not self.send_hooks:
+            return None
+        context = SendMessageContext(
+            producer_group=self.group,
+            message=outgoing.message,
+            queue=queue,
+            broker_address=address,
+            mode=mode,
+            properties={},
+        )
+        for hook in self.send_hooks:
+            try:
+                hook.before(context)
+            except Exception:  # noqa: BLE001 - a hook cannot break sends
+                _log.exception("send hook failed before the attempt hook=%r", hook)
+        return context
+
+    def after(
+        self,
+        context: SendMessageContext | None,
+        result: SendResult | None,
+        error: Exception | None,
+    ) -> None:
+        """Show the outcome to the hooks."""
+        if context is None:
+            return
+        context.result, context.exception = result, error
+        for hook in self.send_hooks:
+            try:
+                hook.after(context)
+            except Exception:  # noqa: BLE001 - a hook cannot break sends
+                _log.exception("send hook failed after the attempt hook=%r", hook)
+
+    # --- after -----------------------------------------------------------------------------
+
+    def result(
+        self, outgoing: Outgoing, queue: MessageQueue, address: str, answer: RemotingCommand
+    ) -> SendResult:
+        """Read the answer; raises `MQBrokerException` (or a subclass) when nothing is stored."""
+        status = SendStatus.from_code(answer.code)
+        if status is None:
+            raise broker_error(
+                answer, address, topic=outgoing.topic, properties=outgoing.properties
+            )
+        fields = answer.ext_fields
+        try:
+            header = SendMessageResponseHeader.from_ext(fields)
+        except RemotingCommandException as error:
+            raise MQClientException(
+                f"{address} stored the message, but its answer cannot be read: {error}",
+                response_code=ResponseCode.SYSTEM_ERROR,
+                topic=outgoing.topic,
+                address=address,
+            ) from error
+        if header.queue_id != queue.queue_id:
+            queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
+        return SendResult(
+            send_status=status,
+            msg_id=outgoing.msg_id,
+            offset_msg_id=header.msg_id,
+            message_queue=queue,
+            queue_offset=header.queue_offset,
+            transaction_id=header.transaction_id,
+            region_id=fields.get(Prop.MSG_REGION) or DEFAULT_REGION,
+            trace_on=fields.get(Prop.TRACE_ON) != "false",
+            recall_handle=header.recall_handle,
+        )
+
+
+def vip_address(address: str) -> str:
+    """Return the address of the broker's fast port."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - VIP_PORT_DISTANCE}"
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() else 0

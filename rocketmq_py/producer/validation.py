@@ -1,0 +1,148 @@
+"""What is refused before anything is sent.
+
+``Validators`` of the original, and the checks a broker would only make later, with the same codes.
+Must not know routes or connections. The limits of the broker are its own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from rocketmq_py.clock import wall_ms
+from rocketmq_py.errors import BodyError, DelayValueError, MQClientException, ReservedPropertyError
+from rocketmq_py.message import Message
+from rocketmq_py.producer.config import ProducerConfig
+from rocketmq_py.protocol import delay
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.names import (
+    DEFAULT_PRODUCER_GROUP,
+    NOT_SENDABLE_TOPICS,
+    group_problem,
+    is_dlq_topic,
+    is_retry_topic,
+    topic_problem,
+)
+from rocketmq_py.protocol.properties import (
+    PROPERTIES_SIZE_MAX,
+    Prop,
+    encode_user_properties,
+)
+
+__all__ = [
+    "check_group",
+    "check_message",
+    "check_recall_topic",
+    "check_topic",
+    "encoded_properties",
+]
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def check_group(group: str) -> None:
+    """Raise `MQClientException` for a group name that a producer cannot have."""
+    problem = group_problem(group)
+    if problem is None and group == DEFAULT_PRODUCER_GROUP:
+        problem = f"producer_group must not be {DEFAULT_PRODUCER_GROUP}: choose a name of your own"
+    if problem is not None:
+        raise MQClientException(problem)
+
+
+def check_topic(topic: str) -> None:
+    """Raise `MQClientException` for a topic that no message can be sent to."""
+    problem = topic_problem(topic)
+    if problem is None and topic in NOT_SENDABLE_TOPICS:
+        problem = f"sending messages to topic {topic} is forbidden: it is RocketMQ's own"
+    if problem is not None:
+        raise MQClientException(problem, topic=topic)
+
+
+def check_recall_topic(topic: str) -> None:
+    """Raise `MQClientException` for a topic whose messages cannot be recalled."""
+    check_topic(topic)
+    if is_retry_topic(topic) or is_dlq_topic(topic):
+        raise MQClientException(
+            f"topic {topic} is not supported: only messages of ordinary topics can be recalled",
+            topic=topic,
+        )
+
+
+def check_message(message: Message, config: ProducerConfig) -> None:
+    """Raise `MQClientException` (13 for the body) or a delay error for what cannot be sent."""
+    if not isinstance(message, Message):
+        raise MQClientException(
+            f"a Message is needed, not {type(message).__name__}",
+            response_code=ResponseCode.MESSAGE_ILLEGAL,
+        )
+    check_topic(message.topic)
+    check_body(message.topic, message.body, config.max_message_size)
+    properties = message.properties
+    if Prop.INNER_MULTI_DISPATCH in properties and "/" in properties[Prop.INNER_MULTI_DISPATCH]:
+        raise MQClientException(
+            f"INNER_MULTI_DISPATCH {properties[Prop.INNER_MULTI_DISPATCH]!r} holds a '/'",
+            response_code=ResponseCode.MESSAGE_ILLEGAL,
+            topic=message.topic,
+        )
+    if not delay.DELAY_PROPERTIES.isdisjoint(properties):
+        _check_delay(message, config)
+
+
+def check_body(topic: str, body: bytes, size_max: int) -> None:
+    """Raise `MQClientException` 13 for an empty or too long body."""
+    if not body:
+        raise MQClientException(
+            "the message body is empty: a message must hold at least one byte",
+            response_code=ResponseCode.MESSAGE_ILLEGAL,
+            topic=topic,
+        )
+    if len(body) > size_max:
+        raise MQClientException(
+            f"the message body of {len(body)} bytes is over max_message_size ({size_max}): send "
+            "less, or raise the setting here and maxMessageSize at the broker",
+            response_code=ResponseCode.MESSAGE_ILLEGAL,
+            topic=topic,
+        )
+
+
+def encoded_properties(topic: str, properties: Mapping[str, str]) -> str:
+    """Write the properties for a send header; `MQClientException` 13 when they cannot travel."""
+    try:
+        data = encode_user_properties(properties)
+    except BodyError as error:
+        raise MQClientException(
+            str(error), response_code=ResponseCode.MESSAGE_ILLEGAL, topic=topic
+        ) from error
+    if len(data) > PROPERTIES_SIZE_MAX:
+        raise MQClientException(
+            f"the properties take {len(data)} bytes, the limit is {PROPERTIES_SIZE_MAX}: put "
+            "large values into the body",
+            response_code=ResponseCode.MESSAGE_ILLEGAL,
+            topic=topic,
+        )
+    return data.decode()
+
+
+def _check_delay(message: Message, config: ProducerConfig) -> None:
+    if config.strict_reserved:
+        for name in message.legacy_delays:
+            if name in delay.TIMER_REQUEST_PROPERTIES:
+                raise ReservedPropertyError(name)
+    message.check_delay_conflict(config.delay_conflict)
+    if config.max_delay is None and config.past_deliver != "error":
+        return
+    asked = delay.effective_delay(message.properties)
+    if asked is None:
+        return
+    now_ms = wall_ms()
+    wait_ms = asked.due_ms(now_ms) - now_ms
+    if config.max_delay is not None and wait_ms > config.max_delay // _MILLISECOND:
+        raise DelayValueError(
+            asked.kind.value,
+            asked.value,
+            f"longer than this client's max_delay, {config.max_delay}",
+        )
+    if config.past_deliver == "error" and wait_ms < 0 and not asked.kind.is_relative:
+        raise DelayValueError(
+            asked.kind.value, asked.value, f"{-wait_ms} ms in the past, and past_deliver is 'error'"
+        )

@@ -1,0 +1,121 @@
+"""How bodies are compressed and, within a bound, decompressed.
+
+Which way a body was compressed stands in its `sysflag`. zlib is always here; LZ4 and Zstandard
+need the extras ``lz4`` and ``zstd`` and say so when they are missing. This module must not know
+when to compress: that is a setting of the producer. Formats as in
+``org.apache.rocketmq.common.compression``: zlib with header (RFC 1950), LZ4 and Zstandard frames.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+from rocketmq_py.errors import BodyError
+from rocketmq_py.protocol.sysflag import CompressionType, compression_number
+
+BODY_SIZE_MAX: Final = 64 * 1024 * 1024
+"""Bytes to which a body may grow by default: sixteen times what an unchanged broker takes."""
+
+DEFAULT_LEVEL: Final = 5
+"""What Java's client uses for every type."""
+
+_ZSTD_PIECE: Final = 64
+
+
+def compress(
+    body: bytes,
+    compression: CompressionType = CompressionType.ZLIB,
+    level: int = DEFAULT_LEVEL,
+) -> bytes:
+    """Compress a body. Raises BodyError naming the extra if its library is not installed."""
+    if compression is CompressionType.LZ4:
+        try:
+            import lz4.frame
+        except ImportError as error:
+            raise _missing("LZ4", "lz4") from error
+        return bytes(lz4.frame.compress(body, compression_level=level))
+    if compression is CompressionType.ZSTD:
+        try:
+            import zstandard
+        except ImportError as error:
+            raise _missing("Zstandard", "zstd") from error
+        return bytes(zstandard.ZstdCompressor(level=level).compress(body))
+    return zlib.compress(body, level)
+
+
+def decompress(body: bytes, sys_flag: int, size_max: int = BODY_SIZE_MAX) -> bytes:
+    """Give the original of a compressed body, whose type is read from its `sys_flag`.
+
+    Type bits of 0 mean zlib. Never builds much more than `size_max` bytes (with Zstandard up to
+    8 MiB more), however small the input: a larger original raises BodyError, and so do a
+    truncated or foreign stream, an unknown type, and a type whose extra is not installed. What
+    follows the end of the stream is not looked at.
+    """
+    number = compression_number(sys_flag)
+    if number in {CompressionType.UNSPECIFIED, CompressionType.ZLIB}:
+        original = _zlib_original(body, size_max)
+    elif number == CompressionType.LZ4:
+        original = _lz4_original(body, size_max)
+    elif number == CompressionType.ZSTD:
+        original = _zstd_original(body, size_max)
+    else:
+        raise BodyError("message", f"compression type {number} is unknown (sysFlag {sys_flag:#x})")
+    if len(original) > size_max:
+        raise BodyError("message", f"decompressed it has more than the {size_max} bytes allowed")
+    return original
+
+
+def _zlib_original(body: bytes, size_max: int) -> bytes:
+    stream = zlib.decompressobj()
+    try:
+        original = stream.decompress(body, size_max + 1)
+    except zlib.error as error:
+        raise BodyError("message", f"no zlib stream: {error}") from error
+    if not stream.eof and len(original) <= size_max:
+        raise BodyError("message", "the zlib stream ends too early")
+    return original
+
+
+def _lz4_original(body: bytes, size_max: int) -> bytes:
+    try:
+        import lz4.frame
+    except ImportError as error:
+        raise _missing("LZ4", "lz4") from error
+    frame = lz4.frame.LZ4FrameDecompressor()
+    try:
+        original = bytes(frame.decompress(body, max_length=size_max + 1))
+    except (RuntimeError, ValueError, EOFError) as error:
+        raise BodyError("message", f"no LZ4 frame: {error}") from error
+    if not frame.eof and len(original) <= size_max:
+        raise BodyError("message", "the LZ4 frame ends too early")
+    return original
+
+
+def _zstd_original(body: bytes, size_max: int) -> bytes:
+    try:
+        import zstandard
+    except ImportError as error:
+        raise _missing("Zstandard", "zstd") from error
+    # Its stream object has no output bound, so the input is fed in pieces too small to explode:
+    # a block of 128 KiB takes at least four bytes.
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    parts: list[bytes] = []
+    length = 0
+    try:
+        for at in range(0, len(body), _ZSTD_PIECE):
+            part = frame.decompress(body[at : at + _ZSTD_PIECE])
+            parts.append(part)
+            length += len(part)
+            if frame.eof or length > size_max:
+                break
+    except (zstandard.ZstdError, MemoryError) as error:
+        raise BodyError("message", f"no Zstandard frame: {error}") from error
+    if not frame.eof and length <= size_max:
+        raise BodyError("message", "the Zstandard frame ends too early")
+    return b"".join(parts)
+
+
+def _missing(name: str, extra: str) -> BodyError:
+    advice = f"pip install 'rocketmq-py[{extra}]'"
+    return BodyError("message", f"{name} compression needs the extra {extra!r}: {advice}")

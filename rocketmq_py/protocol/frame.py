@@ -1,0 +1,149 @@
+"""Where one frame ends and the next begins in a stream of bytes.
+
+A frame is ``int32 length, byte header kind, uint24 header length, header, body``; the length counts
+everything behind itself (`NettyDecoder`, `NettyEncoder`). This module must not know what a header
+says: that is `command`. It does no I/O: feed what arrived, take what is complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final, NamedTuple
+
+from rocketmq_py.errors import FrameError
+
+FRAME_SIZE_MAX: Final = 16_777_216
+"""Largest whole frame in bytes; `com.rocketmq.remoting.frameMaxLength` of the original."""
+
+HEADER_SIZE_MAX: Final = 0xFFFFFF
+SERIALIZE_TYPE_MAX: Final = 1
+
+Buffer = bytes | bytearray | memoryview
+"""What a body may be made of; a memoryview must be one of bytes."""
+
+_LENGTH_SIZE: Final = 4
+_HEAD_SIZE: Final = 8
+_HEAD: Final = Struct(">iI")
+
+
+class Frame(NamedTuple):
+    """One frame, cut but not understood."""
+
+    serialize_type: int
+    header: bytes
+    body: bytes
+
+
+class FrameDecoder:
+    """Cuts one connection's bytes into frames.
+
+    The outcome does not depend on how the bytes were split into chunks. After a `FrameError` the
+    connection cannot be used: every further `feed` raises the same error. Memory is bounded by one
+    frame and one chunk.
+    """
+
+    __slots__ = ("_buffer", "_failure", "_frame_size_max", "_passed", "_wanted", "salvaged")
+
+    def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
+        self._frame_size_max = frame_size_max
+        self._buffer = bytearray()
+        self._wanted = _LENGTH_SIZE
+        self._passed = 0
+        self._failure: FrameError | None = None
+        self.salvaged: list[Frame] = []
+        """After a failure: frames of the same chunk that were complete before it."""
+
+    @property
+    def buffered(self) -> int:
+        """Bytes kept of a frame that is not complete yet."""
+        return len(self._buffer)
+
+    def feed(self, data: Buffer) -> list[Frame]:
+        """Take bytes in the order of their arrival; give the frames that are complete now.
+
+        Raises `FrameError` (offset counts from the first byte of the connection) for a frame over
+        the limit, a header longer than its frame or an unknown kind of header.
+        """
+        if self._failure is not None:
+            raise self._failure
+        buffer = self._buffer
+        if buffer:
+            buffer += data
+            if len(buffer) < self._wanted:
+                return []
+            source = bytes(buffer)
+            buffer.clear()
+        else:
+            source = data if isinstance(data, bytes) else bytes(data)
+        frames: list[Frame] = []
+        try:
+            rest = self._cut(source, frames)
+        except FrameError as error:
+            self._failure = error
+            self.salvaged = frames
+            raise
+        if rest < len(source):
+            buffer += memoryview(source)[rest:]
+        self._passed += rest
+        return frames
+
+    def _cut(self, source: bytes, frames: list[Frame]) -> int:
+        """Append the frames of `source`; return where the incomplete rest begins."""
+        at = 0
+        left = len(source)
+        while left >= _HEAD_SIZE:
+            length, kind_and_size = _HEAD.unpack_from(source, at)
+            size = length + _LENGTH_SIZE
+            header_size = kind_and_size & HEADER_SIZE_MAX
+            kind = kind_and_size >> 24
+            if not _HEAD_SIZE <= size <= self._frame_size_max:
+                raise self._length_error(at, length)
+            if kind > SERIALIZE_TYPE_MAX:
+                raise FrameError(self._passed + at + 4, "serialize type", kind, "0 or 1")
+            if header_size > size - _HEAD_SIZE:
+                limit = f"at most {size - _HEAD_SIZE}, which the frame has left"
+                raise FrameError(self._passed + at + 5, "header length", header_size, limit)
+            if left < size:
+                self._wanted = size
+                return at
+            body_at = at + _HEAD_SIZE + header_size
+            end = at + size
+            frames.append(Frame(kind, source[at + _HEAD_SIZE : body_at], source[body_at:end]))
+            at = end
+            left -= size
+        if left >= _LENGTH_SIZE:
+            length = int.from_bytes(source[at : at + _LENGTH_SIZE], "big", signed=True)
+            if not _HEAD_SIZE <= length + _LENGTH_SIZE <= self._frame_size_max:
+                raise self._length_error(at, length)
+        self._wanted = _HEAD_SIZE if left >= _LENGTH_SIZE else _LENGTH_SIZE
+        return at
+
+    def _length_error(self, at: int, length: int) -> FrameError:
+        limit = f"from 4 to {self._frame_size_max - _LENGTH_SIZE}"
+        return FrameError(self._passed + at, "length", length, limit)
+
+
+def encode_frame(
+    serialize_type: int,
+    header: bytes,
+    body: Buffer | Sequence[Buffer] = b"",
+    *,
+    frame_size_max: int = FRAME_SIZE_MAX,
+) -> bytes:
+    """Build one frame; `body` may be several buffers, which are copied once.
+
+    Raises `FrameError` when a peer with the same limit would refuse the frame.
+    """
+    parts: Sequence[Buffer]
+    parts = (body,) if isinstance(body, (bytes, bytearray, memoryview)) else body
+    header_size = len(header)
+    length = 4 + header_size
+    for part in parts:
+        length += len(part)
+    if header_size > HEADER_SIZE_MAX:
+        raise FrameError(5, "header length", header_size, f"at most {HEADER_SIZE_MAX}")
+    if length + _LENGTH_SIZE > frame_size_max:
+        raise FrameError(0, "length", length, f"at most {frame_size_max - _LENGTH_SIZE}")
+    head = _HEAD.pack(length, serialize_type << 24 | header_size)
+    return b"".join((head, header, *parts))

@@ -1,0 +1,44 @@
+"""What administration says in its headers: requests 17, 202, 203 and 208.
+
+Request 200 (a group's settings) has no header; its body is `bodies.groups.SubscriptionGroupConfig`.
+"""
+
+from __future__ import annotations
+
+from rocketmq_py.protocol.headers import Flag, Header, Int32, Text, optional, required
+
+
+class CreateTopicRequestHeader(Header):
+    """17: create or change a topic. `attributes` is ``+key=value,-key`` or empty."""
+
+    topic: Text = required("topic")
+    default_topic: Text = required("defaultTopic")
+    read_queue_nums: Int32 = required("readQueueNums")
+    write_queue_nums: Int32 = required("writeQueueNums")
+    perm: Int32 = required("perm")
+    topic_filter_type: Text = required("topicFilterType")
+    topic_sys_flag: Int32 | None = optional("topicSysFlag")
+    # Required in the original, but with a default there.
+    order: Flag = optional("order", default=False)
+    attributes: Text | None = optional("attributes")
+    force: Flag | None = optional("force")
+
+
+class GetTopicStatsInfoRequestHeader(Header):
+    """202: bounds of every queue of a topic."""
+
+    topic: Text = required("topic")
+
+
+class GetConsumerConnectionListRequestHeader(Header):
+    """203: who is online in a group, and what it subscribes."""
+
+    consumer_group: Text = required("consumerGroup")
+
+
+class GetConsumeStatsRequestHeader(Header):
+    """208: progress of a group; `topic_list` is joined by semicolons (5.x)."""
+
+    consumer_group: Text = required("consumerGroup")
+    topic: Text | None = optional("topic")
+    topic_list: Text | None = optional("topicList")

@@ -1,0 +1,76 @@
+"""What sending, sending back and recalling a message say in their headers.
+
+Requests 10, 310, 320, 324, 325 (`SendMessageRequestHeader`, `...V2`), 36 and 370. What the fields
+mean to the broker is told in `embedded_broker.handlers`; the properties text is in `properties`.
+"""
+
+from __future__ import annotations
+
+from rocketmq_py.protocol.headers import (
+    Flag,
+    Header,
+    Int32,
+    Int64,
+    ShortNamedHeader,
+    Text,
+    optional,
+    required,
+)
+
+
+class SendMessageRequestHeader(ShortNamedHeader):
+    """10 and 324 under the long names, 310, 320 and 325 under the short ones."""
+
+    producer_group: Text = required("producerGroup", short="a")
+    topic: Text = required("topic", short="b")
+    default_topic: Text = required("defaultTopic", short="c")
+    default_topic_queue_nums: Int32 = required("defaultTopicQueueNums", short="d")
+    queue_id: Int32 = required("queueId", short="e")
+    sys_flag: Int32 = required("sysFlag", short="f")
+    born_timestamp: Int64 = required("bornTimestamp", short="g")
+    flag: Int32 = required("flag", short="h")
+    properties: Text | None = optional("properties", short="i")
+    reconsume_times: Int32 | None = optional("reconsumeTimes", short="j")
+    unit_mode: Flag | None = optional("unitMode", short="k")
+    max_reconsume_times: Int32 | None = optional("maxReconsumeTimes", short="l")
+    batch: Flag | None = optional("batch", short="m")
+    broker_name: Text | None = optional("bname", short="n")
+
+
+class SendMessageResponseHeader(Header):
+    """Answer to every kind of send; `msg_id` is the offset id, comma-joined for a batch."""
+
+    msg_id: Text = required("msgId")
+    queue_id: Int32 = required("queueId")
+    queue_offset: Int64 = required("queueOffset")
+    transaction_id: Text | None = optional("transactionId")
+    batch_uniq_id: Text | None = optional("batchUniqId")
+    recall_handle: Text | None = optional("recallHandle")
+
+
+class ConsumerSendMsgBackRequestHeader(Header):
+    """36: the consumer could not handle the record at commit log offset `offset`."""
+
+    offset: Int64 = required("offset")
+    group: Text = required("group")
+    delay_level: Int32 = required("delayLevel")
+    origin_msg_id: Text | None = optional("originMsgId")
+    origin_topic: Text | None = optional("originTopic")
+    unit_mode: Flag | None = optional("unitMode")
+    max_reconsume_times: Int32 | None = optional("maxReconsumeTimes")
+    broker_name: Text | None = optional("bname")
+
+
+class RecallMessageRequestHeader(Header):
+    """370: take back a timer message that is not due yet."""
+
+    topic: Text = required("topic")
+    recall_handle: Text = required("recallHandle")
+    producer_group: Text | None = optional("producerGroup")
+    broker_name: Text | None = optional("bname")
+
+
+class RecallMessageResponseHeader(Header):
+    """Answer to 370: the UNIQ_KEY of what was taken back."""
+
+    msg_id: Text = required("msgId")

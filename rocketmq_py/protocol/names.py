@@ -1,0 +1,163 @@
+"""Which topic and group names have a meaning of their own, and which names are legal.
+
+Facts of the original's `TopicValidator` and `MixAll`. Lengths are arguments because they differ
+between versions; the profiles of the broker and the settings of the client hold them. This module
+must not know whether a topic exists.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+AUTO_CREATE_TOPIC: Final = "TBW102"
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
+BENCHMARK_TOPIC: Final = "BenchmarkTest"
+SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
+OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
+CHECKPOINT_TOPIC: Final = "CHECKPOINT_TOPIC"
+SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
+REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
+REPLY_TOPIC_SUFFIX: Final = "_REPLY_TOPIC"
+
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+LMQ_PREFIX: Final = "%LMQ%"
+
+DEFAULT_PRODUCER_GROUP: Final = "DEFAULT_PRODUCER"
+DEFAULT_CONSUMER_GROUP: Final = "DEFAULT_CONSUMER"
+INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+TOOLS_CONSUMER_GROUP: Final = "TOOLS_CONSUMER"
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
+TRANS_GROUP: Final = "CID_RMQ_SYS_TRANS"
+
+READY_MADE_GROUPS: Final = (
+    TOOLS_CONSUMER_GROUP,
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    TRANS_GROUP,
+)
+"""Groups that every broker knows from its first start (`SubscriptionGroupManager`)."""
+
+DEFAULT_REGION: Final = "DefaultRegion"
+UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
+"""Name of the extra field of QUERY_MESSAGE that says: the key is a UNIQ_KEY."""
+
+SYSTEM_TOPICS: Final = frozenset(
+    {
+        AUTO_CREATE_TOPIC,
+        SCHEDULE_TOPIC,
+        BENCHMARK_TOPIC,
+        HALF_TOPIC,
+        TRACE_TOPIC,
+        OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+        CHECKPOINT_TOPIC,
+    }
+)
+"""Topics that nobody may create or delete; names with `SYSTEM_TOPIC_PREFIX` belong to them too."""
+
+NOT_SENDABLE_TOPICS: Final = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        HALF_TOPIC,
+        OP_HALF_TOPIC,
+        TRANS_CHECK_MAX_TIME_TOPIC,
+        SELF_TEST_TOPIC,
+        OFFSET_MOVED_TOPIC,
+    }
+)
+"""Topics that take no message from a client (answer 16)."""
+
+TOPIC_LENGTH_MAX: Final = 127
+RETRY_TOPIC_LENGTH_MAX: Final = 255
+GROUP_LENGTH_MAX: Final = 120
+"""Of 5.x; 4.9 allows `GROUP_LENGTH_MAX_V4`."""
+GROUP_LENGTH_MAX_V4: Final = 255
+
+_ALLOWED: Final = frozenset("%|-_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+_ALLOWED_TEXT: Final = "^[%|a-zA-Z0-9_-]+$"
+
+
+def retry_topic(group: str) -> str:
+    """Name of the topic that holds what the group failed to consume."""
+    return RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """Name of the topic that holds what the group gave up on."""
+    return DLQ_PREFIX + group
+
+
+def is_retry_topic(topic: str) -> bool:
+    """Say whether the topic is some group's retry topic."""
+    return topic.startswith(RETRY_PREFIX)
+
+
+def is_dlq_topic(topic: str) -> bool:
+    """Say whether the topic is some group's dead letter topic."""
+    return topic.startswith(DLQ_PREFIX)
+
+
+def is_system_topic(topic: str) -> bool:
+    """Say whether the topic belongs to RocketMQ itself (`TopicValidator.isSystemTopic`)."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def is_system_group(group: str) -> bool:
+    """Say whether the group belongs to RocketMQ itself (`MixAll.isSysConsumerGroup`)."""
+    return group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def topic_problem(
+    topic: str | None,
+    *,
+    length_max: int = TOPIC_LENGTH_MAX,
+    retry_length_max: int = RETRY_TOPIC_LENGTH_MAX,
+) -> str | None:
+    """Tell what is wrong with a topic name, or None when nothing is.
+
+    Lengths count UTF-16 units in the original; every allowed character is one. The sentences are
+    those of `TopicValidator.validateTopic` in 5.x; tools match on their beginning.
+
+    >>> topic_problem("shop-orders") is None
+    True
+    >>> topic_problem("a b")
+    'The specified topic: a b, contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$'
+    """
+    if topic is not None and topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        length_max = retry_length_max
+    return _problem("topic", topic, length_max)
+
+
+def group_problem(group: str | None, *, length_max: int = GROUP_LENGTH_MAX) -> str | None:
+    """Tell what is wrong with a group name, or None when nothing is.
+
+    >>> group_problem("")
+    'The specified group is blank.'
+    """
+    return _problem("group", group, length_max)
+
+
+def _problem(kind: str, name: str | None, length_max: int) -> str | None:
+    if not name or name.isspace():
+        return f"The specified {kind} is blank."
+    shown = name if len(name) <= 2 * RETRY_TOPIC_LENGTH_MAX else f"{name[:length_max]}..."
+    if not _ALLOWED.issuperset(name):
+        return (
+            f"The specified {kind}: {shown}, contains illegal characters, "
+            f"allowing only {_ALLOWED_TEXT}"
+        )
+    if len(name) > length_max:
+        return f"The specified {kind}: {shown}, is longer than {kind} max length: {length_max}"
+    return None

@@ -1,0 +1,5 @@
+"""How bytes travel: TCP with one I/O thread, or straight into a server of this process.
+
+Knows frames and commands, never topics, routes or retries. Start with ``channel.py`` (the
+interface), then ``tcp.py`` and ``inproc.py``.
+"""

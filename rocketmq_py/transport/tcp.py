@@ -1,0 +1,348 @@
+"""A connection over TCP: callers write themselves, and read themselves when they are alone.
+
+Who reads a socket is decided under one small lock: the I/O thread by default, or a caller whose
+call is the only one in flight; never two. A caller that writes holds the write lock for its frame
+only. Whoever notices the end of the connection fails all calls in flight at once, and the last
+reader closes the descriptor, so that no thread ever uses a number that is somebody else's by now.
+Must not know routes or retries. Read on in ``io_thread.py`` (watching), ``channel.py`` (pairing).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from enum import Enum
+
+from rocketmq_py.clock import monotonic
+from rocketmq_py.config import split_host_port
+from rocketmq_py.errors import (
+    RemotingCommandException,
+    RemotingConnectException,
+    RemotingException,
+    RemotingTimeoutException,
+)
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import FrameDecoder
+from rocketmq_py.transport.channel import Call, CallTable, Channel, Done, Schedule, future_of
+from rocketmq_py.transport.io_thread import IoThread
+
+__all__ = ["TcpChannel", "connect"]
+
+RECEIVE_SIZE = 65_536
+REPLY_TIMEOUT_S = 3.0
+
+
+class _Reader(Enum):
+    """Who may read the socket now."""
+
+    WATCH = "the I/O thread, when there is something"
+    THREAD = "the I/O thread, right now"
+    CALLER = "a caller that is alone"
+    NOBODY = "the descriptor is closed"
+
+
+def connect(
+    address: str,
+    timeout_ms: float,
+    *,
+    io_thread: IoThread,
+    schedule: Schedule,
+    permits: int,
+    on_request: Callable[[Channel, RemotingCommand], None],
+    on_closed: Callable[[Channel], None],
+) -> TcpChannel:
+    """Open a connection within ``timeout_ms``; raises `RemotingConnectException`."""
+    host, port = split_host_port(address)
+    try:
+        sock = socket.create_connection((host, port), timeout=max(0.001, timeout_ms / 1000))
+    except OSError as error:
+        raise RemotingConnectException(
+            f"cannot connect to {address} within {timeout_ms:.0f} ms: {error}; is the server up "
+            "and reachable from here? A broker that announces an inner address needs "
+            "address_mapper",
+            address=address,
+        ) from error
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setblocking(False)
+    calls = CallTable(address, schedule, permits)
+    channel = TcpChannel(sock, address, calls, io_thread, on_request, on_closed)
+    io_thread.add(channel)
+    return channel
+
+
+class TcpChannel:
+    """A `Channel` over a connected socket."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        address: str,
+        calls: CallTable,
+        io_thread: IoThread,
+        on_request: Callable[[Channel, RemotingCommand], None],
+        on_closed: Callable[[Channel], None],
+    ) -> None:
+        self.address = address
+        self.last_used = monotonic()
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._io = io_thread
+        self._calls = calls
+        self._decoder = FrameDecoder()
+        self._on_request = on_request
+        self._on_closed = on_closed
+        self._lock = threading.Lock()  # who reads, and whether it is over; held for moments
+        self._write_lock = threading.Lock()
+        self._reader = _Reader.WATCH
+        self._error: RemotingException | None = None
+        self._holds_bytes = False
+        self._can_read_alone = io_thread.can_pause
+
+    def __repr__(self) -> str:
+        state = "open" if self._error is None else "closed"
+        return f"TcpChannel({self.address}, {state}, in_flight={len(self._calls)})"
+
+    @property
+    def is_open(self) -> bool:
+        """False once closed by either side."""
+        return self._error is None
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that wait for their answer."""
+        return len(self._calls)
+
+    def fileno(self) -> int:
+        """Return the descriptor to watch."""
+        return self._fd
+
+    # --- calling ---------------------------------------------------------------------------
+
+    def invoke(self, command: RemotingCommand, timeout_ms: float) -> RemotingCommand:
+        """Call and wait: reading the answer itself when nothing else is in flight."""
+        self.last_used = now = monotonic()
+        deadline = now + timeout_ms / 1000
+        with self._lock:
+            self._check_open()
+            alone = self._can_read_alone and not self._calls and self._reader is _Reader.WATCH
+            call = self._calls.open(command)
+            if alone:
+                self._reader = _Reader.CALLER
+                self._io.pause(self._fd)
+            else:
+                call.arm()
+        try:
+            self._write(command.encode(), deadline, call)
+            if call.waiter is None:
+                self._read_own(call, deadline)
+        except BaseException:
+            self._calls.drop(command)
+            if call.waiter is None and self._holds_bytes:
+                self._fail("a caller was interrupted while it read")
+            raise
+        finally:
+            if call.waiter is None:
+                self._hand_back()
+        return self._outcome(command, call, deadline, timeout_ms)
+
+    def begin(self, command: RemotingCommand, timeout_ms: float, done: Done) -> None:
+        """Call without waiting; ``done`` runs on the thread that reads the answer."""
+        self.last_used = now = monotonic()
+        with self._lock:
+            self._check_open()
+            call = self._calls.open(command, done)
+        try:
+            self._write(command.encode(), now + timeout_ms / 1000)
+        except BaseException:
+            # Whoever saw the connection break may have ended the call: `done` has told it.
+            if self._calls.drop(command):
+                raise
+            return
+        self._calls.limit(command, call, timeout_ms)
+
+    def invoke_async(self, command: RemotingCommand, timeout_ms: float) -> Future[RemotingCommand]:
+        """Call without waiting; the future ends by answer, error or time."""
+        return future_of(lambda done: self.begin(command, timeout_ms, done))
+
+    def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:
+        """Write a request that has no answer."""
+        self.last_used = now = monotonic()
+        self._check_open()
+        self._calls.number(command)
+        self._write(command.encode(), now + timeout_ms / 1000)
+
+    def reply(self, command: RemotingCommand) -> None:
+        """Write the answer to a request of the server."""
+        self._check_open()
+        self._write(command.encode(), monotonic() + REPLY_TIMEOUT_S)
+
+    def _check_open(self) -> None:
+        if self._error is not None:
+            raise self._calls.broken("it is closed")
+
+    def _outcome(
+        self, command: RemotingCommand, call: Call, deadline: float, timeout_ms: float
+    ) -> RemotingCommand:
+        waiter = call.waiter
+        if (
+            waiter is not None
+            and not waiter.acquire(timeout=max(0.0, deadline - monotonic()))
+            and not self._calls.drop(command)
+        ):
+            waiter.acquire()  # somebody is ending the call this very moment
+        if call.response is not None:
+            return call.response
+        if call.error is not None:
+            raise call.error
+        self._calls.drop(command)
+        raise self._calls.timed_out(timeout_ms)
+
+    # --- writing ---------------------------------------------------------------------------
+
+    def _write(self, data: bytes, deadline: float, call: Call | None = None) -> None:
+        """Write one whole frame, or fail the connection: half a frame helps nobody.
+
+        ``call``: the caller's own call; when it is alone and the send buffer is full, the reading
+        goes back to the I/O thread, else client and server could wait for each other for good.
+        """
+        if not self._write_lock.acquire(timeout=max(0.0, deadline - monotonic())):
+            raise self._not_written(deadline)
+        try:
+            sent = self._send(data)
+            if sent < len(data):
+                if call is not None and call.waiter is None:
+                    call.arm()
+                    self._hand_back()
+                self._write_rest(memoryview(data)[sent:], deadline)
+        except BaseException as error:  # noqa: BLE001 - raised again below, outside the lock
+            broken: BaseException | None = error
+        else:
+            broken = None
+        finally:
+            self._write_lock.release()
+        if broken is None:
+            return
+        self._fail(f"writing failed: {broken}", broken)
+        if isinstance(broken, OSError) and not isinstance(broken, RemotingException):
+            raise self._calls.broken(f"writing failed: {broken}") from broken
+        raise broken
+
+    def _send(self, data: bytes | memoryview) -> int:
+        try:
+            return self._sock.send(data)
+        except BlockingIOError:
+            return 0
+
+    def _write_rest(self, rest: memoryview, deadline: float) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._sock, selectors.EVENT_WRITE)
+            while rest:
+                left = deadline - monotonic()
+                if left <= 0:
+                    raise self._not_written(deadline)
+                selector.select(left)
+                rest = rest[self._send(rest) :]
+
+    def _not_written(self, deadline: float) -> RemotingTimeoutException:
+        late_ms = round((monotonic() - deadline) * 1000)
+        return RemotingTimeoutException(
+            f"{self.address} does not take our bytes in time ({late_ms} ms too late): the server "
+            "is overloaded or does not read",
+            address=self.address,
+        )
+
+    # --- reading ---------------------------------------------------------------------------
+
+    def on_readable(self) -> None:
+        """Read on the I/O thread, unless a caller reads itself."""
+        with self._lock:
+            if self._reader is not _Reader.WATCH:
+                return  # noticed just before a caller took over
+            self._reader = _Reader.THREAD
+        try:
+            self._read_available()
+        finally:
+            self._hand_back()
+
+    def _read_own(self, call: Call, deadline: float) -> None:
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        while call.response is None and call.error is None:
+            left = deadline - monotonic()
+            if left <= 0 or not poll.poll(left * 1000):
+                return
+            self._read_available()
+
+    def _read_available(self) -> None:
+        self._holds_bytes = True
+        try:
+            data = self._sock.recv(RECEIVE_SIZE)
+            frames = self._decoder.feed(data) if data else None
+            if frames is None:
+                self._fail("the server closed it")
+            else:
+                for frame in frames:
+                    self._take(RemotingCommand.decode(frame))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._fail(str(error), error)
+        except RemotingCommandException as error:
+            self._fail(f"the server sent what cannot be read: {error}", error)
+        self._holds_bytes = False
+
+    def _take(self, command: RemotingCommand) -> None:
+        if command.is_response:
+            self._calls.answered(command)
+        else:
+            self.last_used = monotonic()
+            self._on_request(self, command)
+
+    def _hand_back(self) -> None:
+        """Stop reading: the I/O thread watches again, or the descriptor is closed for good."""
+        with self._lock:
+            over = self._error is not None
+            if over:
+                self._reader = _Reader.NOBODY
+            else:
+                if self._reader is _Reader.CALLER:
+                    self._io.resume(self._fd)
+                self._reader = _Reader.WATCH
+        if over:
+            self._release()
+
+    # --- the end ---------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the connection; calls in flight fail at once."""
+        self._fail("the client closed it")
+
+    def _fail(self, reason: str, cause: BaseException | None = None) -> None:
+        with self._lock:
+            if self._error is not None:
+                return
+            self._error = self._calls.broken(reason)
+            unread = self._reader is _Reader.WATCH
+            if unread:
+                self._reader = _Reader.NOBODY
+        # Wakes whoever waits for this socket; that reader closes the descriptor.
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._calls.fail_all(reason, cause)
+        if unread:
+            self._release()
+        self._on_closed(self)
+
+    def _release(self) -> None:
+        self._io.forget(self._fd)
+        with self._write_lock:  # nobody may be in the middle of a write to this number
+            self._sock.close()
+
+    def drop_inherited(self) -> None:
+        """Release the descriptor in a forked child; the parent's connection lives on."""
+        self._sock.close()

@@ -1,0 +1,1 @@
+"""The room of the PySpark data source for RocketMQ topics; it holds no code yet (GAPS.md)."""

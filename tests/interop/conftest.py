@@ -1,0 +1,74 @@
+"""Servers that the interop tests talk to: ours as a process, and a real 5.3.3 pair."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.interop.java_tools import ROOT, missing_tools
+from tests.interop.real_broker import RealCluster, real_cluster
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark everything here; without Java or Maven skip it on a user's machine, fail it in CI."""
+    here = Path(__file__).parent
+    missing = missing_tools()
+    for item in items:
+        if here not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.interop)
+        item.add_marker(pytest.mark.timeout(300))
+        if missing and not os.environ.get("CI"):
+            item.add_marker(pytest.mark.skip(reason=f"{', '.join(missing)} not found"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tools() -> None:
+    """In CI a missing tool is a failure with its name."""
+    if missing := missing_tools():
+        pytest.fail(f"not found on this machine: {', '.join(missing)}")
+
+
+Serve = Callable[..., contextlib.AbstractContextManager[str]]
+
+
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[str]:
+    """`rocketmq-py serve` as a process on free ports; yields the name server's address."""
+    command = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
+    ports = ["--namesrv-port", "0", "--broker-port", "0"]
+    process = subprocess.Popen(
+        [*command, *ports, *options],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = process.stdout.readline() if process.stdout else ""
+        words = dict(word.split("=", 1) for word in line.split()[1:])
+        assert line.startswith("ready "), f"serve printed {line!r}"
+        yield words["namesrv"]
+    finally:
+        process.terminate()
+        status = process.wait(20)
+        if process.stdout is not None:
+            process.stdout.close()
+    assert status == 0
+
+
+@pytest.fixture
+def serve() -> Serve:
+    return serving
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
+    """A real 5.3.3 name server and broker, shared by the tests of this folder."""
+    with real_cluster(tmp_path_factory.mktemp("real")) as cluster:
+        yield cluster

@@ -1,0 +1,19 @@
+"""`python -m tests.perf [NAME ...]`: take the figures; without names, all of them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+BENCHES = ("imports", "startup", "idle", "timer_error", "client_path", "java_load")
+
+
+def main(names: list[str]) -> None:
+    """Run the named benches one after the other."""
+    for name in names or BENCHES:
+        print(f"== {name}", flush=True)
+        importlib.import_module(f"tests.perf.{name}").main()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,58 @@
+"""A `rocketmq-py serve` process and what the operating system says of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import frozen
+
+from tests.perf.measure import ENVIRONMENT, ROOT
+
+SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@frozen
+class Served:
+    """Addresses and process of a running server, and how long it took to be ready."""
+
+    pid: int
+    namesrv: str
+    ready_ms: float
+
+    def cpu_seconds(self) -> float:
+        """User and system time used so far."""
+        fields = (
+            Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+        )
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def resident_mb(self) -> float:
+        """Resident memory in MiB."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
+        line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
+        return int(line.split()[1]) / 1024
+
+
+@contextlib.contextmanager
+def served(*options: str) -> Iterator[Served]:
+    """Start `serve` on free ports and stop it at the end."""
+    started = time.perf_counter()
+    command = [*SERVE, "--namesrv-port", "0", "--broker-port", "0", *options]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        line = process.stdout.readline() if process.stdout else ""
+        ready_ms = (time.perf_counter() - started) * 1000
+        try:
+            namesrv = line.split("namesrv=")[1].split()[0]
+            yield Served(process.pid, namesrv, ready_ms)
+        finally:
+            process.terminate()
+            process.wait(20)

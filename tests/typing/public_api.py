@@ -1,0 +1,63 @@
+"""What type checkers must infer for a user of the public names; never executed, only checked."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from typing import assert_type
+
+from rocketmq_py import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageExt,
+    MessageQueue,
+    SendResult,
+    SendStatus,
+)
+
+
+class Reminder(Message):
+    """A subclass keeps its own type through the fluent setters."""
+
+
+def messages() -> None:
+    """Setters return the object they were called on, in both spellings."""
+    assert_type(Message("T", b"", delay=timedelta(seconds=1)), Message)
+    assert_type(Message("T", b"", deliver_at=datetime(2030, 1, 1, tzinfo=UTC)), Message)
+    assert_type(Reminder("T", b"").set_delay_time_sec(1), Reminder)
+    assert_type(Reminder("T", b"").setDelayTimeMs(1), Reminder)
+    assert_type(Message("T", b"").get_deliver_time_ms(), int)
+    assert_type(Message("T", b"").body, bytes)
+
+
+def producing(producer: DefaultMQProducer, message: Message) -> None:
+    """Blocking, asynchronous and selected sends."""
+    result = producer.send(message)
+    assert_type(result, SendResult)
+    assert_type(result.send_status, SendStatus)
+    assert_type(result.recall_handle, str | None)
+    assert_type(result.message_queue, MessageQueue)
+    assert_type(producer.send_async(message), Future[SendResult])
+    assert_type(producer.send_batch([message]), SendResult)
+    assert_type(producer.recall_message("T", "handle"), str)
+
+
+def listener(
+    messages: list[MessageExt], context: ConsumeConcurrentlyContext
+) -> ConsumeConcurrentlyStatus:
+    """The shape of a listener."""
+    assert_type(messages[0].msg_id, str)
+    assert_type(messages[0].reconsume_times, int)
+    assert_type(context.message_queue, MessageQueue)
+    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+
+def consuming() -> None:
+    """A plain function is a listener."""
+    with DefaultMQPushConsumer("group", namesrv_addr="127.0.0.1:9876") as consumer:
+        assert_type(consumer, DefaultMQPushConsumer)
+        consumer.subscribe("T", "TagA || TagB")
+        consumer.register_message_listener(listener)

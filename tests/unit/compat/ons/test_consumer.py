@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from compat.ons import (
+    Action,
+    ConsumeContext,
+    Message,
+    MessageListener,
+    MessageSelector,
+    ONSClientException,
+    ONSFactory,
+    Producer,
+)
+from embedded_broker import EmbeddedBroker
+from rocketmq_py.protocol.codes import RequestCode
+from tests.unit.compat.ons.ons_bench import PATIENCE, Box, consumer_of
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_a_started_consumer_keeps_its_program_alive_until_it_is_shut_down() -> None:
+    program = """
+import threading
+from compat.ons import Action, ONSFactory, Properties, PropertyKeyConst
+from embedded_broker import EmbeddedBroker
+
+broker = EmbeddedBroker(tcp=False, topics=["T"]).start()
+properties = Properties()
+properties.put(PropertyKeyConst.GROUP_ID, "GID_alive")
+properties.put(PropertyKeyConst.NAMESRV_ADDR, broker.namesrv_addr)
+consumer = ONSFactory.createConsumer(properties)
+
+def listen(message, context):
+    print("received", message.getBody().decode(), threading.main_thread().is_alive())
+    threading.Thread(target=end).start()
+    return Action.CommitMessage
+
+def end():
+    consumer.shutdown()
+    broker.close()
+
+def send():
+    threading.main_thread().join()
+    broker.send("T", b"after the end of main")
+
+consumer.subscribe("T", "*", listen)
+consumer.start()
+threading.Thread(target=send, daemon=True).start()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("received after the end of main False\n", "")
+
+
+@pytest.mark.case("T87")
+def test_a_delivery_time_is_kept_and_read_by_the_listener(
+    broker: EmbeddedBroker, producer: Producer
+) -> None:
+    box = Box()
+    running = consumer_of(broker)
+    running.subscribe("TopicTestMQ", "*", box)
+    with running:
+        due = broker.clock.now_ms + 5000
+        message = Message("TopicTestMQ", "TagA", b"later").setStartDeliverTime(due)
+        producer.send(message)
+        broker.clock.advance(4.999)
+        assert broker.topics["TopicTestMQ"].count() == 0
+        broker.clock.advance(0.001)
+        broker.wait_for(lambda _: len(box.messages) == 1, timeout=PATIENCE)
+    (got,) = box.messages
+    assert got.getStartDeliverTime() == due
+    assert got.getMsgID() == message.getMsgID()
+
+
+@pytest.mark.case("T89")
+def test_each_listener_gets_its_topic_and_a_retry_concerns_only_its_message(
+    broker: EmbeddedBroker,
+) -> None:
+    first = Box(lambda message: Action.ReconsumeLater if not message.reconsume_times else None)
+    first.answer = lambda message: (
+        Action.CommitMessage if message.getReconsumeTimes() else Action.ReconsumeLater
+    )
+    second = Box()
+    running = consumer_of(broker)
+    running.subscribe("TopicTestMQ", "TagA||TagB", first)
+    running.subscribe("TopicTestMQ-Other", "*", second)
+    with running:
+        broker.send("TopicTestMQ", b"1", tags="TagA")
+        broker.send("TopicTestMQ", b"no", tags="TagC")
+        broker.send("TopicTestMQ-Other", b"2")
+        broker.wait_for(
+            lambda b: any(
+                entry.response_code == 0
+                for entry in b.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK)
+            ),
+            timeout=PATIENCE,
+        )
+        broker.clock.advance(10)
+        broker.wait_for(
+            lambda _: len(first.messages) == 2 and len(second.messages) == 1, timeout=PATIENCE
+        )
+    assert [(m.topic, m.body) for m in first.messages] == [("TopicTestMQ", b"1")] * 2
+    assert [(m.topic, m.body) for m in second.messages] == [("TopicTestMQ-Other", b"2")]
+    assert len(broker.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK)) == 1
+
+
+@pytest.mark.parametrize("answer", [None, "CommitMessage"], ids=str)
+def test_anything_but_commit_means_later(broker: EmbeddedBroker, answer: str | None) -> None:
+    running = consumer_of(broker)
+    running.subscribe("TopicTestMQ", MessageSelector.by_tag("*"), lambda _m, _c: answer)  # type: ignore[arg-type,return-value]
+    with running:
+        broker.send("TopicTestMQ", b"1")
+        broker.wait_for(
+            lambda b: len(b.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK)) == 1,
+            timeout=PATIENCE,
+        )
+
+
+def test_a_subscription_needs_topic_and_listener(broker: EmbeddedBroker) -> None:
+    unstarted = consumer_of(broker)
+    with pytest.raises(ONSClientException, match="topic"):
+        unstarted.subscribe("", "*", Box())
+    with pytest.raises(ONSClientException, match="listener"):
+        unstarted.subscribe("T", "*", None)  # type: ignore[arg-type]
+    with pytest.raises(ONSClientException, match="T"):
+        unstarted.subscribe("T", "||", Box())
+    unstarted.unsubscribe("T")
+
+
+def test_a_listener_base_without_a_function_fails_and_the_message_comes_again() -> None:
+    with pytest.raises(ONSClientException, match="override it"):
+        MessageListener().consume(Message(), ConsumeContext())
+
+
+@pytest.mark.case("T91")
+def test_settings_reach_the_consumer_under_their_irregular_names() -> None:
+    consumer = ONSFactory.createConsumer(
+        {
+            "ConsumerId": "GID_old_name",
+            "NAMESRV_ADDR": "http://127.0.0.1:9876",
+            "maxReconsumeTimes": "3",
+            "ConsumeThreadNums": 4,
+            "consumeTimeout": 2,
+            "maxCachedMessageAmount": 10,
+            "maxCachedMessageSizeInMiB": 9999,
+        }
+    )
+    inner = consumer._consumer
+    assert inner.consumer_group == "GID_old_name"
+    assert inner.config.name_servers == ("127.0.0.1:9876",)
+    assert (inner.max_reconsume_times, inner.consume_timeout) == (3, 2)
+    assert (inner.consume_thread_min, inner.consume_thread_max) == (4, 4)
+    assert (inner.pull_threshold_for_topic, inner.pull_threshold_size_for_topic) == (100, 2048)
+
+
+def test_a_model_that_is_not_offered_is_refused() -> None:
+    properties = {"GROUP_ID": "G", "MessageModel": "BROADCASTING"}
+    with pytest.raises(ONSClientException, match="CLUSTERING"):
+        ONSFactory.createConsumer(properties)
+    with pytest.raises(ValueError, match="MessageModel"):
+        ONSFactory.createConsumer(properties | {"MessageModel": "BOTH"})
+    with pytest.raises(ONSClientException, match="consume_thread_min"):
+        ONSFactory.createConsumer({"GROUP_ID": "G", "ConsumeThreadNums": 1001})

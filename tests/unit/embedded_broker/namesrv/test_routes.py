@@ -1,0 +1,53 @@
+"""The route table by itself."""
+
+from __future__ import annotations
+
+from embedded_broker.namesrv.routes import RouteTable
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+
+
+def table_of(*brokers: str) -> RouteTable:
+    table = RouteTable()
+    for number, name in enumerate(brokers):
+        table.register(
+            cluster="C", broker_name=name, address=f"h:{number}", topics=[TopicConfig("T", 2, 2)]
+        )
+    return table
+
+
+def test_a_topic_on_two_brokers_has_the_queues_of_both() -> None:
+    route = table_of("a", "b").route("T")
+    assert route is not None
+    assert [data.broker_name for data in route.queue_datas] == ["a", "b"]
+    assert [data.broker_addrs for data in route.broker_datas] == [{0: "h:0"}, {0: "h:1"}]
+
+
+def test_an_unregistered_broker_leaves_routes_and_clusters() -> None:
+    table = table_of("a", "b")
+    table.unregister("a")
+    route = table.route("T")
+    assert route is not None
+    assert [data.broker_name for data in route.queue_datas] == ["b"]
+    assert table.clusters().cluster_addr_table == {"C": ["b"]}
+    table.unregister("b")
+    assert table.route("T") is None
+    assert table.topic_names() == []
+
+
+def test_a_new_address_replaces_the_old_one() -> None:
+    table = table_of("a")
+    table.register(cluster="C", broker_name="a", address="h:9", topics=[])
+    assert table.clusters().broker_addr_table["a"].broker_addrs == {0: "h:9"}
+
+
+def test_a_broker_that_moves_to_another_cluster_is_listed_there_only() -> None:
+    table = table_of("a")
+    table.register(cluster="D", broker_name="a", address="h:9", topics=[])
+    assert table.clusters().cluster_addr_table == {"D": ["a"]}
+
+
+def test_every_change_is_a_new_version() -> None:
+    table = table_of("a")
+    before = table.version
+    table.put_topic("a", TopicConfig("U"))
+    assert table.version > before

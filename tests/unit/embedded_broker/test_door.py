@@ -1,0 +1,191 @@
+"""The door: one owner, and effects only after release."""
+
+import logging
+from threading import Event, Thread
+
+import pytest
+
+from embedded_broker.door import Door
+from embedded_broker.errors import DoorReentryError
+
+
+class Peer:
+    def __init__(self, door: Door | None = None) -> None:
+        self.door = door
+        self.got: list[list[bytes]] = []
+
+    def deliver(self, frames: list[bytes]) -> None:
+        if self.door is not None:
+            assert not self.door.held
+        self.got.append(frames)
+
+
+class BrokenPeer(Peer):
+    def deliver(self, frames: list[bytes]) -> None:
+        raise OSError("gone")
+
+
+def test_frames_are_delivered_in_order_and_only_after_release() -> None:
+    door = Door()
+    peer = Peer(door)
+
+    with door:
+        door.emit(peer, b"1")
+        door.emit(peer, b"2")
+        assert peer.got == []
+
+    assert peer.got == [[b"1", b"2"]]
+
+
+def test_entering_twice_on_one_thread_raises_instead_of_waiting_for_ever() -> None:
+    door = Door()
+
+    with door, pytest.raises(DoorReentryError, match="already inside"):
+        door.__enter__()
+
+    with door:
+        assert door.held
+    assert not door.held
+
+
+def test_what_was_collected_before_an_exception_is_still_delivered() -> None:
+    door = Door()
+    peer = Peer()
+
+    def first_answers_then_fails() -> None:
+        with door:
+            door.emit(peer, b"answer")
+            raise KeyError("later request")
+
+    with pytest.raises(KeyError):
+        first_answers_then_fails()
+
+    assert peer.got == [[b"answer"]]
+
+
+def test_a_peer_that_fails_does_not_keep_others_from_their_frames(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    door = Door()
+    peer, broken = Peer(), BrokenPeer()
+
+    with door:
+        door.emit(broken, b"x")
+        door.emit(peer, b"y")
+
+    assert peer.got == [[b"y"]]
+    assert "could not hand frames" in caplog.text
+
+
+def test_later_work_runs_outside_after_the_frames(caplog: pytest.LogCaptureFixture) -> None:
+    door = Door()
+    peer = Peer()
+    seen: list[object] = []
+
+    def fail() -> None:
+        raise ValueError("no")
+
+    with door:
+        door.emit(peer, b"1")
+        door.after(fail)
+        door.after(lambda: seen.append((door.held, list(peer.got))))
+
+    assert seen == [(False, [[b"1"]])]
+    assert "work after the door failed" in caplog.text
+    assert caplog.records[0].levelno == logging.ERROR
+
+
+def test_hooks_run_inside_at_the_end_of_every_entry_until_forgotten() -> None:
+    door = Door()
+    seen: list[bool] = []
+
+    def hook() -> None:
+        seen.append(door.held)
+
+    door.before_release(hook)
+    with door:
+        pass
+    door.forget(hook)
+    with door:
+        pass
+
+    assert seen == [True]
+
+
+def test_a_failing_hook_does_not_keep_the_door_locked() -> None:
+    door = Door()
+
+    def hook() -> None:
+        raise ValueError("bug")
+
+    door.before_release(hook)
+    with pytest.raises(ValueError, match="bug"), door:
+        pass
+    door.forget(hook)
+
+    with door:
+        assert door.held
+
+
+def test_watchers_hear_of_every_entry_until_they_leave() -> None:
+    door = Door()
+    changed = Event()
+    door.watch(changed)
+    changed.clear()
+
+    with door:
+        pass
+    assert changed.is_set()
+
+    door.unwatch(changed)
+    changed.clear()
+    with door:
+        pass
+    assert not changed.is_set()
+
+
+def test_a_second_thread_waits_until_the_first_is_out_and_is_seen_waiting() -> None:
+    door = Door()
+    order: list[str] = []
+
+    def second() -> None:
+        with door:
+            order.append("second")
+
+    thread = Thread(target=second)
+    with door:
+        thread.start()
+        while not door.contended:
+            thread.join(0.001)
+        order.append("first")
+    thread.join()
+
+    assert order == ["first", "second"]
+    assert not door.contended
+
+
+def test_looking_in_quietly_owns_the_state_and_tells_nobody() -> None:
+    door = Door()
+    changed = Event()
+    hooks: list[int] = []
+    door.before_release(lambda: hooks.append(1))
+    door.watch(changed)
+    changed.clear()
+    hooks.clear()
+
+    with door.quiet:
+        held_inside = door.held
+
+    assert (held_inside, door.held) == (True, False)
+    assert not changed.is_set()
+    assert hooks == []
+
+
+def test_what_is_emitted_in_a_quiet_entry_is_still_delivered() -> None:
+    door = Door()
+    peer = Peer()
+
+    with door.quiet as same:
+        same.emit(peer, b"1")
+
+    assert peer.got == [[b"1"]]

@@ -1,0 +1,35 @@
+"""The package's public names load on first use."""
+
+import subprocess
+import sys
+
+import pytest
+
+import embedded_broker
+
+
+@pytest.mark.parametrize("name", embedded_broker.__all__)
+def test_every_public_name_can_be_imported(name: str) -> None:
+    assert getattr(embedded_broker, name).__name__ == name
+    assert name in dir(embedded_broker)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Nonsense'"):
+        _ = embedded_broker.Nonsense
+
+
+def test_a_broker_without_tcp_loads_neither_asyncio_nor_ssl() -> None:
+    program = (
+        "import sys\n"
+        "from embedded_broker import EmbeddedBroker\n"
+        "with EmbeddedBroker(tcp=False) as broker:\n"
+        "    broker.send('T', b'x')\n"
+        "print(sorted({'asyncio', 'ssl', 'typer', 'rich'} & set(sys.modules)))\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
+
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,33 @@
+"""Profiles are found by name, and carry the numbers of their version."""
+
+import pytest
+
+from embedded_broker.profiles import PROFILES, find_profile
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import MQVersion
+
+
+def test_the_default_profile_answers_as_5_3_3() -> None:
+    profile = find_profile("rocketmq-5.x")
+
+    assert profile.version == MQVersion.V5_3_3
+    assert profile.invalid_parameter == 29
+    assert not profile.answers_with_request_type
+
+
+def test_the_4_9_profile_answers_as_4_9_4() -> None:
+    profile = find_profile("rocketmq-4.9")
+
+    assert profile.version == MQVersion.V4_9_4
+    assert profile.invalid_parameter == 1
+    assert profile.answers_with_request_type
+    assert not profile.namesrv_answers_unknown
+
+
+def test_a_profile_is_filed_under_its_own_name() -> None:
+    assert [profile.name for profile in PROFILES.values()] == list(PROFILES)
+
+
+def test_an_unknown_profile_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"rocketmq-4\.9, rocketmq-5\.x"):
+        find_profile("rocketmq-3")

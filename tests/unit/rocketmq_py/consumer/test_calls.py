@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.consumer.calls import ConsumerCalls, java_order, pull_answer
+from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.errors import MQBrokerException, MQClientException
+from rocketmq_py.message import MessageQueue
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.rocketmq_py.consumer.fake_engine import (
+    ADDRESS,
+    GROUP,
+    FakeEngine,
+    member_list,
+    pulled,
+    refusal,
+)
+
+QUEUE = MessageQueue("T", "broker-a", 2)
+
+
+def calls(engine: FakeEngine) -> ConsumerCalls:
+    return ConsumerCalls(engine, GROUP, PushConsumerConfig())
+
+
+def test_members_are_sorted_as_java_sorts_strings() -> None:
+    engine = FakeEngine()
+    # Java compares UTF-16 units: the emoji's surrogates lie below U+FF5E.
+    engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = member_list(
+        "\uff5e", "b", "\U0001f600", "a"
+    )
+    assert calls(engine).consumer_ids(ADDRESS) == ["a", "b", "\U0001f600", "\uff5e"]
+    assert java_order("\U0001f600") < java_order("\uff5e")
+
+
+def test_an_error_answer_carries_code_remark_and_address() -> None:
+    engine = FakeEngine()
+    engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda _: refusal(1, "no consumer")
+    with pytest.raises(MQBrokerException, match="no consumer") as raised:
+        calls(engine).consumer_ids(ADDRESS)
+    assert (raised.value.code, raised.value.broker_addr) == (1, ADDRESS)
+
+
+def test_a_broker_that_is_in_no_route_is_named_after_the_route_was_asked() -> None:
+    engine = FakeEngine()
+    engine.addresses.clear()
+    with pytest.raises(MQClientException, match="broker-a"):
+        calls(engine).max_offset(QUEUE)
+    assert engine.route_questions == ["T"]
+
+
+@pytest.mark.parametrize("code", [0, 19, 20, 21])
+def test_the_four_results_of_a_pull_are_no_errors(code: int) -> None:
+    answer = pull_answer(pulled(code=code, next_offset=7, min_offset=1, max_offset=9, suggest=1))
+    assert answer == (code, 7, 1, 9, 1, 0, b"")
+
+
+@pytest.mark.parametrize("code", [1, 24, 25, ResponseCode.FLOW_CONTROL])
+def test_any_other_answer_of_a_pull_is_an_error(code: int) -> None:
+    with pytest.raises(MQBrokerException) as raised:
+        pull_answer(refusal(code), ADDRESS)
+    assert raised.value.code == code
+
+
+def test_an_offset_is_written_one_way_with_everything_that_names_it() -> None:
+    engine = FakeEngine()
+    calls(engine).store_offset(QUEUE, 7)
+    (command,) = engine.oneways
+    assert command.code == RequestCode.UPDATE_CONSUMER_OFFSET
+    assert command.ext_fields == {
+        "consumerGroup": GROUP,
+        "topic": "T",
+        "queueId": "2",
+        "commitOffset": "7",
+        "bname": "broker-a",
+    }

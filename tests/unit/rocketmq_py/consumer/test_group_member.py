@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import pytest
+
+from rocketmq_py.consumer.group_member import GroupMember
+from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.consumer.subscriptions import SubscriptionTable
+from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from tests.unit.rocketmq_py.consumer.fake_engine import (
+    GROUP,
+    ME,
+    FakeClock,
+    FakeEngine,
+    InlinePool,
+    member_list,
+    ok,
+    pulled,
+    queues_of,
+    record,
+    refusal,
+)
+
+RETRY = f"%RETRY%{GROUP}"
+DONE = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+
+class Bench:
+    def __init__(self, topics: tuple[str, ...] = ("T",)) -> None:
+        self.engine = FakeEngine()
+        self.engine.name_server = {topic: queues_of(topic, 1) for topic in (*topics, RETRY)}
+        self.engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = member_list(ME)
+        self.stored: dict[str, int] = {}
+        self.engine.answers[RequestCode.QUERY_CONSUMER_OFFSET] = lambda command: (
+            ok({"offset": str(self.stored[command.ext_fields["topic"]])})
+            if command.ext_fields["topic"] in self.stored
+            else refusal(ResponseCode.QUERY_NOT_FOUND)
+        )
+        self.engine.answers[RequestCode.GET_MAX_OFFSET] = lambda _: ok({"offset": "5"})
+        self.subscriptions = SubscriptionTable(FakeClock())
+        for topic in (*topics, RETRY):
+            self.subscriptions.put(topic, "*")
+        self.seen: list[int] = []
+        self.member = GroupMember(
+            group=GROUP,
+            engine=self.engine,
+            config=PushConsumerConfig(),
+            subscriptions=self.subscriptions,
+            consume=self.listen,
+            clock=FakeClock(),
+        )
+        self.member.consumer.pool = InlinePool()
+
+    def listen(
+        self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        self.seen += [message.queue_offset for message in messages]
+        return DONE
+
+
+def test_a_start_joins_takes_queues_and_pulls_before_it_returns() -> None:
+    bench = Bench()
+    bench.member.start()
+    asked = [(c.ext_fields["topic"], c.ext_fields["queueOffset"]) for c, _ in bench.engine.pulls]
+    assert asked == [("T", "5"), (RETRY, "0")]
+    assert [handle.delay_ms for handle in bench.engine.periodic] == [15 * 60_000]
+
+
+def test_a_message_goes_from_pull_to_listener_to_offset() -> None:
+    bench = Bench()
+    bench.member.start()
+    bench.engine.complete_pull(pulled(record(5), next_offset=6), at=0)
+    assert bench.seen == [5]
+    assert ("T", 0, 6) in bench.engine.stored_offsets()
+    assert bench.member.is_busy() is None
+
+
+def test_an_illegal_offset_is_frozen_written_and_the_queue_taken_afresh() -> None:
+    bench = Bench()
+    bench.member.start()
+    moved = pulled(code=ResponseCode.PULL_OFFSET_MOVED, next_offset=2)
+    bench.engine.complete_pull(moved, at=0)
+    assert ("T", 0, 2) in bench.engine.stored_offsets()
+    assert bench.engine.rebalances == 1
+    bench.stored["T"] = 2
+    bench.member.rebalance()
+    assert bench.engine.pulls[-1][0].ext_fields["queueOffset"] == "2"
+
+
+def test_leaving_writes_the_offsets_and_drops_the_queues() -> None:
+    bench = Bench()
+    bench.member.start()
+    states = bench.member.rebalancer.states
+    bench.engine.complete_pull(pulled(record(5), next_offset=6), at=0)
+    bench.engine.oneways.clear()
+    bench.member.close_intake()
+    assert bench.member.wait_for_listeners(1.0)
+    bench.member.leave()
+    assert ("T", 0, 6) in bench.engine.stored_offsets()
+    assert all(state.dropped for state in states)
+    assert bench.engine.periodic[0].cancelled
+    bench.engine.complete_pull(pulled(record(6), next_offset=7))
+    assert bench.seen == [5]
+
+
+def test_a_heartbeat_learns_what_the_member_wants() -> None:
+    bench = Bench(("T", "U"))
+    assert bench.member.consume_type == "CONSUME_PASSIVELY"
+    assert bench.member.message_model == "CLUSTERING"
+    assert bench.member.consume_from_where == "CONSUME_FROM_LAST_OFFSET"
+    assert [s.topic for s in bench.member.subscriptions()] == ["T", "U", RETRY]
+
+
+def test_a_changed_route_asks_for_a_rebalance() -> None:
+    bench = Bench()
+    bench.member.update_topic_queues("T", queues_of("T", 2))
+    assert bench.engine.rebalances == 1
+
+
+def test_a_member_with_cached_messages_or_unwritten_offsets_is_busy() -> None:
+    bench = Bench()
+    bench.member.start()
+    bench.engine.complete_pull(pulled(record(5), next_offset=6), at=0)
+    bench.engine.complete_pull(pulled(record(6), next_offset=7))
+    assert bench.member.is_busy() == "1 offsets not written"
+    bench.engine.run_scheduled()
+    assert bench.member.is_busy() is None
+    bench.member.rebalancer.states[0].process_queue.put([MessageExt("T", b"b", queue_offset=9)])
+    assert bench.member.is_busy() == "1 messages cached, 0 listener calls"
+
+
+def test_broker_requests_that_are_not_built_are_logged_and_left_to_the_instance(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert Bench().member.handle_broker_request(RemotingCommand(code=220)) is None
+    assert "220 is not served" in caplog.text

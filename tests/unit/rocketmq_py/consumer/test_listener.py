@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from rocketmq_py.consumer.listener import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    MessageListenerConcurrently,
+    MessageSelector,
+    consume_function,
+)
+from rocketmq_py.errors import UnsupportedOperationError
+from rocketmq_py.message import MessageExt, MessageQueue
+
+OK = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+CONTEXT = ConsumeConcurrentlyContext(MessageQueue("T", "broker-a", 0))
+
+
+class Snake:
+    def consume_message(
+        self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        return OK
+
+
+class Java:
+    def consumeMessage(  # noqa: N802
+        self,
+        msgs: Sequence[MessageExt],
+        context: ConsumeConcurrentlyContext,
+    ) -> ConsumeConcurrentlyStatus:
+        return OK
+
+
+def plain(
+    messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext
+) -> ConsumeConcurrentlyStatus:
+    return OK
+
+
+@pytest.mark.parametrize(
+    "listener",
+    [plain, lambda _messages, _context: OK, Snake(), Java(), MessageListenerConcurrently(plain)],
+    ids=["function", "lambda", "snake", "java", "wrapper"],
+)
+def test_every_listener_shape_is_called_with_messages_and_context(listener: Any) -> None:
+    assert consume_function(listener)([], CONTEXT) is OK
+
+
+async def coroutine(messages: object, context: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("listener", "hint"),
+    [
+        (Snake, "is a class"),
+        (42, "is no listener"),
+        (lambda _messages: OK, "called with"),
+        (lambda: OK, "called with"),
+        (coroutine, "coroutine"),
+    ],
+    ids=["class", "number", "one argument", "no argument", "coroutine"],
+)
+def test_what_cannot_be_a_listener_is_refused_when_it_is_registered(
+    listener: object, hint: str
+) -> None:
+    with pytest.raises(TypeError, match=hint):
+        consume_function(cast("Any", listener))
+
+
+def test_a_callable_without_a_signature_is_taken_as_it_is() -> None:
+    builtin: Any = max
+    assert consume_function(builtin) == builtin
+
+
+def test_a_listener_base_without_a_function_says_what_to_do() -> None:
+    with pytest.raises(UnsupportedOperationError, match="override it"):
+        MessageListenerConcurrently().consume_message([], CONTEXT)
+
+
+def test_a_selector_by_tag_keeps_the_expression() -> None:
+    assert MessageSelector.byTag("a || b") == MessageSelector.by_tag("a || b")
+    assert MessageSelector.by_tag("a").expression_type == "TAG"
+
+
+def test_a_fresh_context_acknowledges_everything() -> None:
+    assert CONTEXT.ack_index == 2**31 - 1
+    assert CONTEXT.delay_level_when_next_consume == 0

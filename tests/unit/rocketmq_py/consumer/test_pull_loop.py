@@ -1,0 +1,293 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from rocketmq_py.consumer.calls import LONG_POLL_MS, ConsumerCalls
+from rocketmq_py.consumer.offsets import OffsetStore
+from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
+from rocketmq_py.consumer.pull_loop import PullLoop
+from rocketmq_py.consumer.settings import PushConsumerConfig
+from rocketmq_py.consumer.subscriptions import SubscriptionTable
+from rocketmq_py.errors import RemotingConnectException
+from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.rocketmq_py.consumer.fake_engine import (
+    GROUP,
+    FakeClock,
+    FakeEngine,
+    message,
+    pulled,
+    record,
+    refusal,
+)
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+PAUSE_MS = 777
+
+
+class Bench:
+    def __init__(self, expression: str = "*", config: PushConsumerConfig | None = None) -> None:
+        self.engine = FakeEngine()
+        self.config = config or PushConsumerConfig(pull_time_delay_millis_when_exception=PAUSE_MS)
+        calls = ConsumerCalls(self.engine, GROUP, self.config)
+        self.offsets = OffsetStore(self.engine, calls)
+        self.subscriptions = SubscriptionTable(FakeClock())
+        self.subscriptions.put("T", expression)
+        self.delivered: list[MessageExt] = []
+        self.illegal: list[PullState] = []
+        self.limits = (1000, 100)
+        self.loop = PullLoop(
+            engine=self.engine,
+            calls=calls,
+            config=self.config,
+            offsets=self.offsets,
+            subscriptions=self.subscriptions,
+            group=GROUP,
+            limits=lambda: self.limits,
+            deliver=lambda _state, messages: self.delivered.extend(messages),
+            offset_illegal=self.illegal.append,
+        )
+        self.state = PullState(QUEUE, ProcessQueue(last_pull=0.0), 5)
+
+    def asked(self) -> dict[str, str]:
+        command, _ = self.engine.pulls[-1]
+        assert command.code == RequestCode.PULL_MESSAGE
+        return command.ext_fields
+
+    def waits(self) -> list[float]:
+        return [handle.delay_ms for handle in self.engine.scheduled]
+
+
+def test_a_pull_asks_to_be_kept_and_carries_the_offset_to_commit() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    asked = bench.asked()
+    assert asked["queueOffset"] == "5"
+    assert asked["suspendTimeoutMillis"] == str(LONG_POLL_MS)
+    assert asked["sysFlag"] == "2"
+    assert asked["maxMsgNums"] == "32"
+    assert asked["bname"] == "broker-a"
+    assert "subscription" not in asked
+    bench.engine.complete_pull(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
+    bench.offsets.update(QUEUE, 4)
+    bench.engine.complete_pull(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
+    assert bench.asked()["sysFlag"] == "3"
+    assert bench.asked()["commitOffset"] == "5"
+
+
+def test_the_expression_goes_along_when_the_program_wants_it() -> None:
+    bench = Bench("a || b", PushConsumerConfig(post_subscription_when_pull=True))
+    bench.loop.pull(bench.state)
+    assert bench.asked()["subscription"] == "a || b"
+    assert bench.asked()["sysFlag"] == "6"
+
+
+def test_found_messages_are_cached_and_delivered_and_the_next_pull_follows() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.engine.complete_pull(pulled(record(5) + record(6), next_offset=7))
+    assert [m.queue_offset for m in bench.delivered] == [5, 6]
+    assert bench.state.process_queue.count == 2
+    assert bench.asked()["queueOffset"] == "7"
+
+
+def test_the_reading_thread_only_hands_the_answer_over() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    _, future = bench.engine.pulls[-1]
+    future.set_result(pulled(record(5), next_offset=6))
+    assert bench.delivered == []
+    bench.engine.run_tasks()
+    assert len(bench.delivered) == 1
+
+
+def test_a_pause_between_pulls_is_kept() -> None:
+    bench = Bench(config=PushConsumerConfig(pull_interval=250))
+    bench.loop.pull(bench.state)
+    bench.engine.complete_pull(pulled(record(5), next_offset=6))
+    assert bench.engine.pulls == []
+    assert bench.engine.run_scheduled() == [250]
+    assert bench.asked()["queueOffset"] == "6"
+
+
+@pytest.mark.case("T69")
+def test_what_does_not_match_moves_the_offset_when_nothing_is_cached() -> None:
+    bench = Bench("TagA || TagB")
+    bench.loop.pull(bench.state)
+    bench.engine.complete_pull(pulled(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=40))
+    assert bench.offsets.in_memory(QUEUE) == 40
+    bench.state.process_queue.put([message(41)])
+    bench.engine.complete_pull(pulled(code=ResponseCode.PULL_RETRY_IMMEDIATELY, next_offset=60))
+    assert bench.offsets.in_memory(QUEUE) == 40
+    assert bench.asked()["queueOffset"] == "60"
+
+
+@pytest.mark.case("T69")
+def test_a_message_of_another_tag_never_reaches_the_listener() -> None:
+    bench = Bench("TagA || BB")
+    bench.loop.pull(bench.state)
+    records = [
+        record(5, properties={"TAGS": "TagA"}),
+        record(6, properties={"TAGS": "Aa"}),  # the hash of BB
+        record(7, properties={"TAGS": "BB"}),
+    ]
+    bench.engine.complete_pull(pulled(b"".join(records), next_offset=8))
+    assert [m.tags for m in bench.delivered] == ["TagA", "BB"]
+
+
+def test_an_illegal_offset_drops_the_queue_and_keeps_the_brokers_offset() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.engine.complete_pull(pulled(code=ResponseCode.PULL_OFFSET_MOVED, next_offset=3))
+    assert bench.illegal == [bench.state]
+    assert bench.state.dropped
+    assert bench.state.next_offset == 3
+    assert bench.engine.pulls == []
+
+
+@pytest.mark.case("T74")
+@pytest.mark.parametrize(
+    ("limits", "cached", "named"),
+    [
+        ((2, 100), [message(5), message(6), message(7)], "pull_threshold_for_queue"),
+        (
+            (1000, 1),
+            [message(5, body=b"x" * 2**20), message(6, body=b"x" * 2**20)],
+            "pull_threshold_size_for_queue",
+        ),
+        ((1000, 100), [message(5), message(2006)], "consume_concurrently_max_span"),
+    ],
+    ids=["count", "size", "span"],
+)
+def test_a_full_cache_pauses_pulling_until_there_is_room(
+    limits: tuple[int, int],
+    cached: list[MessageExt],
+    named: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    bench.limits = limits
+    bench.state.process_queue.put(cached)
+    with caplog.at_level(logging.WARNING):
+        bench.loop.pull(bench.state)
+        assert bench.engine.run_scheduled() == [50]
+    assert bench.engine.pulls == []
+    assert [named in record.message for record in caplog.records] == [True]
+    bench.state.process_queue.remove(cached)
+    assert bench.engine.run_scheduled() == [50]
+    assert len(bench.engine.pulls) == 1
+
+
+def test_exactly_full_is_not_too_full() -> None:
+    bench = Bench()
+    bench.limits = (2, 100)
+    bench.state.process_queue.put([message(5), message(6)])
+    assert bench.loop.closed_gate(bench.state) is None
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [RemotingConnectException("gone"), refusal(1, "broken"), refusal(24), refusal(25)],
+    ids=["transport", "error", "no subscription", "old subscription"],
+)
+def test_a_failed_pull_is_repeated_after_a_pause(problem: object) -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.engine.complete_pull(problem)  # type: ignore[arg-type]
+    assert bench.engine.run_scheduled() == [PAUSE_MS]
+    assert bench.asked()["queueOffset"] == "5"
+
+
+def test_a_throttling_broker_is_asked_again_soon() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.engine.complete_pull(refusal(ResponseCode.FLOW_CONTROL))
+    assert bench.waits() == [20]
+
+
+def test_a_broker_that_cannot_be_reached_is_tried_again() -> None:
+    bench = Bench()
+    bench.engine.addresses.clear()
+    bench.loop.pull(bench.state)
+    assert bench.waits() == [PAUSE_MS]
+    assert bench.engine.route_questions == ["T"]
+
+
+def test_an_answer_that_is_no_pull_answer_does_not_end_the_pulling() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    _, future = bench.engine.pulls.pop()
+    answer = pulled()
+    del answer.ext_fields["nextBeginOffset"]
+    future.set_result(answer)
+    bench.engine.run_tasks()
+    assert bench.waits() == [PAUSE_MS]
+
+
+def test_a_damaged_record_holds_the_queue_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    damaged = record(6, body=b"no zlib", sys_flag=0x1)
+    with caplog.at_level(logging.WARNING):
+        bench.engine.complete_pull(pulled(record(5) + damaged + record(7), next_offset=8))
+    assert [m.queue_offset for m in bench.delivered] == [5]
+    assert "at offset 6 failed" in caplog.text
+    bench.engine.run_scheduled()
+    assert bench.asked()["queueOffset"] == "6"
+
+
+def test_nothing_is_taken_while_suspended_and_everything_after() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.loop.suspend()
+    bench.engine.complete_pull(pulled(record(5), next_offset=6))
+    assert bench.delivered == []
+    assert bench.engine.pulls == []
+    bench.loop.resume()
+    bench.engine.run_tasks()
+    assert bench.asked()["queueOffset"] == "5"
+
+
+def test_a_dropped_queue_is_not_pulled_and_its_answer_thrown_away() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.state.process_queue.dropped = True
+    bench.engine.complete_pull(pulled(record(5), next_offset=6))
+    bench.loop.pull(bench.state)
+    assert (bench.delivered, bench.engine.pulls) == ([], [])
+
+
+def test_after_the_stop_no_answer_is_taken() -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.loop.stop()
+    bench.engine.complete_pull(pulled(record(5), next_offset=6))
+    assert (bench.delivered, bench.engine.pulls) == ([], [])
+
+
+def test_a_suggested_slave_is_pulled_next_and_gets_no_offset() -> None:
+    bench = Bench()
+    bench.engine.addresses["broker-a", 1] = "10.0.0.8:10911"
+    bench.offsets.update(QUEUE, 4)
+    bench.loop.pull(bench.state)
+    bench.engine.complete_pull(pulled(record(5), next_offset=6, suggest=1))
+    assert bench.asked()["sysFlag"] == "2"
+
+
+def test_an_unsubscribed_topic_is_not_pulled() -> None:
+    bench = Bench()
+    bench.subscriptions.remove("T")
+    bench.loop.pull(bench.state)
+    assert bench.waits() == [PAUSE_MS]
+
+
+def test_a_full_callback_pool_does_not_lose_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    monkeypatch.setattr(bench.engine, "submit", lambda _task: False)
+    bench.engine.complete_pull(pulled(record(5), next_offset=6))
+    monkeypatch.undo()
+    assert bench.engine.run_scheduled() == [PAUSE_MS]
+    assert len(bench.delivered) == 1

@@ -1,0 +1,544 @@
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import (
+    ClientClosedError,
+    ConfigError,
+    ConsumeFromWhere,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageSelector,
+    MQClientException,
+    NoRouteError,
+    NotStartedError,
+    UnsupportedOperationError,
+)
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.rocketmq_py.consumer.inbox import DONE, LATER, Inbox, consumer
+
+PATIENCE = 20.0
+RETRY_WAITS_S = [10, 30, *range(60, 601, 60), 1200, 1800, 3600, 7200]
+"""Delay levels 3 to 18."""
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock(), tcp=False, topics=["T"]) as started:
+        yield started
+
+
+def wait(broker: EmbeddedBroker, inbox: Inbox, count: int) -> None:
+    broker.wait_for(lambda _: len(inbox) >= count, timeout=PATIENCE)
+
+
+def wait_requests(broker: EmbeddedBroker, code: RequestCode, count: int) -> None:
+    broker.wait_for(
+        lambda b: sum(e.response_code == 0 for e in b.journal.requests(code=code)) >= count,
+        timeout=PATIENCE,
+    )
+
+
+# --- life -------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("T3")
+def test_a_second_start_is_refused_and_the_consumer_still_works(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}) as running:
+        with pytest.raises(MQClientException, match="start"):
+            running.start()
+        broker.send("T", b"still works")
+        wait(broker, inbox, 1)
+
+
+@pytest.mark.case("T3")
+def test_a_second_consumer_of_the_group_in_the_same_client_is_refused(
+    broker: EmbeddedBroker,
+) -> None:
+    inbox = Inbox()
+    first = consumer("G", broker.namesrv_addr, inbox, {"T": "*"})
+    second = consumer("G", broker.namesrv_addr, Inbox(), {"T": "*"})
+    first.instance_name = second.instance_name = "shared"
+    with first:
+        with pytest.raises(MQClientException, match="created before"):
+            second.start()
+        broker.send("T", b"the first works")
+        wait(broker, inbox, 1)
+    second.start()
+    second.shutdown()
+
+
+@pytest.mark.case("T2")
+@pytest.mark.parametrize("group", ["", " ", "DEFAULT_CONSUMER", "a b", "g" * 121])
+def test_an_impossible_group_cannot_start(group: str) -> None:
+    impossible = DefaultMQPushConsumer(group, namesrv_addr="127.0.0.1:1")
+    impossible.register_message_listener(Inbox())
+    with pytest.raises(MQClientException):
+        impossible.start()
+
+
+def test_a_consumer_without_a_listener_cannot_start() -> None:
+    with pytest.raises(MQClientException, match="register_message_listener"):
+        DefaultMQPushConsumer("G", namesrv_addr="127.0.0.1:1").start()
+
+
+def test_settings_that_contradict_each_other_are_found_at_the_start() -> None:
+    contradictory = DefaultMQPushConsumer("G", consume_thread_max=5)
+    contradictory.register_message_listener(Inbox())
+    with pytest.raises(ConfigError, match="consume_thread_min"):
+        contradictory.start()
+
+
+def test_a_shutdown_is_final_and_may_be_repeated(broker: EmbeddedBroker) -> None:
+    running = consumer("G", broker.namesrv_addr, Inbox(), {"T": "*"})
+    with pytest.raises(NotStartedError):
+        running.suspend()
+    with pytest.raises(NotStartedError):
+        _ = running.client_id
+    before = set(threading.enumerate())
+    running.start()
+    assert running.is_running
+    running.shutdown()
+    running.shutdown()
+    assert set(threading.enumerate()) <= before
+    with pytest.raises(ClientClosedError):
+        running.suspend()
+    with pytest.raises(ClientClosedError):
+        running.start()
+
+
+def test_a_shutdown_tells_broker_and_offsets_before_it_returns(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}):
+        broker.send("T", b"one")
+        wait(broker, inbox, 1)
+    codes = [entry.code for entry in broker.journal.requests()]
+    assert codes[-1] == RequestCode.UNREGISTER_CLIENT
+    again = Inbox()
+    with consumer("G", broker.namesrv_addr, again, {"T": "*"}):
+        broker.send("T", b"two")
+        wait(broker, again, 1)
+    assert again.bodies == [b"two"]
+
+
+def test_a_shutdown_waits_for_a_running_listener_and_keeps_its_result(
+    broker: EmbeddedBroker,
+) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def answer(_message: object) -> object:
+        entered.set()
+        leave.wait(PATIENCE)
+        return DONE
+
+    running = consumer("G", broker.namesrv_addr, Inbox(answer), {"T": "*"})
+    running.start()
+    broker.send("T", b"slow", queue=0)
+    assert entered.wait(PATIENCE)
+    ending = threading.Thread(target=running.shutdown, args=(PATIENCE,))
+    ending.start()
+    leave.set()
+    ending.join(PATIENCE)
+    again = Inbox()
+    with consumer("G", broker.namesrv_addr, again, {"T": "*"}):
+        broker.send("T", b"next", queue=0)
+        wait(broker, again, 1)
+    assert again.bodies == [b"next"]
+
+
+def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def answer(_message: object) -> object:
+        entered.set()
+        leave.wait(PATIENCE)
+        return DONE
+
+    running = consumer("G", broker.namesrv_addr, Inbox(answer), {"T": "*"})
+    running.start()
+    broker.send("T", b"stuck")
+    assert entered.wait(PATIENCE)
+    with caplog.at_level(logging.WARNING):
+        running.shutdown(0)
+    assert "still runs" in caplog.text
+    again = Inbox()
+    with consumer("G", broker.namesrv_addr, again, {"T": "*"}):
+        wait(broker, again, 1)
+    leave.set()
+    assert again.bodies == [b"stuck"]
+
+
+@pytest.mark.case("T99")
+def test_a_forked_child_cannot_use_its_parents_consumer() -> None:
+    program = """
+import os
+from embedded_broker import EmbeddedBroker
+from rocketmq_py import ConsumeConcurrentlyStatus, DefaultMQPushConsumer, ForkedClientError
+
+with EmbeddedBroker(tcp=False, topics=["T"]) as broker:
+    consumer = DefaultMQPushConsumer("G", namesrv_addr=broker.namesrv_addr)
+    consumer.subscribe("T")
+    consumer.register_message_listener(lambda m, c: ConsumeConcurrentlyStatus.CONSUME_SUCCESS)
+    with consumer:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                consumer.suspend()
+            except ForkedClientError:
+                print("refused", flush=True)
+            consumer.shutdown()
+            os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        print(len(consumer.assigned_queues()))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program],
+        cwd=Path(__file__).parents[4],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("refused\n5\n", "")
+
+
+@pytest.mark.case("T101")
+def test_many_starts_and_shutdowns_leave_no_thread(broker: EmbeddedBroker) -> None:
+    before = threading.active_count()
+    for number in range(20):
+        inbox = Inbox()
+        with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}):
+            broker.send("T", str(number).encode())
+            wait(broker, inbox, 1)
+    assert threading.active_count() <= before
+
+
+# --- what arrives -----------------------------------------------------------------------------
+
+
+@pytest.mark.case("T69")
+def test_only_messages_with_one_of_the_two_tags_arrive(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    with consumer("G", broker.namesrv_addr, inbox, {"T": "TagA || BB"}):
+        for tag in ("TagA", "TagB", "Aa", "BB", None):  # Aa has the hash of BB
+            broker.send("T", str(tag).encode(), tags=tag, queue=0)
+        broker.send("T", b"last", tags="TagA", queue=0)
+        wait(broker, inbox, 3)
+    assert sorted(inbox.bodies) == [b"BB", b"TagA", b"last"]
+
+
+def test_a_selector_subscribes_like_its_expression(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    selecting = consumer("G", broker.namesrv_addr, inbox, {})
+    selecting.subscribe("T", MessageSelector.by_tag("a"))
+    with pytest.raises(UnsupportedOperationError):
+        selecting.subscribe("T", MessageSelector("x > 1", "SQL92"))
+    with selecting:
+        broker.send("T", b"b", tags="b", queue=0)
+        broker.send("T", b"a", tags="a", queue=0)
+        wait(broker, inbox, 1)
+    assert inbox.bodies == [b"a"]
+
+
+@pytest.mark.parametrize(("topic", "expression"), [("a b", "*"), ("", "*"), ("T", "||")])
+def test_an_impossible_subscription_is_refused(topic: str, expression: str) -> None:
+    with pytest.raises(MQClientException):
+        DefaultMQPushConsumer("G").subscribe(topic, expression)
+
+
+@pytest.mark.case("T52")
+def test_a_delayed_message_arrives_as_it_was_sent_with_the_id_of_the_send(
+    broker: EmbeddedBroker,
+) -> None:
+    inbox = Inbox()
+    body = bytes(range(256))
+    with (
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+        consumer("G", broker.namesrv_addr, inbox, {"T": "*"}),
+    ):
+        message = Message("T", body, tags="TagA", keys="k1 k2", delay=timedelta(seconds=10))
+        message.put_user_property("color", "red")
+        sent = producer.send(message)
+        broker.clock.advance(10)
+        wait(broker, inbox, 1)
+    (got,) = inbox.messages
+    assert (got.topic, got.tags, got.keys, got.body) == ("T", "TagA", ["k1", "k2"], body)
+    assert got.get_user_property("color") == "red"
+    assert got.msg_id == sent.msg_id
+    assert got.reconsume_times == 0
+
+
+@pytest.mark.case("T53")
+def test_the_message_that_is_due_first_arrives_first(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    with (
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+        consumer("G", broker.namesrv_addr, inbox, {"T": "*"}),
+    ):
+        now_ms = broker.clock.now_ms
+        producer.send(Message("T", b"+5").set_deliver_time_ms(now_ms + 5000))
+        producer.send(Message("T", b"+3").set_deliver_time_ms(now_ms + 3000))
+        broker.clock.advance(4)
+        wait(broker, inbox, 1)
+        assert inbox.bodies == [b"+3"]
+        broker.clock.advance(1)
+        wait(broker, inbox, 2)
+    assert inbox.bodies == [b"+3", b"+5"]
+
+
+@pytest.mark.case("T51")
+def test_a_failed_timer_message_comes_back_after_the_retry_delay_and_not_the_timers(
+    broker: EmbeddedBroker,
+) -> None:
+    inbox = Inbox(lambda message: DONE if message.reconsume_times else LATER)
+    with (
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+        consumer("G", broker.namesrv_addr, inbox, {"T": "*"}),
+    ):
+        producer.send(Message("T", b"timer", delay=timedelta(hours=3)))
+        broker.clock.advance(hours=3)
+        wait_requests(broker, RequestCode.CONSUMER_SEND_MSG_BACK, 1)
+        broker.clock.advance(10)
+        wait(broker, inbox, 2)
+    first, second = inbox.messages
+    assert (second.topic, second.body, second.msg_id) == ("T", b"timer", first.msg_id)
+
+
+@pytest.mark.case("T12")
+def test_a_compressed_body_arrives_plain(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    with (
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+        consumer("G", broker.namesrv_addr, inbox, {"T": "*"}),
+    ):
+        producer.send(Message("T", b"a" * 50_000))
+        wait(broker, inbox, 1)
+    assert inbox.bodies == [b"a" * 50_000]
+
+
+# --- where a group begins ---------------------------------------------------------------------
+
+
+@pytest.mark.case("T68")
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, [b"old", b"new", b"last"]),
+        (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, [b"last"]),
+        (ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, [b"new", b"last"]),
+    ],
+)
+def test_a_new_group_begins_where_it_says(
+    where: ConsumeFromWhere, expected: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EmbeddedBroker(clock=VirtualClock(), tcp=False, topics=["T"]) as broker:
+        broker.send("T", b"old", queue=0)
+        broker.clock.advance(3600)
+        broker.send("T", b"new", queue=0)
+        inbox = Inbox()
+        running = consumer("G", broker.namesrv_addr, inbox, {"T": "*"})
+        running.consume_from_where = where
+        running.consume_timestamp = broker.clock.now() - timedelta(minutes=1)
+        # A young queue answers 0 for a group without an offset; this broker's queue is not young.
+        from rocketmq_py.consumer.calls import ConsumerCalls
+
+        monkeypatch.setattr(ConsumerCalls, "stored_offset", lambda _self, _queue: None)
+        with running:
+            broker.send("T", b"last", queue=0)
+            wait(broker, inbox, len(expected))
+        assert sorted(inbox.bodies) == sorted(expected)
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+
+@pytest.mark.case("T71")
+def test_a_message_that_always_fails_comes_seventeen_times_and_then_lies_in_the_dead_letters(
+    broker: EmbeddedBroker,
+) -> None:
+    inbox = Inbox(lambda _message: LATER)
+    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}):
+        broker.send("T", b"poison", tags="TagA", keys="K")
+        for attempt, wait_s in enumerate(RETRY_WAITS_S, start=1):
+            wait_requests(broker, RequestCode.CONSUMER_SEND_MSG_BACK, attempt)
+            broker.clock.advance(wait_s)
+            wait(broker, inbox, attempt + 1)
+        wait_requests(broker, RequestCode.CONSUMER_SEND_MSG_BACK, 17)
+    assert [message.reconsume_times for message in inbox.messages] == list(range(17))
+    stored = [message.store_timestamp for message in inbox.messages]
+    waited = [(later - earlier) / 1000 for earlier, later in pairwise(stored)]
+    assert waited == RETRY_WAITS_S
+    assert len({message.msg_id for message in inbox.messages}) == 1
+    assert {message.topic for message in inbox.messages} == {"T"}
+    (dead,) = broker.messages.in_topic("%DLQ%G")
+    assert (dead.body, dead.tags, dead.keys) == (b"poison", "TagA", ("K",))
+
+
+@pytest.mark.case("T73")
+@pytest.mark.parametrize("nonsense", [None, "yes", LookupError("theirs")], ids=str)
+def test_a_listener_that_answers_nonsense_gets_the_message_again(
+    broker: EmbeddedBroker, nonsense: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    def answer(message: object) -> object:
+        if len(inbox) > 1:
+            return DONE
+        if isinstance(nonsense, Exception):
+            raise nonsense
+        return nonsense
+
+    inbox = Inbox(answer)
+    with (
+        caplog.at_level(logging.WARNING),
+        consumer("G", broker.namesrv_addr, inbox, {"T": "*"}),
+    ):
+        broker.send("T", b"again")
+        wait_requests(broker, RequestCode.CONSUMER_SEND_MSG_BACK, 1)
+        broker.clock.advance(10)
+        wait(broker, inbox, 2)
+    assert inbox.bodies == [b"again", b"again"]
+    told = [r for r in caplog.records if r.name == "rocketmq_py.consumer.concurrent"]
+    assert len(told) == 1
+
+
+@pytest.mark.case("T73")
+def test_a_message_can_be_sent_straight_to_the_dead_letters(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}) as running:
+        broker.send("T", b"hopeless")
+        wait(broker, inbox, 1)
+        running.send_message_back(inbox.messages[0], -1)
+    assert [message.body for message in broker.messages.in_topic("%DLQ%G")] == [b"hopeless"]
+
+
+# --- while it runs ----------------------------------------------------------------------------
+
+
+@pytest.mark.case("T80")
+def test_nothing_arrives_while_suspended_and_everything_after(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}) as running:
+        running.suspend()
+        for number in range(8):
+            broker.send("T", str(number).encode(), queue=number % 4)
+        wait_requests(broker, RequestCode.PULL_MESSAGE, 4)
+        assert len(inbox) == 0
+        running.resume()
+        wait(broker, inbox, 8)
+    assert len(set(inbox.bodies)) == 8
+
+
+def test_two_members_share_the_queues_and_a_leaving_one_gives_its_back(
+    broker: EmbeddedBroker,
+) -> None:
+    first_box, second_box = Inbox(), Inbox()
+    with consumer("G", broker.namesrv_addr, first_box, {"T": "*"}) as first:
+        assert sum(queue.topic == "T" for queue in first.assigned_queues()) == 4
+        with consumer("G", broker.namesrv_addr, second_box, {"T": "*"}) as second:
+            broker.wait_for(
+                lambda _: (
+                    sorted(
+                        sum(queue.topic == "T" for queue in each.assigned_queues())
+                        for each in (first, second)
+                    )
+                    == [2, 2]
+                ),
+                timeout=PATIENCE,
+            )
+            assert not set(first.assigned_queues()) & set(second.assigned_queues())
+            for queue in range(4):
+                broker.send("T", str(queue).encode(), queue=queue)
+            broker.wait_for(lambda _: len(first_box) + len(second_box) >= 4, timeout=PATIENCE)
+            assert len(first_box) == len(second_box) == 2
+        broker.wait_for(
+            lambda _: sum(queue.topic == "T" for queue in first.assigned_queues()) == 4,
+            timeout=PATIENCE,
+        )
+
+
+def test_a_topic_may_be_subscribed_and_unsubscribed_while_running(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    broker.topics.create("U")
+    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}) as running:
+        running.subscribe("U")
+        broker.wait_for(
+            lambda _: any(queue.topic == "U" for queue in running.assigned_queues()),
+            timeout=PATIENCE,
+        )
+        broker.send("U", b"late")
+        wait(broker, inbox, 1)
+        running.unsubscribe("U")
+        broker.wait_for(
+            lambda _: all(queue.topic != "U" for queue in running.assigned_queues()),
+            timeout=PATIENCE,
+        )
+        queues = running.fetch_subscribe_message_queues("U")
+        assert [queue.queue_id for queue in queues] == [0, 1, 2, 3]
+        with pytest.raises(NoRouteError):
+            running.fetch_subscribe_message_queues("nowhere")
+
+
+def test_a_topic_that_appears_later_is_found(broker: EmbeddedBroker) -> None:
+    inbox = Inbox()
+    with consumer("G", broker.namesrv_addr, inbox, {"Later": "*"}) as running:
+        assert running.assigned_queues() == []
+        broker.topics.create("Later")
+        broker.wait_for(
+            lambda _: any(queue.topic == "Later" for queue in running.assigned_queues()),
+            timeout=PATIENCE,
+        )
+        broker.send("Later", b"found")
+        wait(broker, inbox, 1)
+
+
+def test_the_number_of_threads_can_change_within_its_limit(broker: EmbeddedBroker) -> None:
+    with consumer("G", broker.namesrv_addr, Inbox(), {"T": "*"}) as running:
+        running.update_core_pool_size(3)
+        with pytest.raises(ConfigError):
+            running.update_core_pool_size(21)
+        with pytest.raises(ConfigError):
+            running.update_core_pool_size(0)
+        with pytest.raises(MQClientException, match="before start"):
+            running.register_message_listener(Inbox())
+
+
+def test_an_offset_the_broker_does_not_have_is_corrected_and_nothing_is_lost(
+    broker: EmbeddedBroker,
+) -> None:
+    inbox = Inbox()
+    running = consumer("G", broker.namesrv_addr, inbox, {"T": "*"})
+    with running:
+        pass
+    broker.send("T", b"kept", queue=0)
+    far = consumer("G", broker.namesrv_addr, Inbox(), {"T": "*"})
+    with far:
+        queue = next(q for q in far.assigned_queues() if q.topic == "T" and q.queue_id == 0)
+        # What an operator's mistake looks like: an offset far behind the end.
+        member = far._member
+        assert member is not None
+        member.offsets.update(queue, 900)
+    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}) as corrected:
+        broker.wait_for(
+            lambda b: any(
+                entry.response_code == ResponseCode.PULL_OFFSET_MOVED
+                for entry in b.journal.requests(code=RequestCode.PULL_MESSAGE)
+            ),
+            timeout=PATIENCE,
+        )
+        broker.wait_for(lambda _: queue in corrected.assigned_queues(), timeout=PATIENCE)
+        broker.send("T", b"after", queue=0)
+        wait(broker, inbox, 1)
+    assert b"after" in inbox.bodies

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.consumer import rebalance
+from rocketmq_py.consumer.calls import ConsumerCalls
+from rocketmq_py.consumer.offsets import OffsetStore
+from rocketmq_py.consumer.process_queue import PullState
+from rocketmq_py.consumer.rebalance import Rebalancer
+from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
+from rocketmq_py.consumer.subscriptions import SubscriptionTable
+from rocketmq_py.errors import MQClientException, NameServerUnavailableError
+from rocketmq_py.message import MessageQueue
+from rocketmq_py.protocol.codes import RequestCode
+from tests.unit.rocketmq_py.consumer.fake_engine import (
+    GROUP,
+    ME,
+    RIVAL,
+    FakeClock,
+    FakeEngine,
+    member_list,
+    queues_of,
+    refusal,
+)
+
+RETRY = f"%RETRY%{GROUP}"
+
+
+class Bench:
+    def __init__(self, config: PushConsumerConfig | None = None) -> None:
+        self.engine = FakeEngine()
+        self.engine.name_server = {"T": queues_of("T", 4), RETRY: queues_of(RETRY, 1)}
+        self.config = config or PushConsumerConfig()
+        calls = ConsumerCalls(self.engine, GROUP, self.config)
+        self.offsets = OffsetStore(self.engine, calls)
+        self.subscriptions = SubscriptionTable(FakeClock())
+        self.subscriptions.put("T", "*")
+        self.subscriptions.put(RETRY, "*")
+        self.pulled: list[PullState] = []
+        self.no_offset: set[MessageQueue] = set()
+        self.rebalancer = Rebalancer(
+            group=GROUP,
+            engine=self.engine,
+            calls=calls,
+            config=self.config,
+            offsets=self.offsets,
+            subscriptions=self.subscriptions,
+            first_offset=self.first_offset,
+            pull=self.pull,
+        )
+        self.members(ME)
+
+    def members(self, *ids: str) -> None:
+        self.engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = member_list(*ids)
+
+    def first_offset(self, queue: MessageQueue) -> int:
+        if queue in self.no_offset:
+            raise MQClientException("nobody knows")
+        self.engine.log.append("first offset")
+        self.offsets.update(queue, 10)
+        return 10
+
+    def pull(self, state: PullState) -> None:
+        self.engine.log.append("pull")
+        self.pulled.append(state)
+
+    def mine(self, topic: str = "T") -> list[int]:
+        return sorted(q.queue_id for q in self.rebalancer.queues() if q.topic == topic)
+
+
+def test_a_lone_member_takes_every_queue_and_pulls_at_once() -> None:
+    bench = Bench()
+    assert bench.rebalancer.run()
+    assert bench.mine() == [0, 1, 2, 3]
+    assert bench.mine(RETRY) == [0]
+    assert {state.next_offset for state in bench.pulled} == {10}
+    assert len(bench.pulled) == 5
+    assert bench.engine.scheduled == []
+
+
+def test_the_first_run_asks_in_the_order_that_a_broker_needs() -> None:
+    bench = Bench()
+    bench.rebalancer.run()
+    log = bench.engine.log
+    assert log[:4] == ["route T", "HEART_BEAT", f"route {RETRY}", "GET_CONSUMER_LIST_BY_GROUP"]
+    # The raised versions reach the broker before any pull that carries them.
+    assert log[4:] == ["first offset"] * 5 + ["HEART_BEAT"] + ["pull"] * 5
+
+
+def test_a_changed_assignment_raises_the_subscription_version() -> None:
+    bench = Bench()
+    before = bench.subscriptions.get("T")
+    bench.rebalancer.run()
+    after = bench.subscriptions.get("T")
+    assert before is not None
+    assert after is not None
+    assert after.sub_version > before.sub_version
+    heartbeats = bench.engine.heartbeats
+    bench.rebalancer.run()
+    assert bench.subscriptions.get("T") == after
+    assert bench.engine.heartbeats == heartbeats
+
+
+def test_queues_that_go_to_a_rival_are_dropped_and_their_offsets_written() -> None:
+    bench = Bench()
+    bench.rebalancer.run()
+    bench.members(ME, RIVAL)
+    assert bench.rebalancer.run()
+    assert bench.mine() == [0, 1]
+    dropped = [state for state in bench.pulled if state.dropped]
+    assert {(state.queue.topic, state.queue.queue_id) for state in dropped} == {("T", 2), ("T", 3)}
+    assert bench.engine.stored_offsets() == [("T", 2, 10), ("T", 3, 10)]
+    assert bench.offsets.in_memory(dropped[0].queue) == -1
+
+
+def test_queues_of_a_rival_that_left_are_taken_half_a_second_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    bench = Bench()
+    bench.members(ME, RIVAL)
+    bench.rebalancer.run()
+    assert bench.mine() == [0, 1]
+    bench.members(ME)
+    assert not bench.rebalancer.run()
+    assert bench.mine() == [0, 1]
+    (again,) = bench.engine.scheduled
+    assert again.delay_ms == 500
+    now[0] += 0.51
+    assert bench.rebalancer.run()
+    assert bench.mine() == [0, 1, 2, 3]
+
+
+def test_a_topic_without_a_route_is_asked_again_from_100_ms_up_to_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    bench = Bench()
+    bench.engine.name_server = {}
+    waits = []
+    for _ in range(6):
+        assert not bench.rebalancer.run()
+        wait_ms = bench.engine.scheduled[-1].delay_ms
+        waits.append(wait_ms)
+        now[0] += wait_ms / 1000
+    assert waits == [100, 200, 400, 800, 1000, 1000]
+    asked = bench.engine.route_questions.count("T")
+    bench.rebalancer.run()
+    assert bench.engine.route_questions.count("T") <= asked + 1
+
+
+def test_silent_name_servers_cost_one_time_out_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    asked: list[str] = []
+
+    def silent(topic: str) -> bool:
+        asked.append(topic)
+        raise NameServerUnavailableError("nobody there")
+
+    monkeypatch.setattr(bench.engine, "update_route", silent)
+    assert not bench.rebalancer.run()
+    assert asked == ["T"]
+    assert bench.engine.scheduled[-1].delay_ms == pytest.approx(100, abs=1)
+
+
+def test_a_topic_subscribed_later_is_announced_to_its_broker() -> None:
+    bench = Bench()
+    bench.rebalancer.run()
+    bench.engine.name_server["U"] = queues_of("U", 1)
+    bench.subscriptions.put("U", "*")
+    bench.engine.log.clear()
+    assert bench.rebalancer.run()
+    assert bench.engine.log[:2] == ["route U", "HEART_BEAT"]
+    assert bench.mine("U") == [0]
+
+
+def test_a_route_that_appears_is_followed_by_heartbeat_and_retry_route(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(rebalance, "monotonic", lambda: now[0])
+    bench = Bench()
+    known, bench.engine.name_server = bench.engine.name_server, {}
+    assert not bench.rebalancer.run()
+    bench.engine.name_server = known
+    bench.engine.log.clear()
+    now[0] += 0.2
+    assert bench.rebalancer.run()
+    assert bench.engine.log[:3] == ["route T", "HEART_BEAT", f"route {RETRY}"]
+    assert bench.mine(RETRY) == [0]
+
+
+def test_a_member_that_the_broker_forgot_tells_it_again() -> None:
+    bench = Bench()
+    bench.members(RIVAL)
+    assert not bench.rebalancer.run()
+    assert bench.mine() == []
+    heartbeats = bench.engine.heartbeats
+    bench.members(ME, RIVAL)
+    assert bench.rebalancer.run()
+    assert bench.engine.heartbeats > heartbeats
+    assert bench.mine() == [0, 1]
+
+
+def test_queues_stay_when_the_member_list_cannot_be_asked() -> None:
+    bench = Bench()
+    bench.rebalancer.run()
+    bench.engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda _: refusal(1, "none")
+    assert not bench.rebalancer.run()
+    assert bench.mine() == [0, 1, 2, 3]
+    assert bench.engine.scheduled[-1].delay_ms == 1000
+    bench.members(ME)
+    assert bench.rebalancer.run()
+
+
+def test_a_queue_without_a_first_offset_is_tried_again() -> None:
+    bench = Bench()
+    bench.no_offset = {MessageQueue("T", "broker-a", 1)}
+    assert not bench.rebalancer.run()
+    assert bench.mine() == [0, 2, 3]
+    bench.no_offset = set()
+    assert bench.rebalancer.run()
+    assert bench.mine() == [0, 1, 2, 3]
+
+
+def test_queues_of_an_unsubscribed_topic_are_dropped() -> None:
+    bench = Bench()
+    bench.rebalancer.run()
+    bench.subscriptions.remove("T")
+    assert bench.rebalancer.run()
+    assert bench.mine() == []
+    assert bench.mine(RETRY) == [0]
+
+
+def test_a_queue_that_was_not_pulled_for_two_minutes_is_taken_afresh() -> None:
+    bench = Bench()
+    bench.rebalancer.run()
+    stuck = bench.pulled[0]
+    stuck.process_queue.last_pull -= 121
+    assert bench.rebalancer.run()
+    assert stuck.dropped
+    assert bench.pulled[-1].queue == stuck.queue
+    assert not bench.pulled[-1].dropped
+
+
+def test_a_dropped_queue_comes_back_with_the_next_run() -> None:
+    bench = Bench()
+    bench.rebalancer.run()
+    illegal = bench.pulled[0]
+    bench.rebalancer.drop(illegal)
+    assert illegal.dropped
+    assert illegal.queue not in bench.rebalancer.queues()
+    bench.rebalancer.drop(illegal)
+    assert bench.rebalancer.run()
+    assert illegal.queue in bench.rebalancer.queues()
+
+
+def test_after_the_stop_no_run_takes_a_queue() -> None:
+    bench = Bench()
+    bench.rebalancer.run()
+    bench.rebalancer.stop()
+    bench.rebalancer.drop_all()
+    assert all(state.dropped for state in bench.pulled)
+    count = len(bench.pulled)
+    assert bench.rebalancer.run()
+    assert len(bench.pulled) == count
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits"),
+    [
+        (PushConsumerSettings(), (1000, 100)),
+        (PushConsumerSettings(pull_threshold_for_topic=52), (10, 100)),
+        (PushConsumerSettings(pull_threshold_size_for_topic=3), (1000, 1)),
+    ],
+)
+def test_topic_limits_are_divided_by_the_queues_of_this_member(
+    settings: PushConsumerSettings, limits: tuple[int, int]
+) -> None:
+    bench = Bench(PushConsumerConfig(**settings))
+    bench.rebalancer.run()
+    assert bench.rebalancer.queue_limits == limits

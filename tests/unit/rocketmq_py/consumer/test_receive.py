@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from rocketmq_py.consumer.calls import PullAnswer, pull_answer
+from rocketmq_py.consumer.receive import receive
+from rocketmq_py.errors import BodyError, RecordError
+from rocketmq_py.message import MessageQueue
+from tests.unit.rocketmq_py.consumer.fake_engine import GROUP, pulled, record, same_hash
+
+QUEUE = MessageQueue("T", "broker-a", 3)
+
+
+def answer(*records: bytes, offset_delta: int = 0) -> PullAnswer:
+    found = pull_answer(pulled(b"".join(records), next_offset=9, min_offset=1, max_offset=50))
+    return found._replace(offset_delta=offset_delta)
+
+
+def test_records_become_messages_with_broker_queue_and_offsets() -> None:
+    received = receive(
+        answer(record(4, properties={"UNIQ_KEY": "U4"}), record(5)),
+        QUEUE,
+        asked_offset=4,
+        group=GROUP,
+    )
+    first = received.messages[0]
+    assert [message.queue_offset for message in received.messages] == [4, 5]
+    assert (first.broker_name, first.queue_id, first.msg_id) == ("broker-a", 3, "U4")
+    assert (first.properties["MIN_OFFSET"], first.properties["MAX_OFFSET"]) == ("1", "50")
+    assert received.stopped_at is None
+
+
+@pytest.mark.case("T69")
+@pytest.mark.case("W58")
+def test_a_tag_with_the_same_hash_is_filtered_by_its_text() -> None:
+    assert same_hash("Aa", "BB")
+    received = receive(
+        answer(
+            record(0, properties={"TAGS": "Aa"}),
+            record(1, properties={"TAGS": "BB"}),
+            record(2),
+            record(3, properties={"TAGS": "C"}),
+        ),
+        QUEUE,
+        asked_offset=0,
+        tags={"BB", "C"},
+        group=GROUP,
+    )
+    assert [message.queue_offset for message in received.messages] == [1, 3]
+
+
+@pytest.mark.case("W85")
+def test_a_retried_message_gets_its_topic_back_and_keeps_its_id() -> None:
+    retry_queue = MessageQueue(f"%RETRY%{GROUP}", "broker-a", 0)
+    received = receive(
+        answer(
+            record(
+                0,
+                topic=f"%RETRY%{GROUP}",
+                properties={"RETRY_TOPIC": "T", "ORIGIN_MESSAGE_ID": "OLD", "UNIQ_KEY": "U"},
+                reconsume_times=1,
+            )
+        ),
+        retry_queue,
+        asked_offset=0,
+        group=GROUP,
+    )
+    (message,) = received.messages
+    assert (message.topic, message.msg_id, message.reconsume_times) == ("T", "U", 1)
+    assert message.properties["ORIGIN_MESSAGE_ID"] == "OLD"
+
+
+def test_another_groups_retry_topic_is_left_as_it_is() -> None:
+    other = record(0, topic="%RETRY%other", properties={"RETRY_TOPIC": "T"})
+    received = receive(answer(other), QUEUE, asked_offset=0, group=GROUP)
+    assert received.messages[0].topic == "%RETRY%other"
+
+
+def test_a_compressed_body_arrives_as_it_was_sent() -> None:
+    body = b"\x00\xff text" * 1000
+    received = receive(
+        answer(record(0, body=zlib.compress(body), sys_flag=0x1)),
+        QUEUE,
+        asked_offset=0,
+        group=GROUP,
+    )
+    assert received.messages[0].body == body
+
+
+def test_a_committed_transaction_message_knows_its_transaction() -> None:
+    received = receive(
+        answer(record(0, properties={"TRAN_MSG": "true", "UNIQ_KEY": "U"})),
+        QUEUE,
+        asked_offset=0,
+        group=GROUP,
+    )
+    assert received.messages[0].transaction_id == "U"
+
+
+def test_the_offset_delta_of_the_broker_is_added() -> None:
+    received = receive(answer(record(4), offset_delta=100), QUEUE, asked_offset=104, group=GROUP)
+    assert received.messages[0].queue_offset == 104
+
+
+def test_decoding_stops_at_a_damaged_record_and_says_where_to_ask_again() -> None:
+    damaged = bytearray(record(6))
+    damaged[-3] ^= 0xFF
+    damaged[88] ^= 0xFF
+    received = receive(
+        answer(record(5), bytes(damaged), record(7)), QUEUE, asked_offset=5, group=GROUP
+    )
+    assert [message.queue_offset for message in received.messages] == [5]
+    assert received.stopped_at == 6
+    assert isinstance(received.problem, RecordError)
+
+
+def test_a_body_that_cannot_be_decompressed_stops_at_its_own_offset() -> None:
+    received = receive(
+        answer(record(5, body=b"no zlib", sys_flag=0x1), record(6)),
+        QUEUE,
+        asked_offset=5,
+        group=GROUP,
+    )
+    assert (received.messages, received.stopped_at) == ([], 5)
+    assert isinstance(received.problem, BodyError)

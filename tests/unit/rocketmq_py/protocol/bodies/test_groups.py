@@ -1,0 +1,49 @@
+"""Bodies of groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.protocol.bodies.groups import (
+    ClientConfigCheck,
+    Connection,
+    ConsumerConnection,
+    ConsumerList,
+    ConsumeStats,
+    OffsetWrapper,
+    SubscriptionGroupConfig,
+)
+from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
+from rocketmq_py.protocol.bodies.topics import MessageQueueKey
+
+
+def test_a_group_has_the_defaults_of_the_original() -> None:
+    group = SubscriptionGroupConfig("g")
+
+    assert (group.retry_queue_nums, group.retry_max_times) == (1, 16)
+    assert group.group_retry_policy == {"type": "CUSTOMIZED"}
+    assert SubscriptionGroupConfig.decode(group.encode()) == group
+
+
+def test_what_mqadmin_does_not_send_is_taken_as_default() -> None:
+    group = SubscriptionGroupConfig.decode(b'{"groupName":"g","consumeBroadcastEnable":false}')
+
+    assert group == SubscriptionGroupConfig("g", consume_broadcast_enable=False)
+
+
+@pytest.mark.case("W24")
+def test_consume_statistics_read_the_same_with_object_and_with_quoted_keys() -> None:
+    stats = ConsumeStats({MessageQueueKey("T", "b", 0): OffsetWrapper(9, 4, 4, 17)}, 1.5)
+
+    assert stats == ConsumeStats.decode(stats.encode())
+    assert stats == ConsumeStats.decode(stats.encode(standard=True))
+
+
+def test_connections_members_and_checks_read_back() -> None:
+    subscription = SubscriptionData.parse("T", "a", 5)
+    online = ConsumerConnection([Connection("c", "1.2.3.4:5", "JAVA", 401)], {"T": subscription})
+    check = ClientConfigCheck("c", "g", None, subscription)
+
+    assert ConsumerConnection.decode(online.encode()) == online
+    assert ConsumerList.decode(ConsumerList(["a", "b"]).encode()) == ConsumerList(["a", "b"])
+    assert ClientConfigCheck.decode(check.encode()) == check

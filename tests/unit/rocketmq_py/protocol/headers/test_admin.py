@@ -1,0 +1,21 @@
+"""Headers of administration."""
+
+from __future__ import annotations
+
+from rocketmq_py.protocol.headers.admin import CreateTopicRequestHeader
+
+
+def test_an_order_that_is_not_sent_is_false() -> None:
+    ext = {
+        "topic": "T",
+        "defaultTopic": "TBW102",
+        "readQueueNums": "8",
+        "writeQueueNums": "8",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+    }
+
+    header = CreateTopicRequestHeader.from_ext(ext)
+
+    assert header.order is False
+    assert header.to_ext() == ext | {"order": "false"}

@@ -1,0 +1,40 @@
+"""Headers of sending."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.errors import HeaderError
+from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
+
+SHORT = {
+    "a": "PG",
+    "b": "T",
+    "c": "TBW102",
+    "d": "4",
+    "e": "-1",
+    "f": "0",
+    "g": "1700000000123",
+    "h": "0",
+}
+
+
+def test_long_and_short_names_say_the_same() -> None:
+    short = SHORT | {"i": "TAGS\1a", "j": "1", "k": "false", "l": "16", "m": "true", "n": "b"}
+
+    header = SendMessageRequestHeader.from_ext_v2(short)
+
+    assert header.to_ext_v2() == short
+    assert SendMessageRequestHeader.from_ext(header.to_ext()) == header
+    assert (header.queue_id, header.born_timestamp, header.batch) == (-1, 1_700_000_000_123, True)
+    assert header.to_ext()["bname"] == "b"
+
+
+@pytest.mark.case("W20")
+def test_a_missing_topic_is_named_by_its_long_name_under_short_names_too() -> None:
+    without_topic = {name: value for name, value in SHORT.items() if name != "b"}
+
+    with pytest.raises(HeaderError, match="topic") as caught:
+        SendMessageRequestHeader.from_ext_v2(without_topic)
+
+    assert caught.value.field == "topic"

@@ -1,0 +1,323 @@
+"""Pairing, waiting and ending of calls over real sockets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import (
+    RemotingConnectException,
+    RemotingSendRequestException,
+    RemotingTimeoutException,
+    RemotingTooMuchRequestException,
+)
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.transport import tcp
+from rocketmq_py.transport.channel import Channel
+from rocketmq_py.transport.io_thread import IoThread
+from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer
+from tests.unit.rocketmq_py.transport.conftest import ChannelMaker
+
+ECHO = 9001
+HELD = 9002
+SILENT = 9003
+
+
+def echo(request: RemotingCommand, _: Peer) -> RemotingCommand:
+    return request.answer(0, ext_fields=dict(request.ext_fields), body=request.body)
+
+
+class Holding:
+    """Keeps requests until the test lets them go, in the order it wants."""
+
+    def __init__(self, server: ScriptedServer) -> None:
+        self.held: list[tuple[RemotingCommand, Peer]] = []
+        server.on(HELD, self.hold)
+
+    def hold(self, request: RemotingCommand, peer: Peer) -> None:
+        self.held.append((request, peer))
+
+    def release(self, order: Iterable[int]) -> None:
+        for number in order:
+            request, peer = self.held[number]
+            peer.send(request.answer(0, body=request.body))
+
+
+def command(code: int, body: bytes = b"") -> RemotingCommand:
+    return RemotingCommand(code, body=body)
+
+
+def test_a_call_alone_on_its_connection_gets_its_answer(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.on(ECHO, echo)
+    channel = connect()
+    bodies = [channel.invoke(command(ECHO, b"%d" % n), 3_000).body for n in range(50)]
+    assert bodies == [b"%d" % n for n in range(50)]
+    assert channel.in_flight == 0
+
+
+def test_many_threads_share_a_connection_without_mixing_answers(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.on(ECHO, echo)
+    channel = connect()
+
+    def call(number: int) -> bool:
+        body = b"%d" % number
+        return channel.invoke(command(ECHO, body), 5_000).body == body
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(call, range(400)))
+
+
+@pytest.mark.case("W16")
+def test_answers_in_reverse_order_reach_their_own_futures(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    holding = Holding(server)
+    channel = connect()
+    futures = [channel.invoke_async(command(HELD, b"%d" % n), 5_000) for n in range(3)]
+    server.wait_for(HELD, 3)
+    holding.release(reversed(range(3)))
+    assert [future.result(5).body for future in futures] == [b"0", b"1", b"2"]
+
+
+@pytest.mark.case("W15")
+def test_a_broker_request_with_our_own_opaque_does_not_end_our_call(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    pushed: list[RemotingCommand] = []
+    channel = connect(on_request=lambda _, request: pushed.append(request))
+
+    def heartbeat(request: RemotingCommand, peer: Peer) -> RemotingCommand:
+        code = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+        peer.send(RemotingCommand(code, opaque=request.opaque, ext_fields={"consumerGroup": "G"}))
+        return request.answer(0, "the answer of 34")
+
+    server.on(RequestCode.HEART_BEAT, heartbeat)
+    beat = command(RequestCode.HEART_BEAT)
+    answer = channel.invoke(beat, 3_000)
+    assert answer.remark == "the answer of 34"
+    assert [(p.code, p.opaque) for p in pushed] == [(40, beat.opaque)]
+
+
+@pytest.mark.case("W17")
+def test_a_closing_peer_fails_every_call_in_flight_at_once(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    closed = threading.Event()
+    server.silent(SILENT)
+    channel = connect(on_closed=lambda _: closed.set())
+    began = monotonic()
+    futures = [channel.invoke_async(command(SILENT), 60_000) for _ in range(4)]
+    with ThreadPoolExecutor(1) as pool:
+        blocking = pool.submit(channel.invoke, command(SILENT), 60_000)
+        server.wait_for(SILENT, 5)
+        server.drop_peers()
+        for future in [*futures, blocking]:
+            with pytest.raises(RemotingSendRequestException, match=r"127\.0\.0\.1"):
+                future.result(10)
+    assert monotonic() - began < 50  # by the close, not by the minute's time-out
+    assert closed.wait(5)
+    assert not channel.is_open
+
+
+def test_a_lonely_caller_notices_the_closing_peer(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.on(SILENT, lambda _, peer: peer.close())
+    with pytest.raises(RemotingSendRequestException, match="server closed it"):
+        connect().invoke(command(SILENT), 60_000)
+
+
+@pytest.mark.case("W11")
+def test_a_late_answer_is_dropped_and_the_next_call_is_fine(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    holding = Holding(server)
+    server.on(ECHO, echo)
+    channel = connect()
+    with pytest.raises(RemotingTimeoutException, match="within 50 ms"):
+        channel.invoke(command(HELD, b"late"), 50)
+    assert channel.in_flight == 0
+    server.wait_for(HELD)
+    holding.release(range(1))
+    assert channel.invoke(command(ECHO, b"next"), 3_000).body == b"next"
+
+
+def test_an_asynchronous_call_ends_by_its_own_time_limit(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.silent(SILENT)
+    channel = connect()
+    with pytest.raises(RemotingTimeoutException):
+        channel.invoke_async(command(SILENT), 30).result(10)
+    assert channel.in_flight == 0
+
+
+def test_a_caller_behind_another_call_times_out_too(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.silent(SILENT)
+    channel = connect()
+    channel.invoke_async(command(SILENT), 60_000)
+    with pytest.raises(RemotingTimeoutException):
+        channel.invoke(command(SILENT), 30)
+    assert channel.in_flight == 1
+
+
+def test_calls_beyond_the_permits_are_refused_at_once(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.silent(SILENT)
+    channel = connect(permits=2)
+    for _ in range(2):
+        channel.invoke_async(command(SILENT), 60_000)
+    with pytest.raises(RemotingTooMuchRequestException, match="client_async_permits"):
+        channel.invoke_async(command(SILENT), 60_000).result(1)
+
+
+def test_a_frame_larger_than_the_send_buffer_arrives_whole_and_so_does_its_answer(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.on(ECHO, echo)
+    channel = connect()
+    body = bytes(range(256)) * 40_000
+    assert channel.invoke(command(ECHO, body), 20_000).body == body
+    assert channel.invoke(command(ECHO, b"small"), 3_000).body == b"small"
+
+
+def test_a_peer_that_does_not_read_cannot_hold_a_writer_beyond_its_time(
+    connect: ChannelMaker, server: ScriptedServer, timer: object
+) -> None:
+    del connect, timer
+    with (
+        closing(socket.create_server(("127.0.0.1", 0))) as listener,
+        closing(_channel_to(listener)) as channel,
+        pytest.raises(RemotingTimeoutException, match="does not take our bytes"),
+    ):
+        channel.invoke(command(ECHO, bytes(8_000_000)), 50)
+    assert not channel.is_open  # half a frame is on its way: nothing can follow it
+
+
+def _channel_to(listener: socket.socket) -> tcp.TcpChannel:
+    io = IoThread("test-io")
+
+    def closed(_: Channel) -> None:
+        threading.Thread(target=io.close, args=(5,), daemon=True).start()
+
+    port = listener.getsockname()[1]
+    return tcp.connect(
+        f"127.0.0.1:{port}",
+        1_000,
+        io_thread=io,
+        schedule=lambda *_: pytest.fail("nothing is scheduled"),
+        permits=10,
+        on_request=lambda *_: None,
+        on_closed=closed,
+    )
+
+
+def test_oneway_requests_are_written_and_wait_for_nothing(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    channel = connect()
+    request = command(ECHO)
+    request.flag = 2
+    channel.invoke_oneway(request, 1_000)
+    assert server.wait_for(ECHO)[0].is_oneway
+    assert channel.in_flight == 0
+
+
+def test_a_reply_to_a_broker_request_carries_its_opaque(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.on(ECHO, echo)
+
+    def answer(channel: Channel, request: RemotingCommand) -> None:
+        channel.reply(request.answer(0, "ours"))
+
+    channel = connect(on_request=answer)
+    channel.invoke(command(ECHO), 1_000)
+    server.peers[0].send(RemotingCommand(307, opaque=4711))
+    reply = server.wait_for(0)[0]
+    assert (reply.is_response, reply.opaque, reply.remark) == (True, 4711, "ours")
+
+
+def test_bytes_that_are_no_frame_end_the_connection(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.on(SILENT, lambda _, peer: peer.sock.sendall(b"\xff" * 16))
+    channel = connect()
+    with pytest.raises(RemotingSendRequestException, match="cannot be read"):
+        channel.invoke(command(SILENT), 5_000)
+    assert not channel.is_open
+
+
+def test_a_closed_channel_refuses_calls_and_closes_twice_in_peace(connect: ChannelMaker) -> None:
+    channel = connect()
+    channel.close()
+    channel.close()
+    with pytest.raises(RemotingSendRequestException, match="closed"):
+        channel.invoke(command(ECHO), 1_000)
+    with pytest.raises(RemotingSendRequestException):
+        channel.invoke_oneway(command(ECHO), 1_000)
+    with pytest.raises(RemotingSendRequestException):
+        channel.reply(command(ECHO))
+
+
+def test_closing_while_a_caller_reads_wakes_the_caller(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.silent(SILENT)
+    channel = connect()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(channel.invoke, command(SILENT), 60_000)
+        server.wait_for(SILENT)
+        channel.close()
+        with pytest.raises(RemotingSendRequestException):
+            waiting.result(10)
+
+
+def test_an_interrupted_caller_leaves_the_connection_usable(
+    server: ScriptedServer, connect: ChannelMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.silent(SILENT)
+    server.on(ECHO, echo)
+    channel = connect()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tcp.TcpChannel, "_read_own", interrupt)
+        patched.setattr(tcp.TcpChannel, "_outcome", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            channel.invoke(command(SILENT), 60_000)
+    assert channel.invoke(command(ECHO, b"x"), 3_000).body == b"x"
+
+
+def test_nobody_listens_is_a_connect_error_that_names_address_and_cause() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    io = IoThread("test-io")
+    with pytest.raises(RemotingConnectException, match=f"127.0.0.1:{port}.*refused") as caught:
+        tcp.connect(
+            f"127.0.0.1:{port}",
+            500,
+            io_thread=io,
+            schedule=lambda *_: pytest.fail("nothing is scheduled"),
+            permits=1,
+            on_request=lambda *_: None,
+            on_closed=lambda _: None,
+        )
+    assert isinstance(caught.value.__cause__, ConnectionRefusedError)
+    io.close(5)

@@ -1,0 +1,42 @@
+"""README promises a test of eight lines that runs: here it runs, as it stands there."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_the_test_shown_first_passes_under_pytest(tmp_path: Path) -> None:
+    shown = BLOCKS[0]
+    (function,) = [n for n in ast.parse(shown).body if isinstance(n, ast.FunctionDef)]
+    assert (function.end_lineno or 0) - function.lineno + 1 <= 8
+    copy = tmp_path / "test_shown.py"
+    copy.write_text(shown, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(copy)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.parametrize("block", BLOCKS[1:2])
+def test_every_way_of_asking_that_is_shown_is_accepted(block: str) -> None:
+    exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own page
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_every_python_block_parses(block: str) -> None:
+    assert ast.parse(block).body
