@@ -7,6 +7,7 @@ clock fires the same things in the same way. Must not know: what fires. Read on:
 
 import logging
 from collections.abc import Callable, Sequence
+from itertools import count
 from threading import Event, Thread
 
 from embedded_broker.clock import BrokerClock
@@ -26,7 +27,11 @@ LET_OTHERS_IN_S = 0.0002
 
 
 class Track:
-    """Deadline sources of one broker that follow one clock."""
+    """Deadline sources of one broker that follow one clock.
+
+    ``stirs`` counts what may have brought one of their deadlines nearer: while it stays the same,
+    nobody asks them again. Without it every entry of the door counts.
+    """
 
     def __init__(
         self,
@@ -35,11 +40,14 @@ class Track:
         sources: Sequence[DeadlineSource],
         *,
         visible: bool,
+        stirs: Callable[[], int] | None = None,
     ) -> None:
         self.driver = driver
         self.clock = clock
         self.sources = sources
         self.visible = visible
+        self.stirs: Callable[[], int] = stirs or count().__next__
+        self.stirs_seen = -1
         self.planned_ms = NEVER_MS
         """The due time that the driver sleeps for."""
 
@@ -148,9 +156,16 @@ class ClockDriver:
         self._stopped = Event()
         self._thread: Thread | None = None
 
-    def add(self, clock: BrokerClock, sources: Sequence[DeadlineSource], *, visible: bool) -> Track:
+    def add(
+        self,
+        clock: BrokerClock,
+        sources: Sequence[DeadlineSource],
+        *,
+        visible: bool,
+        stirs: Callable[[], int] | None = None,
+    ) -> Track:
         """Fire ``sources`` when ``clock`` says so. Before ``start``, or under no door."""
-        track = Track(self, clock, sources, visible=visible)
+        track = Track(self, clock, sources, visible=visible, stirs=stirs)
         self.tracks.append(track)
         return track
 
@@ -186,15 +201,17 @@ class ClockDriver:
     def _look(self) -> None:
         """Wake the thread when something became due earlier than planned. Under the door."""
         for track in self.tracks:
-            planned_ms = track.planned_ms
-            for source in track.sources:
-                head = source.next_deadline()
-                if head is not None and head.due_ms < planned_ms:
-                    clock = track.clock
-                    if clock.jumping or not (clock.flows or head.due_ms <= clock.now_ms):
-                        continue
-                    planned_ms = track.planned_ms = head.due_ms
-                    self._wake.set()
+            stirs = track.stirs()
+            if stirs == track.stirs_seen or track.clock.jumping:
+                continue  # whoever moves the clock wakes us when done
+            track.stirs_seen = stirs
+            first = track.earliest()
+            if first is None or first[0].due_ms >= track.planned_ms:
+                continue
+            due_ms = first[0].due_ms
+            if track.clock.flows or due_ms <= track.clock.now_ms:
+                track.planned_ms = due_ms
+                self._wake.set()
 
     def _run(self) -> None:
         while not self._stopped.is_set():

@@ -40,6 +40,7 @@ class BrokerNode:
         self._arguments = arguments
         self._undo: list[Callable[[], None]] = []
         self._levels_due = False
+        self._changes = 0
         try:
             self._open(address)
         except BaseException:
@@ -90,7 +91,8 @@ class BrokerNode:
             store.put_hooks.append(timers.admission)
             store.on_arrival.append(timers.on_arrival)
             handlers.install(core)
-        runtime.driver.add(clock, core.sources, visible=True)
+        config.on_change(self._note_change)
+        runtime.driver.add(clock, core.sources, visible=True, stirs=self._stirs)
         runtime.driver.after_jump.append(self._after_jump)
         runtime.driver.barriers.append(self._flusher.wait_other)
         runtime.serve(address, core.endpoint)
@@ -139,6 +141,14 @@ class BrokerNode:
             self._levels_due = False
             work.append(core.levels.begin_flush())
         return [core.store.begin_flush(), *work]
+
+    def _stirs(self) -> int:
+        """Count what can bring a timer's deadline nearer, for the clock driver."""
+        return self.core.store.delayed_puts + self._changes
+
+    def _note_change(self, _names: frozenset[str]) -> None:
+        """Let the driver look again: options hold and release timers."""
+        self._changes += 1
 
     def _flush_done(self) -> None:
         self.core.flushed()

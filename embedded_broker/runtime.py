@@ -38,9 +38,11 @@ class Runtime:
         self.number = number
         self.door = Door()
         self.journal = journal
-        self.session_timers = SessionTimers()
+        self.session_timers = timers = SessionTimers()
         self.driver = ClockDriver(self.door)
-        self.driver.add(arguments.session_clock, [self.session_timers], visible=False)
+        self.driver.add(
+            arguments.session_clock, [timers], visible=False, stirs=lambda: timers.asked
+        )
         self.namesrv = NameServer()
         self.random = Random(arguments.seed)
         self._tcp: TcpServer | None = None

@@ -84,14 +84,15 @@ class SessionTimers:
     heap when they are half of it, so thousands of answered long polls do not pile up.
     """
 
-    __slots__ = ("_cancelled", "_heap", "_sequence", "horizon_ms")
+    __slots__ = ("_cancelled", "_heap", "asked", "horizon_ms")
 
     _SWEEP_FROM = 64
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, SessionTimer]] = []
-        self._sequence = 0
         self._cancelled = 0
+        self.asked = 0
+        """How many calls were asked for so far."""
         self.horizon_ms = 0
         """While a jump of the session clock runs, its end: periodic work is done once there."""
 
@@ -101,8 +102,8 @@ class SessionTimers:
     def at(self, due_ms: int, call: "Callable[[], None]", what: str = "session") -> SessionTimer:
         """Call ``call`` under the door once the session clock reaches ``due_ms``."""
         timer = SessionTimer(self, due_ms, call, what)
-        self._sequence += 1
-        heappush(self._heap, (due_ms, self._sequence, timer))
+        self.asked += 1
+        heappush(self._heap, (due_ms, self.asked, timer))
         return timer
 
     def forget_one(self) -> None:

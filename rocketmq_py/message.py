@@ -259,7 +259,11 @@ class Message:
         return self._asked(DelayKind.MS)
 
     def set_deliver_time_ms(self, epoch_ms: int) -> Self:
-        """Ask for delivery at an instant, in epoch milliseconds. The past means at once."""
+        """Ask for delivery at an instant, in epoch milliseconds. The past means at once.
+
+        The caller's clock names the instant and the broker's decides when it has come: a client
+        that is an hour ahead waits an hour longer. `set_delay_time_ms` counts on the broker's.
+        """
         return self._ask_instant(DelayKind.DELIVER_AT, epoch_ms)
 
     def get_deliver_time_ms(self) -> int:

@@ -75,6 +75,7 @@ class Admission:
     """
 
     name = "handleScheduleMessage"
+    ignores_plain = True
 
     def __init__(
         self, config: BrokerConfig, *, slot_num: Callable[[int], int], random: Random

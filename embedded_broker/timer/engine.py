@@ -23,7 +23,7 @@ Read on: `services.py` for each stage, `front.py` for what is in memory, `recove
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
@@ -163,6 +163,7 @@ class TimerMessageStore:
         self._waits_for_session = False
         self._hold_until_ms = 0
         self._old_queue_end = 0
+        self._recovered_read_ms = 0
         self._unsettled: list[tuple[int, TimerRequest, int | None]] = []
 
     # --- life --------------------------------------------------------------------------------
@@ -184,7 +185,8 @@ class TimerMessageStore:
         )
         self._checkpoint = recovered.checkpoint
         state.old_scan_pos = recovered.release_scan_pos
-        state.old_scan_until_ms = recovered.released_until_ms
+        state.old_scan_until_ms = max(recovered.released_until_ms, state.displaced_until_ms)
+        self._recovered_read_ms = state.curr_read_ms
         self._old_queue_end = self._enqueue_get.queue.max_offset
         found = (self._store.log.max_offset, state.log.end, state.metrics.counter)
         if meta is None or meta.clean_end != found:
@@ -261,9 +263,9 @@ class TimerMessageStore:
             if self._enqueue_put.put(queued, arrival.store_timestamp) is None:
                 state.curr_queue_offset += 1
                 return
-        if request.out_ms < arrival.store_timestamp:
-            root = root_offset(properties, offset)
-            self._mark_at_once(request, Mark(root, victim_root(properties)))
+        self._mark_at_once(
+            request, properties, offset, arrival.queue_offset, arrival.store_timestamp
+        )
 
     def _keep_up(self, now_ms: int) -> bool:
         """Move both pointers to the clock if that skips nothing; False when something is behind."""
@@ -287,23 +289,29 @@ class TimerMessageStore:
         self._move_read(target_ms)
         return True
 
-    def _mark_at_once(self, request: TimerRequest, mark: Mark) -> None:
-        """Let a mark that cannot enter the wheel yet work already, if its victims may be due."""
-        if request.deletes is not None:
-            state = self._state
-            end_ms = state.mark_end_ms(max(request.out_ms, state.curr_read_ms))
-            state.front.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
+    def _mark_at_once(
+        self,
+        request: TimerRequest,
+        properties: Mapping[str, str],
+        offset: int,
+        queue_offset: int,
+        store_timestamp: int,
+    ) -> None:
+        """Let a mark that has not entered the wheel yet work already, if its victims may be due."""
+        if request.deletes is not None and request.out_ms < store_timestamp:
+            mark = Mark(root_offset(properties, offset), victim_root(properties))
+            self._state.front.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
 
     def _note_unread_marks(self) -> None:
         """Let the marks that wait in the queue work on what is released before they are read."""
         state = self._state
-        for _, (offset, size, _) in self._enqueue_get.queue.iterate(state.curr_queue_offset):
+        for number, (offset, size, _) in self._enqueue_get.queue.iterate(state.curr_queue_offset):
             record = state.timer_record(offset, size)
             request = None if record is None else parse_request(record.properties)
-            if record is None or request is None or request.out_ms >= record.store_timestamp:
-                continue
-            root = root_offset(record.properties, offset)
-            self._mark_at_once(request, Mark(root, victim_root(record.properties)))
+            if record is not None and request is not None:
+                self._mark_at_once(
+                    request, record.properties, offset, number, record.store_timestamp
+                )
 
     # --- releases ----------------------------------------------------------------------------
 
@@ -377,7 +385,8 @@ class TimerMessageStore:
                 break
             if self._enqueue(queued, now_ms) and budget.exhausted():
                 return released
-        state.front.forget_late_marks()
+        if state.curr_read_ms >= state.curr_write_ms and self._enqueue_get.queue_depth == 0:
+            state.front.forget_late_marks()
         return released
 
     def _move_on(self, limit_ms: int) -> bool:
@@ -496,14 +505,10 @@ class TimerMessageStore:
                     outcome = RecallOutcome.ALREADY_DUE
                 continue
             message = mark_message(copy, now_ms=self._clock.now_ms, born_host=_LOOPBACK)
-            properties = message.properties
             result = self._store.put(message)
             if not result.ok:
                 _LOG.warning("recall of %s was not stored: %s", uniq_key, result.remark)
                 continue
-            request = parse_request(properties)
-            if request is not None and request.out_ms < result.store_timestamp:
-                self._mark_at_once(request, Mark(result.commit_log_offset, copy.root))
             outcome = RecallOutcome.RECALLED
         return outcome
 
@@ -542,7 +547,7 @@ class TimerMessageStore:
         self._move_checkpoint()
         scan_pos = self._release_scan_pos()
         log_end = state.log.end
-        removed = state.front.removed_since(self._checkpoint.last_read_time_ms)
+        removed = self._removed()
         written = (self._checkpoint.encode(), scan_pos, log_end, removed)
         same = written == self._written and not clean
         meta = TimerMeta(
@@ -585,12 +590,22 @@ class TimerMessageStore:
         late = state.front.first_late_queue_offset()
         offset = state.curr_queue_offset if late is None else min(late, state.curr_queue_offset)
         read_ms = state.front.oldest_unfinished(state.curr_read_ms)
+        if state.curr_read_ms < state.displaced_until_ms:
+            # Marks that were passed already may have victims ahead.
+            read_ms = min(read_ms, self._recovered_read_ms)
         if offset != one.master_timer_queue_offset or read_ms != one.last_read_time_ms:
             one.counter += 1
             one.timestamp = self._clock.now_ms
         one.last_read_time_ms = read_ms
         one.last_timer_log_flush_pos = state.log.end
         one.last_timer_queue_offset = one.master_timer_queue_offset = offset
+
+    def _removed(self) -> frozenset[int]:
+        """Give the timers that recovery would read again although a mark removed them."""
+        state, read_ms = self._state, self._checkpoint.last_read_time_ms
+        if read_ms > state.old_scan_until_ms:
+            state.old_removed = frozenset()
+        return state.front.removed_since(read_ms) | state.old_removed
 
     def _release_scan_pos(self) -> int:
         state = self._state

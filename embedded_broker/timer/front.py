@@ -131,7 +131,7 @@ class Front:
         heappush(self._mark_ends, (end_slot_ms, out_ms, NOT_LATE))
 
     def add_late_mark(self, out_ms: int, key: str, mark: Mark, queue_offset: int) -> None:
-        """Let a mark whose slot is behind work until `forget_late_marks`."""
+        """Let a mark work until `forget_late_marks`: its slot is behind, or it is still queued."""
         self._marks.setdefault(out_ms, {}).setdefault(key, []).append(mark)
         self._late_marks[queue_offset] = out_ms
 

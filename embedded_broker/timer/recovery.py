@@ -96,6 +96,7 @@ def recover(
     released_from = _release_scan_start(state, checkpoint, meta)
     state.front.done, released_until_ms = _find_released(state, released_from)
     if meta is not None:
+        state.old_removed = meta.removed
         state.front.done |= meta.removed
     state.curr_queue_offset = _queue_offset(state, checkpoint, scan)
     read_ms = state.floor(checkpoint.last_read_time_ms)
@@ -284,8 +285,11 @@ class _LogScan:
         """
         state = self._state
         read_ms = self._checkpoint.last_read_time_ms
+        turn_ms = state.wheel.slots_total * state.precision_ms
         stale: list[tuple[Slot, int]] = []
         for slot in state.wheel.used_slots():
+            if slot.time_ms >= read_ms + turn_ms:
+                return False  # its place was another slot's, which is read again and not found
             if slot.time_ms in touched or slot.time_ms < read_ms:
                 continue
             if not state.log.begin <= slot.last_pos < self.end:

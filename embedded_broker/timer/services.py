@@ -180,8 +180,9 @@ class TimerEnqueuePutService(Stage):
     def put(self, queued: Queued, now_ms: int) -> int | None:
         """Take one message. None when done, else the slot that is in the way.
 
-        That is a passed slot whose timers a clock jump carries: its place in the wheel may be
-        used only after they were rolled (`TimerDequeuePutMessageService.roll_carried`).
+        That is a passed slot whose timers a clock jump carries: its place in the wheel is needed
+        after a crash. A shorter hop avoids it, but for the slot at the write pointer, which may
+        be used only after they were rolled (`TimerDequeuePutMessageService.roll_carried`).
         """
         state = self.state
         request = queued.request
@@ -192,20 +193,17 @@ class TimerEnqueuePutService(Stage):
             slot_ms = state.curr_read_ms
         magic = MAGIC_DEFAULT if request.deletes is None else MAGIC_DEFAULT | MAGIC_DELETE
         hop_ms = self._hop(slot_ms)
+        in_way_ms = self._slot_in_way(hop_ms)
+        while in_way_ms is not None:
+            hop_ms -= state.precision_ms
+            if hop_ms < state.curr_write_ms:
+                return in_way_ms
+            in_way_ms = self._slot_in_way(hop_ms)
         if hop_ms != slot_ms:
             slot_ms = hop_ms
             magic |= MAGIC_ROLL
         wheel = state.wheel
         slot = wheel.get_slot(slot_ms)
-        if slot is NO_SLOT:
-            other_ms = wheel.stored_time_ms(slot_ms)
-            if other_ms in state.front.held:
-                return other_ms
-            if other_ms >= state.curr_read_ms:
-                raise AssertionError(
-                    f"slot {slot_ms} would replace slot {other_ms}, which is still to be read "
-                    f"(read pointer {state.curr_read_ms})"
-                )
         write_ms = min(state.curr_write_ms, slot_ms)
         pos = state.log.append_record(
             slot.last_pos,
@@ -235,6 +233,21 @@ class TimerEnqueuePutService(Stage):
                 queued.properties,
                 request,
                 queued.store_timestamp,
+            )
+        return None
+
+    def _slot_in_way(self, slot_ms: int) -> int | None:
+        """Give the held slot whose place in the wheel this slot would take."""
+        state = self.state
+        other_ms = state.wheel.stored_time_ms(slot_ms)
+        if other_ms == slot_ms:
+            return None
+        if other_ms in state.front.held:
+            return other_ms
+        if other_ms >= state.curr_read_ms:
+            raise AssertionError(
+                f"slot {slot_ms} would replace slot {other_ms}, which is still to be read "
+                f"(read pointer {state.curr_read_ms})"
             )
         return None
 

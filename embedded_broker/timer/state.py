@@ -55,6 +55,8 @@ class TimerState:
     old_scan_pos: int | None = None
     """Behind this offset lie the releases of a former life from slots up to `old_scan_until_ms`."""
     old_scan_until_ms: int = 0
+    old_removed: frozenset[int] = frozenset()
+    """Offsets of the timers that marks removed in a former life from those slots."""
     lost: Counter[str] = field(factory=Counter)
 
     def floor(self, time_ms: int) -> int:

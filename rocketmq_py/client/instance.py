@@ -370,7 +370,7 @@ class ClientInstance:
                 self.routes.log_failure(topic, error)
 
     def _heartbeat_round(self) -> None:
-        self.remoting.close_strangers(self.routes.drop_offline_brokers())
+        self.remoting.keep_only(self.routes.drop_offline_brokers())
         self.send_heartbeats()
 
     def _persist_offsets(self) -> None:

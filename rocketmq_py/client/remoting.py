@@ -71,8 +71,10 @@ class Remoting:
         channel = self._channels.get(address)
         if channel is None or not channel.is_open:
             channel = self.channel(address, timeout_ms)
-        self._prepare(address, command)
-        answer = channel.invoke(command, (deadline - monotonic()) * 1000)
+            timeout_ms = (deadline - monotonic()) * 1000
+        if self._hooks or self._config.credentials is not None:
+            self._prepare(address, command)
+        answer = channel.invoke(command, timeout_ms)
         if answer.code == ResponseCode.GO_AWAY:
             # The server is closing: once more, on a connection of its own.
             self._leave(channel)
@@ -235,10 +237,10 @@ class Remoting:
         with self._lock:
             return set(self._channels)
 
-    def close_strangers(self, gone: Collection[str]) -> None:
-        """Close connections to addresses that no route mentions any more."""
+    def keep_only(self, addresses: Collection[str]) -> None:
+        """Close connections to all other addresses: no route mentions them any more."""
         with self._lock:
-            channels = [c for address, c in self._channels.items() if address in gone]
+            channels = [c for address, c in self._channels.items() if address not in addresses]
         for channel in channels:
             _log.info("broker address gone: %s", channel.address)
             channel.close()

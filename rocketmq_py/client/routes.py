@@ -33,7 +33,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.routes import GetRouteInfoRequestHeader
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 
-__all__ = ["PublishInfo", "RouteTable"]
+__all__ = ["PublishInfo", "RouteTable", "vip_address"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +42,7 @@ NOT_FOUND_TOPIC = 10005
 REFRESH_LOCK_S = 3.0
 LOG_AGAIN_S = 60.0
 LOGGED_TOPICS_MAX = 1_024
+VIP_PORT_DISTANCE = 2
 
 
 class PublishInfo(NamedTuple):
@@ -205,18 +206,20 @@ class RouteTable:
         }
 
     def drop_offline_brokers(self) -> set[str]:
-        """Forget brokers that no route mentions any more; return their addresses.
+        """Forget brokers that no route mentions any more; return the addresses still in use.
 
-        As ``MQClientInstance.cleanOfflineBroker``.
+        As ``MQClientInstance.cleanOfflineBroker``; name servers are in use too.
         """
         with self._lock:
             live: dict[str, dict[int, str]] = {}
             for route in self._routes.values():
                 for broker in route.broker_datas:
                     live[broker.broker_name] = self._mapped(broker.broker_addrs)
-            before = {a for table in self._brokers.values() for a in table.values()}
             self._brokers = live
-            return before - {a for table in live.values() for a in table.values()}
+        used = {address for table in live.values() for address in table.values()}
+        if self._config.vip_channel_enabled:
+            used |= {vip_address(address) for address in used}
+        return used.union(self._name_servers)
 
     # --- refreshing ------------------------------------------------------------------------
 
@@ -318,6 +321,12 @@ class RouteTable:
             self._logged.clear()
         self._logged[topic] = now
         _log.warning("route refresh failed topic=%s: %s", topic, error)
+
+
+def vip_address(address: str) -> str:
+    """Return the address of a broker's fast port."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - VIP_PORT_DISTANCE}"
 
 
 def _read_route(topic: str, address: str, answer: RemotingCommand) -> TopicRouteData | None:

@@ -25,7 +25,7 @@ class BatchRefusedError(MQClientException, UnsupportedOperationError):
     """These messages cannot travel in one batch; nothing was sent."""
 
 
-def make_batch(messages: Sequence[Message]) -> MessageBatch:
+def make_batch(messages: Sequence[Message] | MessageBatch) -> MessageBatch:
     """Make a batch; raises `BatchRefusedError` for what cannot be one."""
     if isinstance(messages, MessageBatch):
         return messages

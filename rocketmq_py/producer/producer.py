@@ -33,7 +33,7 @@ from rocketmq_py.errors import (
     NotStartedError,
     RocketMQError,
 )
-from rocketmq_py.message import Message, MessageExt, MessageQueue, SendResult
+from rocketmq_py.message import Message, MessageBatch, MessageExt, MessageQueue, SendResult
 from rocketmq_py.producer.async_send import SendCallback
 from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
@@ -285,7 +285,7 @@ class DefaultMQProducer:
 
     def send_batch(
         self,
-        messages: Sequence[Message],
+        messages: Sequence[Message] | MessageBatch,
         *,
         timeout: int | None = None,
         queue: MessageQueue | None = None,

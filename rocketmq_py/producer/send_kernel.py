@@ -18,6 +18,7 @@ from rocketmq_py.client.hooks import (
     SendMessageHook,
 )
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.routes import vip_address
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import MQClientException, RemotingCommandException
 from rocketmq_py.message import Message, MessageBatch, MessageQueue, SendResult, SendStatus
@@ -38,7 +39,7 @@ __all__ = ["Outgoing", "SendKernel"]
 _log = logging.getLogger(__name__)
 
 BROKER_NOT_EXIST = 10003
-VIP_PORT_DISTANCE = 2
+TOPICS_MAX = 4_096
 
 
 class Outgoing:
@@ -82,6 +83,7 @@ class SendKernel:
         self.instance = instance
         self.send_hooks = send_hooks
         self.forbidden_hooks = forbidden_hooks
+        self._shared: dict[tuple[str, int, str, int, bool], dict[str, str]] = {}
 
     # --- before ----------------------------------------------------------------------------
 
@@ -130,37 +132,59 @@ class SendKernel:
         sys_flag: int,
         code: int,
     ) -> Outgoing:
-        config = self.config
-        reconsume_times, max_reconsume_times = 0, None
+        # A copy of the fields that a topic's messages share, in the order of the table's lines.
+        fields = self._shared_fields(message.topic, code).copy()
         if is_retry_topic(message.topic):
             properties = dict(properties)
-            reconsume_times = _number(properties.pop(Prop.RECONSUME_TIME, "0"))
+            fields["j"] = str(_number(properties.pop(Prop.RECONSUME_TIME, "0")))
             limit = properties.pop(Prop.MAX_RECONSUME_TIMES, None)
-            max_reconsume_times = None if limit is None else _number(limit)
-        header = SendMessageRequestHeader(
-            producer_group=self.group,
-            topic=message.topic,
-            default_topic=config.create_topic_key,
-            default_topic_queue_nums=config.default_topic_queue_nums,
-            queue_id=0,
-            sys_flag=sys_flag,
-            born_timestamp=wall_ms(),
-            flag=message.flag,
-            properties=encoded_properties(message.topic, properties),
-            reconsume_times=reconsume_times,
-            unit_mode=config.unit_mode,
-            max_reconsume_times=max_reconsume_times,
-            batch=code == RequestCode.SEND_BATCH_MESSAGE,
-        )
+            if limit is not None:
+                fields["l"] = str(_number(limit))
+        fields["f"] = str(sys_flag)
+        fields["g"] = str(wall_ms())
+        fields["h"] = str(message.flag)
+        fields["i"] = encoded_properties(message.topic, properties)
         return Outgoing(
             message=message,
             topic=message.topic,
             msg_id=msg_id,
             properties=properties,
             code=code,
-            ext_fields=header.to_ext_v2(),
+            ext_fields=fields,
             body=body,
         )
+
+    def _shared_fields(self, topic: str, code: int) -> dict[str, str]:
+        """Return the header fields that all messages of a topic share, short names.
+
+        Kept per topic and settings: the header class costs more than the rest of a header.
+        """
+        config = self.config
+        key = (
+            topic,
+            code,
+            config.create_topic_key,
+            config.default_topic_queue_nums,
+            config.unit_mode,
+        )
+        fields = self._shared.get(key)
+        if fields is None:
+            if len(self._shared) >= TOPICS_MAX:
+                self._shared.clear()
+            fields = self._shared[key] = SendMessageRequestHeader(
+                producer_group=self.group,
+                topic=topic,
+                default_topic=config.create_topic_key,
+                default_topic_queue_nums=config.default_topic_queue_nums,
+                queue_id=0,
+                sys_flag=0,
+                born_timestamp=0,
+                flag=0,
+                reconsume_times=0,
+                unit_mode=config.unit_mode,
+                batch=code == RequestCode.SEND_BATCH_MESSAGE,
+            ).to_ext_v2()
+        return fields
 
     def address_of(self, queue: MessageQueue) -> str:
         """Return the master's address; asks for the route again when it has vanished.
@@ -276,12 +300,6 @@ class SendKernel:
             trace_on=fields.get(Prop.TRACE_ON) != "false",
             recall_handle=header.recall_handle,
         )
-
-
-def vip_address(address: str) -> str:
-    """Return the address of the broker's fast port."""
-    host, _, port = address.rpartition(":")
-    return f"{host}:{int(port) - VIP_PORT_DISTANCE}"
 
 
 def _number(text: str) -> int:

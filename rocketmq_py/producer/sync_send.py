@@ -114,12 +114,13 @@ class SyncSend:
         except MQClientException as error:
             self._error = error
         finally:
-            self._faults.record(
-                queue.broker_name,
-                (monotonic() - began) * 1000,
-                isolated=isolated,
-                reachable=not isolated,
-            )
+            if self._faults.enabled:
+                self._faults.record(
+                    queue.broker_name,
+                    (monotonic() - began) * 1000,
+                    isolated=isolated,
+                    reachable=not isolated,
+                )
         return False
 
     def _elapsed_ms(self) -> int:
@@ -155,6 +156,9 @@ def attempt_once(
     kernel: SendKernel, outgoing: Outgoing, queue: MessageQueue, address: str, left_ms: float
 ) -> SendResult:
     """Make one attempt at one queue; raises what `Remoting.invoke` and `SendKernel.result` do."""
+    if not kernel.send_hooks:
+        answer = kernel.instance.remoting.invoke(address, kernel.request(outgoing, queue), left_ms)
+        return kernel.result(outgoing, queue, address, answer)
     context = kernel.before(outgoing, queue, address, SYNC)
     result: SendResult | None = None
     failure: Exception | None = None

@@ -37,6 +37,10 @@ __all__ = [
     "encoded_properties",
 ]
 
+GOOD_TOPICS_MAX = 4_096
+"""Topic names that are remembered as checked; looking at each letter costs more than a send may."""
+
+_good_topics: set[str] = set()
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -51,11 +55,16 @@ def check_group(group: str) -> None:
 
 def check_topic(topic: str) -> None:
     """Raise `MQClientException` for a topic that no message can be sent to."""
+    if topic in _good_topics:
+        return
     problem = topic_problem(topic)
     if problem is None and topic in NOT_SENDABLE_TOPICS:
         problem = f"sending messages to topic {topic} is forbidden: it is RocketMQ's own"
     if problem is not None:
         raise MQClientException(problem, topic=topic)
+    if len(_good_topics) >= GOOD_TOPICS_MAX:
+        _good_topics.clear()
+    _good_topics.add(topic)
 
 
 def check_recall_topic(topic: str) -> None:

@@ -21,6 +21,7 @@ ignores the CRC and gives up silently; ours checks it and says what is wrong and
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - reads as the exception it is
 from typing import Final, TypeAlias
@@ -51,6 +52,7 @@ IPV4_HOST_SIZE: Final = 8
 IPV6_HOST_SIZE: Final = 20
 
 _RECORD_SIZE_MIN: Final = 91
+_TOPICS_REMEMBERED: Final = 1024
 _CRC_MASK: Final = 0x7FFF_FFFF
 _NO_SIGN: Final = 0xFFFF_FFFF
 
@@ -78,8 +80,8 @@ _HOST_BITS: Final = {
     for born in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
     for store in (IPV4_HOST_SIZE, IPV6_HOST_SIZE)
 }
-_SHORT: Final = Struct(">H")
 _BATCH_HEAD: Final = Struct(">5i")
+_BATCH_FLAG_AND_LENGTH: Final = Struct(">12x2i")
 
 
 @define(slots=True, eq=False)
@@ -177,27 +179,20 @@ def encode_record(
     Raises RecordError naming the field that does not fit: a topic over 32,767 bytes, properties
     over 32,767, a host that is neither 8 nor 20 bytes, a number beyond its width.
     """
-    try:
-        topic_bytes = topic.encode()
-    except UnicodeEncodeError as error:
-        raise RecordError(0, "topic", f"{topic[:80]!r} is no text") from error
-    topic_len = len(topic_bytes)
+    magic, topic_field = _topic_field(topic)
     props_len = len(properties)
     born_len = len(born_host)
     store_len = len(store_host)
-    host_bits = _HOST_BITS.get((born_len, store_len))
-    if host_bits is None or topic_len > TOPIC_SIZE_MAX or props_len > PROPERTIES_SIZE_MAX:
-        raise _unencodable(topic_len, props_len, born_len, store_len)
-    if topic_len <= TOPIC_SIZE_MAX_V1:
-        magic = MAGIC_V1
-        topic_field = topic_len.to_bytes(1)
-    else:
-        magic = MAGIC_V2
-        topic_field = topic_len.to_bytes(2)
+    host_bits = 0
+    if born_len != IPV4_HOST_SIZE or store_len != IPV4_HOST_SIZE:
+        host_bits = _host_bits(born_len, store_len)
+    if props_len > PROPERTIES_SIZE_MAX:
+        limit = f"{props_len} bytes, at most {PROPERTIES_SIZE_MAX} can be stored"
+        raise RecordError(0, "properties length", limit)
     body_len = len(body)
     try:
         head = _HEADS[host_bits].pack(
-            74 + born_len + store_len + body_len + len(topic_field) + topic_len + props_len,
+            74 + born_len + store_len + body_len + len(topic_field) + props_len,
             magic,
             crc32(body) & _CRC_MASK,
             queue_id,
@@ -215,7 +210,64 @@ def encode_record(
         )
     except StructError as error:
         raise RecordError(0, "head", f"a number does not fit its field: {error}") from error
-    return b"".join((head, body, topic_field, topic_bytes, props_len.to_bytes(2), properties))
+    return b"".join((head, body, topic_field, props_len.to_bytes(2), properties))
+
+
+def encode_neighbours(
+    items: Iterable[tuple[int, bytes, bytes]],
+    *,
+    topic: str,
+    queue_id: int,
+    queue_offset: int,
+    commit_log_offset: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int,
+) -> tuple[bytes, list[int]]:
+    """Build the records of messages that follow each other in the log and in one queue.
+
+    ``items`` are flag, body and encoded properties. Gives the bytes of all records and the size
+    of each; the same bytes as ``encode_record`` one by one, at half the cost. Raises RecordError
+    as it does, but the caller sees to it that properties are not too long.
+    """
+    magic, topic_field = _topic_field(topic)
+    bits = _host_bits(len(born_host), len(store_host))
+    pack = _HEADS[bits].pack
+    sys_flag = sys_flag & ~HOST_MASK | bits
+    fixed_size = 74 + len(born_host) + len(store_host) + len(topic_field)
+    parts: list[bytes] = []
+    sizes: list[int] = []
+    try:
+        for number, (flag, body, properties) in enumerate(items, queue_offset):
+            body_len = len(body)
+            props_len = len(properties)
+            size = fixed_size + body_len + props_len
+            head = pack(
+                size,
+                magic,
+                crc32(body) & _CRC_MASK,
+                queue_id,
+                flag,
+                number,
+                commit_log_offset,
+                sys_flag,
+                born_timestamp,
+                born_host,
+                store_timestamp,
+                store_host,
+                reconsume_times,
+                0,
+                body_len,
+            )
+            parts += (head, body, topic_field, props_len.to_bytes(2), properties)
+            sizes.append(size)
+            commit_log_offset += size
+    except StructError as error:
+        raise RecordError(0, "head", f"a number does not fit its field: {error}") from error
+    return b"".join(parts), sizes
 
 
 def decode_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) -> MessageRecord:
@@ -323,29 +375,26 @@ def decode_batch(body: Buffer) -> list[tuple[int, bytes, bytes]]:
     (``MessageExtEncoder.encode`` of a batch). Raises RecordError when a length leads out of the
     body.
     """
+    body = bytes(body)
     items: list[tuple[int, bytes, bytes]] = []
+    unpack_head = _BATCH_FLAG_AND_LENGTH.unpack_from
+    head_size = _BATCH_HEAD.size
     offset = 0
     end = len(body)
     while offset < end:
-        body_at = offset + _BATCH_HEAD.size
+        body_at = offset + head_size
         if body_at > end:
             raise RecordError(offset, "size", f"{end - offset} bytes left, an item has at least 22")
-        _, _, _, flag, body_len = _BATCH_HEAD.unpack_from(body, offset)
+        flag, body_len = unpack_head(body, offset)
         properties_at = body_at + body_len + 2
         if body_len < 0 or properties_at > end:
             raise RecordError(offset, "body length", f"{body_len}, {end - body_at} bytes are left")
-        (properties_len,) = _SHORT.unpack_from(body, properties_at - 2)
+        properties_len = body[properties_at - 2] << 8 | body[properties_at - 1]
         item_end = properties_at + properties_len
         if properties_len > PROPERTIES_SIZE_MAX or item_end > end:
             reason = f"{properties_len}, {end - properties_at} bytes are left, 32767 allowed"
             raise RecordError(offset, "properties length", reason)
-        items.append(
-            (
-                flag,
-                bytes(body[body_at : properties_at - 2]),
-                bytes(body[properties_at:item_end]),
-            )
-        )
+        items.append((flag, body[body_at : properties_at - 2], body[properties_at:item_end]))
         offset = item_end
     return items
 
@@ -357,10 +406,24 @@ def _batch_properties_length(length: int, offset: int) -> bytes:
     return length.to_bytes(2)
 
 
-def _unencodable(topic_len: int, props_len: int, born_len: int, store_len: int) -> RecordError:
+@lru_cache(maxsize=_TOPICS_REMEMBERED)
+def _topic_field(topic: str) -> tuple[int, bytes]:
+    """Give magic and bytes of a topic with its length; remembered, since few topics recur."""
+    try:
+        topic_bytes = topic.encode()
+    except UnicodeEncodeError as error:
+        raise RecordError(0, "topic", f"{topic[:80]!r} is no text") from error
+    topic_len = len(topic_bytes)
     if topic_len > TOPIC_SIZE_MAX:
-        return RecordError(0, "topic length", f"{topic_len} bytes, at most {TOPIC_SIZE_MAX}")
-    if props_len > PROPERTIES_SIZE_MAX:
-        limit = f"{props_len} bytes, at most {PROPERTIES_SIZE_MAX} can be stored"
-        return RecordError(0, "properties length", limit)
-    return RecordError(0, "host", f"{born_len} and {store_len} bytes, each must be 8 or 20")
+        limit = f"{topic_len} bytes, at most {TOPIC_SIZE_MAX}"
+        raise RecordError(0, "topic length", limit)
+    if topic_len <= TOPIC_SIZE_MAX_V1:
+        return MAGIC_V1, topic_len.to_bytes(1) + topic_bytes
+    return MAGIC_V2, topic_len.to_bytes(2) + topic_bytes
+
+
+def _host_bits(born_len: int, store_len: int) -> int:
+    bits = _HOST_BITS.get((born_len, store_len))
+    if bits is None:
+        raise RecordError(0, "host", f"{born_len} and {store_len} bytes, each must be 8 or 20")
+    return bits

@@ -31,6 +31,8 @@ Done = Callable[[RemotingCommand | None, RocketMQError | None], None]
 """Takes the outcome of a call, exactly once: an answer or an error, the other is None."""
 
 OPAQUE_MASK = 0x7FFF_FFFF
+ENDING_S = 1.0
+"""How long a caller waits for whoever has taken its call out to end it."""
 
 _opaques = itertools.count(1)
 
@@ -178,13 +180,18 @@ class CallTable:
         """Take the call out unanswered; False when somebody is ending it right now."""
         return self._calls.pop(command.opaque, None) is not None
 
-    def answered(self, response: RemotingCommand) -> None:
-        """Give an answer to its call; nobody waits: it came late and is dropped."""
+    def take(self, response: RemotingCommand) -> Call | None:
+        """Take out the call of an answer, to be finished; None: it came late and is dropped."""
         call = self._calls.pop(response.opaque, None)
         if call is None:
             _log.debug("late answer dropped from=%s opaque=%d", self._address, response.opaque)
-            return
-        call.finish(response, None)
+        return call
+
+    def answered(self, response: RemotingCommand) -> None:
+        """Give an answer to its call, if somebody still waits for it."""
+        call = self.take(response)
+        if call is not None:
+            call.finish(response, None)
 
     def number(self, command: RemotingCommand) -> None:
         """Number a request that has no answer."""

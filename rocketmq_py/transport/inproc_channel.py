@@ -14,7 +14,7 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingCommandException, RemotingConnectException
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import CallTable, Channel, Done, Schedule, future_of
+from rocketmq_py.transport.channel import ENDING_S, CallTable, Channel, Done, Schedule, future_of
 from rocketmq_py.transport.inproc import InprocConnection, InprocServer
 
 __all__ = ["InprocChannel", "connect"]
@@ -94,7 +94,7 @@ class InprocChannel:
         if not waiter.acquire(timeout=max(0.0, now + timeout_ms / 1000 - monotonic())):
             if self._calls.drop(command):
                 raise self._calls.timed_out(timeout_ms)
-            waiter.acquire()  # somebody is ending the call this very moment
+            waiter.acquire(timeout=ENDING_S)  # somebody is ending the call this very moment
         if call.response is not None:
             return call.response
         raise call.error or self._calls.broken("it is closed")

@@ -28,7 +28,15 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import Call, CallTable, Channel, Done, Schedule, future_of
+from rocketmq_py.transport.channel import (
+    ENDING_S,
+    Call,
+    CallTable,
+    Channel,
+    Done,
+    Schedule,
+    future_of,
+)
 from rocketmq_py.transport.io_thread import IoThread
 
 __all__ = ["TcpChannel", "connect"]
@@ -194,7 +202,7 @@ class TcpChannel:
             and not waiter.acquire(timeout=max(0.0, deadline - monotonic()))
             and not self._calls.drop(command)
         ):
-            waiter.acquire()  # somebody is ending the call this very moment
+            waiter.acquire(timeout=ENDING_S)  # somebody is ending the call this very moment
         if call.response is not None:
             return call.response
         if call.error is not None:
@@ -265,9 +273,13 @@ class TcpChannel:
                 return  # noticed just before a caller took over
             self._reader = _Reader.THREAD
         try:
-            self._read_available()
+            answered = self._read_available()
         finally:
             self._hand_back()
+        # After handing back: a caller that is woken may call again at once, and must find itself
+        # alone then, or its next answer would take the way through this thread too.
+        for call, response in answered:
+            call.finish(response, None)
 
     def _read_own(self, call: Call, deadline: float) -> None:
         poll = select.poll()
@@ -276,18 +288,24 @@ class TcpChannel:
             left = deadline - monotonic()
             if left <= 0 or not poll.poll(left * 1000):
                 return
-            self._read_available()
+            for answered, response in self._read_available():
+                answered.finish(response, None)
 
-    def _read_available(self) -> None:
+    def _read_available(self) -> list[tuple[Call, RemotingCommand]]:
+        """Read once; return the calls that are answered, taken out and not yet finished."""
+        answered: list[tuple[Call, RemotingCommand]] = []
         self._holds_bytes = True
         try:
             data = self._sock.recv(RECEIVE_SIZE)
-            frames = self._decoder.feed(data) if data else None
-            if frames is None:
+            if not data:
                 self._fail("the server closed it")
-            else:
-                for frame in frames:
-                    self._take(RemotingCommand.decode(frame))
+            for frame in self._decoder.feed(data):
+                command = RemotingCommand.decode(frame)
+                if not command.is_response:
+                    self.last_used = monotonic()
+                    self._on_request(self, command)
+                elif (call := self._calls.take(command)) is not None:
+                    answered.append((call, command))
         except BlockingIOError:
             pass
         except OSError as error:
@@ -295,13 +313,7 @@ class TcpChannel:
         except RemotingCommandException as error:
             self._fail(f"the server sent what cannot be read: {error}", error)
         self._holds_bytes = False
-
-    def _take(self, command: RemotingCommand) -> None:
-        if command.is_response:
-            self._calls.answered(command)
-        else:
-            self.last_used = monotonic()
-            self._on_request(self, command)
+        return answered
 
     def _hand_back(self) -> None:
         """Stop reading: the I/O thread watches again, or the descriptor is closed for good."""

@@ -155,7 +155,10 @@ def read_flag(text: str) -> bool:
 
 
 class _Kind(NamedTuple):
-    """How values of one kind are read and written; the last two are Python expressions."""
+    """How values of one kind are read and written; the last two are Python expressions.
+
+    In `reading` the first `{}` stands for the value and `text` for it behind that.
+    """
 
     read: Callable[[str], object]
     reason: str
@@ -163,11 +166,17 @@ class _Kind(NamedTuple):
     writing: str
 
 
+_SMALL: Final = {str(number): number for number in range(64)}
+"""Queue numbers, flags, counts: nearly every number of a hot request is looked up here."""
+
+_READ_INT32: Final = "small[text] if (text := {}) in small else read_int32(text)"
+_READ_FLAG: Final = "(text := {}) == 'true' or (text != 'false' and read_flag(text))"
+
 _KINDS: Final = {
     "Text": _Kind(str, "is no text", "{}", "{}"),
-    "Int32": _Kind(read_int32, "is no 32-bit integer", "read_int32({})", "str({})"),
+    "Int32": _Kind(read_int32, "is no 32-bit integer", _READ_INT32, "str({})"),
     "Int64": _Kind(read_int64, "is no 64-bit integer", "read_int64({})", "str({})"),
-    "Flag": _Kind(read_flag, "is no truth value", "read_flag({})", "('true' if {} else 'false')"),
+    "Flag": _Kind(read_flag, "is no truth value", _READ_FLAG, "('true' if {} else 'false')"),
 }
 
 
@@ -193,6 +202,7 @@ def _compile(cls: type[Header]) -> None:
     namespace: dict[str, Any] = {
         "new": object.__new__,
         "explain": _explain,
+        "small": _SMALL,
         "read_int32": read_int32,
         "read_int64": read_int64,
         "read_flag": read_flag,
@@ -230,7 +240,7 @@ def _read_source(method: str, names: Mapping[Field, str | None]) -> list[str]:
             read = reading.format("value")
             lines += [
                 f"    value = get({wire!r})",
-                f"    self.{f.name} = {f.default!r} if value is None else {read}",
+                f"    self.{f.name} = {f.default!r} if value is None else ({read})",
             ]
     lines += [
         "  except (KeyError, ValueError) as error:",

@@ -7,9 +7,11 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from typing import Any
 
 import pytest
 
+from rocketmq_py.client.background import Timer
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     RemotingConnectException,
@@ -321,3 +323,38 @@ def test_nobody_listens_is_a_connect_error_that_names_address_and_cause() -> Non
         )
     assert isinstance(caught.value.__cause__, ConnectionRefusedError)
     io.close(5)
+
+
+def test_a_caller_is_alone_again_after_its_answer_came_through_the_io_thread(
+    server: ScriptedServer, timer: Timer
+) -> None:
+    """Else one asynchronous call would make every later blocking call take the slow way."""
+    holding = Holding(server)
+    server.on(ECHO, echo)
+    io = IoThread("test-io")
+    channel = tcp.connect(
+        server.address,
+        3_000,
+        io_thread=io,
+        schedule=timer.schedule_after,
+        permits=10,
+        on_request=lambda *_: None,
+        on_closed=lambda _: None,
+    )
+    future = channel.invoke_async(command(HELD), 5_000)
+    channel.invoke(command(ECHO), 5_000)  # not alone: the I/O thread reads its answer
+    holding.release(range(1))
+    future.result(5)
+    readers: list[object] = []
+    read_own = channel._read_own
+
+    def spy(*arguments: Any) -> None:
+        readers.append(channel._reader.name)
+        read_own(*arguments)
+
+    channel._read_own = spy  # type: ignore[method-assign,assignment] # to see who reads
+    for _ in range(20):
+        channel.invoke(command(ECHO), 5_000)
+    channel.close()
+    io.close(5)
+    assert readers == ["CALLER"] * 20

@@ -1,0 +1,115 @@
+"""The `rocketmq-py serve` program: one ready line, real clients, clear refusals, a clean stop."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_broker.cli.serve import settings_of
+from rocketmq_py import DefaultMQProducer, Message, SendStatus
+from rocketmq_py.errors import ConfigError
+
+SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
+FREE_PORTS = ["--namesrv-port", "0", "--broker-port", "0"]
+
+
+@contextlib.contextmanager
+def serving(*options: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """A running server and the words of its ready line."""
+    with subprocess.Popen(
+        [*SERVE, *FREE_PORTS, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            line = process.stdout.readline() if process.stdout else ""
+            assert line.startswith("ready "), line
+            yield process, dict(word.split("=", 1) for word in line.split()[1:])
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def run_to_the_end(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SERVE, *FREE_PORTS, *options], capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_is_ready_when_it_says_so_and_stops_cleanly(number: signal.Signals) -> None:
+    with serving("--topic", "T") as (process, words):
+        with DefaultMQProducer("G", namesrv_addr=words["namesrv"]) as producer:
+            assert producer.send(Message("T", b"x")).send_status is SendStatus.SEND_OK
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert errors == ""
+
+
+def test_a_store_directory_is_kept_between_two_processes(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    with (
+        serving("--store", store, "--topic", "T") as (_, words),
+        DefaultMQProducer("G", namesrv_addr=words["namesrv"]) as producer,
+    ):
+        queue = producer.send(Message("T", b"kept")).message_queue
+    with (
+        serving("--store", store) as (_, words),
+        DefaultMQProducer("G", namesrv_addr=words["namesrv"]) as producer,
+    ):
+        assert producer.max_offset(queue) == 1
+
+
+def test_several_brokers_print_one_address_each() -> None:
+    with serving("--brokers", "3", "--cluster", "C") as (_, words):
+        assert len(set(words["broker"].split(","))) == 3
+
+
+def test_a_second_server_on_a_directory_is_refused(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    with serving("--store", store):
+        done = run_to_the_end("--store", store)
+    assert done.returncode == 1
+    assert str(tmp_path) in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--set", "timerMaxDelaySek=5"], ["timerMaxDelaySek", "timerMaxDelaySec"]),
+        (["--set", "timerPrecisionMs=x"], ["timerPrecisionMs", "x"]),
+        (["--set", "novalue"], ["novalue", "name=value"]),
+        (["--host", "0.0.0.0"], ["0.0.0.0", "allow_remote"]),  # noqa: S104 - it is refused
+    ],
+)
+def test_a_bad_option_is_named_and_nothing_starts(options: list[str], words: list[str]) -> None:
+    done = run_to_the_end(*options)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    for word in words:
+        assert word in done.stderr
+
+
+def test_options_of_the_command_line_win_over_those_of_the_file(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        "brokerName=b7\nlistenPort=10999\ntimerMaxDelaySec=60\nsendMessageThreadPoolNums=4\n",
+        encoding="utf-8",
+    )
+    settings = settings_of(conf, ["timerMaxDelaySec=120"])
+    assert settings.arguments == {"broker_name": "b7", "broker_port": "10999"}
+    assert settings.options == {"timerMaxDelaySec": 120}
+    assert settings.ignored == ("sendMessageThreadPoolNums",)
+
+
+def test_a_line_that_is_no_assignment_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match="name=value"):
+        settings_of(None, ["novalue"])

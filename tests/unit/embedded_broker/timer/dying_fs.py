@@ -1,0 +1,68 @@
+"""A memory file system that dies in the middle of a write, as a killed process does."""
+
+from __future__ import annotations
+
+from random import Random
+
+from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
+
+
+class Killed(BaseException):
+    """The process is gone: nothing that follows the write happens."""
+
+
+class DyingSegment(MemorySegment):
+    """A segment whose writes may be the last thing that happens; the key index is spared."""
+
+    __slots__ = ("fs",)
+
+    fs: DyingFileSystem
+
+    def write(self, at: int, data: bytes | bytearray | memoryview) -> None:
+        spared = self.path.startswith("index/")
+        written = None if spared else self.fs.survives(len(data))
+        if written is None:
+            super().write(at, data)
+        else:
+            super().write(at, bytes(data)[:written])
+            raise Killed
+
+
+class DyingFileSystem(MemoryFileSystem):
+    """After `die_in(n)` the n-th write is cut at a random byte and raises `Killed`."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__()
+        self._random = random
+        self._left = 0
+
+    def new_segment(self, path: str, size: int) -> DyingSegment:
+        segment = DyingSegment(path, size)
+        segment.fs = self
+        return segment
+
+    def die_in(self, writes: int) -> None:
+        self._left = writes
+
+    def live_on(self) -> None:
+        self._left = 0
+
+    def survives(self, length: int) -> int | None:
+        """Give how many bytes of the last write arrive; None for any other write."""
+        if self._left == 0:
+            return None
+        self._left -= 1
+        return self._random.randrange(length + 1) if self._left == 0 else None
+
+    def write_file(self, path: str, data: bytes) -> None:
+        written = self.survives(len(data))
+        super().write_file(path, data if written is None else data[:written])
+        if written is not None:
+            raise Killed
+
+    def rename(self, source: str, target: str) -> None:
+        if self.survives(1) is not None:
+            raise Killed  # a rename happens whole or not at all
+        left, self._left = self._left, 0
+        super().rename(source, target)
+        self._left = left

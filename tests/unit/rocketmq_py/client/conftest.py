@@ -1,0 +1,57 @@
+"""Scripted clusters, and client instances that are given back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from rocketmq_py.client.hooks import RPCHook
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.pool import acquire_instance
+from rocketmq_py.config import ClientConfig
+from tests.unit.rocketmq_py.scripted import ScriptedCluster
+
+InstanceMaker = Callable[..., ClientInstance]
+
+
+@pytest.fixture
+def clusters() -> Iterator[Callable[[int], ScriptedCluster]]:
+    made: list[ScriptedCluster] = []
+
+    def make(brokers: int) -> ScriptedCluster:
+        made.append(ScriptedCluster(brokers))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def cluster(clusters: Callable[[int], ScriptedCluster]) -> ScriptedCluster:
+    return clusters(1)
+
+
+@pytest.fixture
+def make_instance() -> Iterator[InstanceMaker]:
+    """Make started instances: ``make_instance(namesrv_addr, hooks=(), **settings)``."""
+    made: list[ClientInstance] = []
+
+    def make(
+        namesrv_addr: str, hooks: Iterable[RPCHook] = (), **settings: object
+    ) -> ClientInstance:
+        config = ClientConfig.build(None, {"namesrv_addr": namesrv_addr, **settings})
+        instance = acquire_instance(config, hooks)
+        made.append(instance)
+        instance.start()
+        return instance
+
+    yield make
+    for instance in made:
+        instance.shutdown()
+
+
+@pytest.fixture
+def instance(cluster: ScriptedCluster, make_instance: InstanceMaker) -> ClientInstance:
+    return make_instance(cluster.namesrv_addr)

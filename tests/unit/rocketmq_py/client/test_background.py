@@ -1,0 +1,141 @@
+"""The timer thread and the worker threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_py.client.background import CANCELLED_MAX, Timer, WorkerPool
+
+
+@pytest.fixture
+def timer() -> Iterator[Timer]:
+    made = Timer("test-timer")
+    yield made
+    made.close(5)
+
+
+@pytest.fixture
+def pool() -> Iterator[WorkerPool]:
+    made = WorkerPool("test-worker", 2, 3)
+    yield made
+    made.close(5)
+
+
+def test_tasks_run_in_the_order_of_their_time(timer: Timer) -> None:
+    ran: list[str] = []
+    done = threading.Event()
+    timer.schedule_after(40, done.set)
+    timer.schedule_after(20, lambda: ran.append("second"))
+    timer.schedule_after(1, lambda: ran.append("first"))
+    assert done.wait(5)
+    assert ran == ["first", "second"]
+
+
+def test_a_periodic_task_runs_until_it_is_cancelled(timer: Timer) -> None:
+    ran = threading.Semaphore(0)
+    handle = timer.schedule_every(0, 1, ran.release)
+    for _ in range(3):
+        assert ran.acquire(timeout=5)
+    handle.cancel()
+    handle.cancel()
+    assert handle.is_cancelled
+
+
+def test_a_cancelled_task_never_runs(timer: Timer) -> None:
+    done = threading.Event()
+    timer.schedule_after(5, lambda: pytest.fail("cancelled")).cancel()
+    timer.schedule_after(20, done.set)
+    assert done.wait(5)
+
+
+def test_a_failing_task_is_logged_and_the_timer_goes_on(
+    timer: Timer, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = threading.Event()
+    timer.schedule_after(0, lambda: 1 // 0)
+    timer.schedule_after(1, done.set)
+    assert done.wait(5)
+    assert "timer task failed" in caplog.text
+
+
+def test_many_cancelled_tasks_do_not_pile_up(timer: Timer) -> None:
+    for _ in range(3 * CANCELLED_MAX):
+        timer.schedule_after(600_000, str).cancel()
+    assert len(timer._heap) < 2 * CANCELLED_MAX + 10
+
+
+def test_a_closed_timer_takes_nothing_and_closes_twice(timer: Timer) -> None:
+    timer.schedule_after(0, str)
+    timer.close(5)
+    timer.close(5)
+    timer.schedule_after(0, lambda: pytest.fail("closed"))
+    assert timer._heap == []
+
+
+def test_a_timer_may_be_closed_by_its_own_task() -> None:
+    timer = Timer("test-timer")
+    done = threading.Event()
+
+    def close() -> None:
+        timer.close(5)
+        done.set()
+
+    timer.schedule_after(0, close)
+    assert done.wait(5)
+
+
+def test_a_blocked_task_does_not_keep_the_next_one_waiting(pool: WorkerPool) -> None:
+    gate, ran = threading.Event(), threading.Event()
+    assert pool.submit(gate.wait, 5)
+    assert pool.submit(ran.set)
+    assert ran.wait(5)
+    gate.set()
+
+
+def test_a_full_pool_refuses(pool: WorkerPool) -> None:
+    gate, started = threading.Event(), threading.Semaphore(0)
+
+    def block() -> None:
+        started.release()
+        gate.wait(5)
+
+    for _ in range(2):
+        assert pool.submit(block)
+        assert started.acquire(timeout=5)
+    assert [pool.submit(str) for _ in range(4)] == [True, True, True, False]
+    gate.set()
+
+
+def test_a_failing_task_is_logged_and_its_thread_goes_on(
+    pool: WorkerPool, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = threading.Event()
+    pool.submit(lambda: 1 // 0)
+    pool.submit(ran.set)
+    assert ran.wait(5)
+    pool.close(5)
+    assert "background task failed" in caplog.text
+
+
+def test_closing_runs_what_waits_and_refuses_what_comes(pool: WorkerPool) -> None:
+    ran: list[int] = []
+    for number in range(3):
+        pool.submit(ran.append, number)
+    pool.close(5)
+    pool.close(5)
+    assert sorted(ran) == [0, 1, 2]
+    assert not pool.submit(str)
+
+
+def test_a_task_that_does_not_end_is_left_behind_with_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool, gate = WorkerPool("test-worker", 1, 1), threading.Event()
+    pool.submit(gate.wait, 5)
+    pool.close(0.01)
+    assert "still busy" in caplog.text
+    gate.set()
+    pool.close(5)

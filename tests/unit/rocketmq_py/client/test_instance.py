@@ -1,0 +1,317 @@
+"""What one client instance does for the producers and consumers that share it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.pool import acquire_instance
+from rocketmq_py.config import ClientConfig
+from rocketmq_py.errors import (
+    ClientClosedError,
+    ForkedClientError,
+    MQClientException,
+    NotStartedError,
+)
+from rocketmq_py.message import MessageQueue
+from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from tests.unit.rocketmq_py.client.conftest import InstanceMaker
+from tests.unit.rocketmq_py.scripted import ScriptedCluster
+
+HEART_BEAT = RequestCode.HEART_BEAT
+WAIT_S = 10
+
+
+class Consumer:
+    """A consumer that counts what it is asked."""
+
+    consume_type = "CONSUME_PASSIVELY"
+    message_model = "CLUSTERING"
+    consume_from_where = "CONSUME_FROM_LAST_OFFSET"
+
+    def __init__(self, group: str = "C", topic: str = "T") -> None:
+        self.group = group
+        self.rebalanced = threading.Semaphore(0)
+        self.persisted = threading.Semaphore(0)
+        self.routed: list[tuple[str, int]] = []
+        self.busy: str | None = None
+        self.fails = False
+        self._subscriptions = [SubscriptionData.parse(topic, "a || b", 5)]
+
+    def subscriptions(self) -> list[SubscriptionData]:
+        return self._subscriptions
+
+    def rebalance(self) -> None:
+        self.rebalanced.release()
+        if self.fails:
+            raise ValueError("on purpose")
+
+    def persist_offsets(self) -> None:
+        self.persisted.release()
+        if self.fails:
+            raise ValueError("on purpose")
+
+    def update_topic_queues(self, topic: str, queues: Sequence[MessageQueue]) -> None:
+        self.routed.append((topic, len(queues)))
+
+    def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
+        if self.fails:
+            raise ValueError("on purpose")
+        return command.answer(0, "served") if command.code == 307 else None
+
+    def is_busy(self) -> str | None:
+        return self.busy
+
+
+def test_a_heartbeat_names_every_group_and_subscription(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    instance.register_producer("P", object())
+    instance.register_consumer("C", Consumer())
+    instance.update_route("T")
+    instance.send_heartbeats()
+    body = json.loads(cluster.brokers[0].of(HEART_BEAT)[-1].body)
+    assert body["clientID"] == instance.client_id
+    assert [group["groupName"] for group in body["producerDataSet"]] == ["P"]
+    (consumer,) = body["consumerDataSet"]
+    assert (consumer["groupName"], consumer["consumeType"]) == ("C", "CONSUME_PASSIVELY")
+    assert sorted(consumer["subscriptionDataSet"][0]["tagsSet"]) == ["a", "b"]
+
+
+def test_nobody_registered_means_no_heartbeat(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    instance.update_route("T")
+    instance.send_heartbeats()
+    assert cluster.brokers[0].of(HEART_BEAT) == []
+
+
+def test_producers_greet_masters_only_and_consumers_slaves_too(
+    clusters: Callable[[int], ScriptedCluster], make_instance: InstanceMaker
+) -> None:
+    cluster = clusters(2)
+    master, slave = cluster.brokers
+    cluster.routes["T"].broker_datas[0].broker_addrs = {0: master.address, 1: slave.address}
+    del cluster.routes["T"].broker_datas[1]
+    instance = make_instance(cluster.namesrv_addr)
+    instance.register_producer("P", object())
+    instance.update_route("T")
+    instance.send_heartbeats()
+    assert slave.of(HEART_BEAT) == []
+    instance.register_consumer("C", Consumer())
+    instance.send_heartbeats()
+    assert slave.of(HEART_BEAT)
+
+
+def test_a_broker_is_greeted_as_soon_as_it_is_connected(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    instance.register_producer("P", object())
+    instance.update_route("T")
+    broker = cluster.brokers[0]
+    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    broker.wait_for(HEART_BEAT)
+    broker.drop_peers()
+    while instance.remoting.is_connected(broker.address):
+        threading.Event().wait(0.001)
+    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    broker.wait_for(HEART_BEAT, 2)
+
+
+def test_a_failing_or_refused_heartbeat_is_logged_and_no_more(
+    cluster: ScriptedCluster, instance: ClientInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    instance.register_producer("P", object())
+    instance.update_route("T")
+    cluster.brokers[0].answer(HEART_BEAT, 1, "not now")
+    instance.send_heartbeats()
+    assert "heartbeat refused" in caplog.text
+    cluster.brokers[0].close()
+    instance.send_heartbeats()
+    assert "heartbeat failed" in caplog.text
+
+
+def test_the_goodbye_goes_to_connected_brokers_and_its_failure_is_logged(
+    cluster: ScriptedCluster, instance: ClientInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    consumer = Consumer()
+    instance.register_consumer("C", consumer)
+    instance.update_route("T")
+    instance.send_heartbeats()
+    cluster.brokers[0].on(RequestCode.UNREGISTER_CLIENT, lambda _, peer: peer.close())
+    instance.unregister_consumer("C")
+    (request,) = cluster.brokers[0].of(RequestCode.UNREGISTER_CLIENT)
+    assert request.ext_fields == {"clientID": instance.client_id, "consumerGroup": "C"}
+    assert "unregister failed" in caplog.text
+
+
+def test_one_group_has_one_member_in_an_instance(instance: ClientInstance) -> None:
+    instance.register_consumer("C", Consumer())
+    with pytest.raises(MQClientException, match="created before"):
+        instance.register_consumer("C", Consumer())
+    instance.unregister_consumer("C")
+    instance.register_consumer("C", Consumer())
+
+
+def test_routes_are_refreshed_and_consumers_learn_of_changes(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    instance = make_instance(cluster.namesrv_addr, poll_name_server_interval=10)
+    consumer = Consumer()
+    instance.register_consumer("C", consumer)
+    instance.register_consumer("D", Consumer("D", topic="other"))
+    cluster.name_server.wait_for(RequestCode.GET_ROUTEINFO_BY_TOPIC, 4)
+    assert consumer.routed == [("T", 4)]
+
+
+def test_a_vanished_broker_loses_its_connection_at_the_next_round(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    broker = cluster.brokers[0]
+    instance.update_route("T")
+    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    cluster.routes["T"].broker_datas[0].broker_addrs = {0: "127.0.0.1:1"}
+    instance.update_route("T")
+    instance._heartbeat_round()
+    assert broker.address not in instance.remoting.connected()
+
+
+def test_notice_40_makes_every_consumer_rebalance(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    consumer = Consumer()
+    instance.register_consumer("C", consumer)
+    instance.register_consumer("D", Consumer("D"))
+    broker = cluster.brokers[0]
+    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    code = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+    broker.peers[0].send(RemotingCommand(code, flag=2, ext_fields={"consumerGroup": "C"}))
+    assert consumer.rebalanced.acquire(timeout=WAIT_S)
+
+
+def test_a_failing_consumer_does_not_take_the_others_turn(
+    instance: ClientInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = Consumer("A"), Consumer("B")
+    bad.fails = True
+    instance.register_consumer("A", bad)
+    instance.register_consumer("B", good)
+    instance.rebalance_soon()
+    assert good.rebalanced.acquire(timeout=WAIT_S)
+    instance._persist_offsets()
+    assert good.persisted.acquire(timeout=WAIT_S)
+    assert "rebalance failed" in caplog.text
+    assert "saving offsets failed" in caplog.text
+
+
+def test_rebalance_requests_during_a_round_make_one_more_round(instance: ClientInstance) -> None:
+    consumer = Consumer()
+    entered, gate = threading.Semaphore(0), threading.Event()
+
+    def rebalance() -> None:
+        entered.release()
+        gate.wait(WAIT_S)
+        consumer.rebalanced.release()
+
+    consumer.rebalance = rebalance  # type: ignore[method-assign] # a slow one
+    instance.register_consumer("C", consumer)
+    instance.rebalance_soon()
+    assert entered.acquire(timeout=WAIT_S)
+    for _ in range(5):
+        instance.rebalance_soon()
+    gate.set()
+    assert consumer.rebalanced.acquire(timeout=WAIT_S)
+    assert consumer.rebalanced.acquire(timeout=WAIT_S)
+    instance.end(5)
+    assert not consumer.rebalanced.acquire(blocking=False)
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "fails", "answer"),
+    [
+        (307, {"consumerGroup": "C"}, False, (0, "served")),
+        (220, {"group": "C"}, False, (3, " request type 220 not supported")),
+        (307, {"consumerGroup": "nobody"}, False, (3, " request type 307 not supported")),
+        (307, {"consumerGroup": "C"}, True, (1, "ValueError: on purpose")),
+    ],
+)
+def test_requests_of_a_broker_are_answered_by_the_group_they_concern(
+    cluster: ScriptedCluster,
+    instance: ClientInstance,
+    code: int,
+    fields: dict[str, str],
+    fails: bool,
+    answer: tuple[int, str],
+) -> None:
+    consumer = Consumer()
+    consumer.fails = fails
+    instance.register_consumer("C", consumer)
+    broker = cluster.brokers[0]
+    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    broker.peers[0].send(RemotingCommand(code, opaque=77, ext_fields=fields))
+    (reply,) = broker.wait_for(answer[0])
+    assert (reply.is_response, reply.opaque, reply.remark) == (True, 77, answer[1])
+
+
+def test_oneway_requests_of_a_broker_get_no_answer(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    broker = cluster.brokers[0]
+    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    broker.peers[0].send(RemotingCommand(39, flag=2), RemotingCommand(307, opaque=5))
+    (reply,) = broker.wait_for(3)
+    assert reply.opaque == 5
+
+
+def test_the_instance_knows_who_is_busy(instance: ClientInstance) -> None:
+    consumer = Consumer()
+    instance.register_consumer("C", consumer)
+    assert instance.is_busy() is None
+    consumer.busy = "3 messages cached"
+    assert instance.is_busy() == "C: 3 messages cached"
+
+
+def test_tasks_run_later_again_and_on_other_threads(instance: ClientInstance) -> None:
+    ran = threading.Semaphore(0)
+    handle = instance.schedule_every(0, 1, ran.release)
+    instance.schedule_after(0, ran.release)
+    assert instance.submit(ran.release)
+    assert instance.submit_background(ran.release)
+    for _ in range(5):
+        assert ran.acquire(timeout=WAIT_S)
+    handle.cancel()
+
+
+def test_states_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    instance = acquire_instance(ClientConfig())
+    with pytest.raises(NotStartedError):
+        instance.check_usable()
+    instance.start()
+    instance.start()
+    instance.check_usable()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(ForkedClientError):
+            instance.check_usable()
+    instance.shutdown()
+    for call in (instance.check_usable, instance.start):
+        with pytest.raises(ClientClosedError):
+            call()
+
+
+def test_a_closed_instance_ends_its_threads(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    instance = make_instance(cluster.namesrv_addr)
+    instance.register_consumer("C", Consumer())
+    instance.update_route("T")
+    instance.send_heartbeats()
+    instance.shutdown()
+    assert not [t.name for t in threading.enumerate() if t.name.startswith("rocketmq-client")]

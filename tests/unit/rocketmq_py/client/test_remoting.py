@@ -1,0 +1,181 @@
+"""Connections, hooks, signatures, and servers that say go away."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.config import Credentials
+from rocketmq_py.errors import RemotingConnectException, RemotingSendRequestException
+from rocketmq_py.protocol import signing
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from tests.unit.rocketmq_py.client.conftest import InstanceMaker
+from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster
+
+ECHO = 9001
+
+
+def echo(request: RemotingCommand, _: Peer) -> RemotingCommand:
+    return request.answer(0, ext_fields=dict(request.ext_fields), body=request.body)
+
+
+class Hook:
+    """Adds a field, remembers codes, and fails when told to."""
+
+    def __init__(self, name: str, log: list[str], fails: str = "") -> None:
+        self.name, self.log, self.fails = name, log, fails
+
+    def before_request(self, address: str, request: RemotingCommand) -> None:
+        del address
+        if self.fails == "before":
+            raise PermissionError("no calls today")
+        request.ext_fields["hooked"] = self.name
+        self.log.append(f"before {self.name} {request.code}")
+
+    def after_response(
+        self, address: str, request: RemotingCommand, response: RemotingCommand
+    ) -> None:
+        del address, request
+        self.log.append(f"after {self.name} {response.code}")
+        if self.fails == "after":
+            raise ValueError("the hook's own trouble")
+
+
+def test_threads_that_need_the_same_server_share_one_connection(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    broker = cluster.brokers[0]
+    broker.on(ECHO, echo)
+
+    def call(number: int) -> bytes:
+        return instance.invoke(
+            broker.address, RemotingCommand(ECHO, body=b"%d" % number), 5_000
+        ).body
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(call, range(40))) == [b"%d" % n for n in range(40)]
+    assert len(broker.peers) == 1
+
+
+def test_a_connection_that_the_server_closed_is_opened_again(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    broker = cluster.brokers[0]
+    broker.on(ECHO, echo)
+    instance.invoke(broker.address, RemotingCommand(ECHO), 3_000)
+    channel = instance.remoting.channel(broker.address, 100)
+    broker.on(9002, lambda _, peer: peer.close())
+    with pytest.raises(RemotingSendRequestException):
+        instance.invoke(broker.address, RemotingCommand(9002), 3_000)
+    assert not channel.is_open
+    assert instance.invoke(broker.address, RemotingCommand(ECHO), 3_000).code == 0
+
+
+def test_hooks_see_every_call_in_order(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    log: list[str] = []
+    instance = make_instance("", [Hook("a", log), Hook("b", log, fails="after")])
+    broker = cluster.brokers[0]
+    broker.on(ECHO, echo)
+    answer = instance.invoke(broker.address, RemotingCommand(ECHO), 3_000)
+    assert answer.ext_fields["hooked"] == "b"
+    assert log == ["before a 9001", "before b 9001", "after a 0", "after b 0"]
+    assert instance.invoke_async(broker.address, RemotingCommand(ECHO), 3_000).result(5).code == 0
+    instance.invoke_oneway(broker.address, RemotingCommand(ECHO), 3_000)
+    assert len(log) == 10
+
+
+def test_a_hook_may_stop_a_call(cluster: ScriptedCluster, make_instance: InstanceMaker) -> None:
+    instance = make_instance("", [Hook("a", [], fails="before")])
+    with pytest.raises(PermissionError):
+        instance.invoke(cluster.brokers[0].address, RemotingCommand(ECHO), 3_000)
+    assert cluster.brokers[0].of(ECHO) == []
+
+
+@pytest.mark.parametrize("rotating", [False, True])
+def test_every_request_is_signed_after_the_hooks(
+    cluster: ScriptedCluster, make_instance: InstanceMaker, rotating: bool
+) -> None:
+    keys = Credentials("rocketmq2", "12345678", "token" if rotating else None)
+    source = (lambda: keys) if rotating else keys
+    instance = make_instance("", [Hook("a", [])], credentials=source)
+    broker = cluster.brokers[0]
+    broker.on(ECHO, echo)
+    fields = instance.invoke(
+        broker.address, RemotingCommand(ECHO, ext_fields={"topic": "T"}, body=b"x"), 3_000
+    ).ext_fields
+    assert signing.verify("12345678", fields, b"x")
+    assert fields["hooked"] == "a"
+    assert fields.get("SecurityToken") == ("token" if rotating else None)
+
+
+@pytest.mark.case("W97")
+def test_the_signature_of_the_published_vector_leaves_the_client(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    instance = make_instance("", credentials=Credentials("rocketmq2", "12345678"))
+    broker = cluster.brokers[0]
+    broker.on(ECHO, echo)
+    command = RemotingCommand(ECHO, ext_fields={"topic": "TBW102"})
+    fields = instance.invoke(broker.address, command, 3_000).ext_fields
+    assert fields["Signature"] == "/u5P/wZUbhjanu4LM/UzEdo2u2I="
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_go_away_means_once_more_on_another_connection(
+    cluster: ScriptedCluster, instance: ClientInstance, asynchronous: bool
+) -> None:
+    broker = cluster.brokers[0]
+    answers = iter([ResponseCode.GO_AWAY, 0])
+    broker.on(ECHO, lambda request, _: request.answer(next(answers)))
+    command = RemotingCommand(ECHO)
+    if asynchronous:
+        answer = instance.invoke_async(broker.address, command, 5_000).result(5)
+    else:
+        answer = instance.invoke(broker.address, command, 5_000)
+    assert answer.code == 0
+    assert len(broker.peers) == 2
+    instance.remoting.close_idle()
+    assert len(instance.remoting.connected()) == 1
+
+
+def test_idle_connections_are_closed_but_not_those_in_use(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    instance = make_instance("", channel_max_idle=1)
+    broker = cluster.brokers[0]
+    broker.silent(ECHO)
+    future = instance.invoke_async(broker.address, RemotingCommand(ECHO), 60_000)
+    channel = instance.remoting.channel(broker.address, 1_000)
+    threading.Event().wait(0.005)  # longer than channel_max_idle
+    instance.remoting.close_idle()
+    assert channel.is_open
+    broker.peers[0].send(broker.wait_for(ECHO)[0].answer(0))
+    assert future.result(5).code == 0
+    threading.Event().wait(0.005)
+    instance.remoting.close_idle()
+    assert not channel.is_open
+
+
+def test_a_connect_that_fails_is_an_outcome_of_the_future(instance: ClientInstance) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    with pytest.raises(RemotingConnectException):
+        instance.invoke_async(address, RemotingCommand(ECHO), 500).result(5)
+    with pytest.raises(RemotingConnectException):
+        instance.invoke("no-such-host.invalid:1", RemotingCommand(ECHO), 500)
+
+
+def test_after_the_end_nothing_is_opened(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    instance.end(5)
+    with pytest.raises(RemotingConnectException, match="shut down"):
+        instance.invoke(cluster.brokers[0].address, RemotingCommand(ECHO), 500)

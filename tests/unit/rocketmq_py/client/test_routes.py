@@ -1,0 +1,213 @@
+"""Who has which queue, from whom we know it, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.routes import LOGGED_TOPICS_MAX, vip_address
+from rocketmq_py.errors import (
+    MQClientException,
+    NameServerUnavailableError,
+    NoRouteError,
+    PermissionDeniedError,
+    RocketMQError,
+)
+from rocketmq_py.protocol.bodies.routes import TopicRouteData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.rocketmq_py.client.conftest import InstanceMaker
+from tests.unit.rocketmq_py.scripted import ScriptedCluster, ScriptedServer, route_of
+
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+def names(instance: ClientInstance, topic: str) -> list[tuple[str, int]]:
+    queues = instance.publish_info(topic).queues
+    return [(queue.broker_name, queue.queue_id) for queue in queues]
+
+
+def test_queues_are_sorted_by_broker_name_whatever_the_server_says(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    cluster.routes["T"] = route_of([("b", "h:2"), ("a", "h:1")], queues=2)
+    assert names(instance, "T") == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
+
+
+def test_brokers_without_master_or_write_permission_take_no_messages(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    route = route_of([("a", "h:1"), ("b", "h:2"), ("c", "h:3")], queues=1)
+    route.broker_datas[0].broker_addrs = {1: "h:1"}
+    route.queue_datas[1].perm = 4
+    cluster.routes["T"] = route
+    assert names(instance, "T") == [("c", 0)]
+    readable = instance.subscribe_queues("T") or ()
+    assert [queue.broker_name for queue in readable] == ["a", "b", "c"]
+
+
+def test_a_topic_that_nobody_may_write_is_an_error(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    cluster.routes["T"] = route_of([("a", "h:1")], perm=4)
+    with pytest.raises(NoRouteError, match="no writable queue"):
+        instance.publish_info("T")
+
+
+def test_a_fixed_order_comes_from_the_order_configuration(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    route = route_of([("a", "h:1"), ("b", "h:2")])
+    route.order_topic_conf = "b:1;a:2;broken"
+    cluster.routes["T"] = route
+    assert names(instance, "T") == [("b", 0), ("a", 0), ("a", 1)]
+
+
+def test_a_change_is_noticed_and_the_same_route_is_none(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    assert instance.update_route("T")
+    assert not instance.update_route("T")
+    cluster.routes["T"] = cluster.whole_route(queues=8)
+    assert instance.update_route("T")
+    assert len(names(instance, "T")) == 8
+
+
+def test_an_unknown_topic_changes_nothing_and_keeps_what_was_known(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    assert instance.route("U") is None
+    known = instance.route("T")
+    del cluster.routes["T"]
+    assert instance.route("T", refresh=True) == known
+    assert instance.subscribe_queues("U") is None
+
+
+def test_addresses_are_found_by_id_then_by_the_next_one_then_by_any(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    route = route_of([("a", "h:1")])
+    route.broker_datas[0].broker_addrs = {0: "h:1", 2: "h:3"}
+    cluster.routes["T"] = route
+    instance.update_route("T")
+    find = instance.broker_address
+    assert (find("a"), find("a", broker_id=1), find("a", broker_id=7)) == ("h:1", "h:3", "h:1")
+    assert find("a", broker_id=7, only_this=True) is None
+    assert find("z") is None
+
+
+def test_some_broker_of_a_topic_is_a_master_when_there_is_one(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    route = route_of([("a", "h:1"), ("b", "h:2")])
+    route.broker_datas[0].broker_addrs = {1: "h:9"}
+    cluster.routes["T"] = route
+    assert instance.any_broker_address("T") is None
+    instance.update_route("T")
+    assert instance.any_broker_address("T") == "h:2"
+    route.broker_datas[1].broker_addrs = {1: "h:8"}
+    instance.update_route("T")
+    assert instance.any_broker_address("T") in {"h:8", "h:9"}
+
+
+def test_a_broker_that_no_route_names_is_forgotten(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    instance.update_route("T")
+    cluster.routes["T"] = route_of([("new", "h:1")])
+    instance.update_route("T")
+    assert instance.routes.drop_offline_brokers() == {"h:1", cluster.namesrv_addr}
+    assert instance.broker_address("broker-a") is None
+    assert instance.routes.queue_of_broker("broker-a") is None
+    assert instance.routes.broker_addresses(masters_only=True) == {"h:1"}
+
+
+def test_the_next_name_server_is_asked_and_then_kept(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    dead = ScriptedServer()
+    dead.close()
+    instance = make_instance(f"{dead.address};{cluster.namesrv_addr}")
+    for _ in range(3):
+        instance.update_route("T")
+    assert len(cluster.name_server.of(ROUTE)) >= 3
+
+
+def test_a_silent_name_server_leaves_time_for_the_next_one(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    silent = ScriptedServer()
+    silent.silent(ROUTE)
+    instance = make_instance(f"{silent.address};{cluster.namesrv_addr}", mq_client_api_timeout=400)
+    assert instance.route("T") is not None
+    silent.close()
+
+
+def test_a_cached_route_hides_that_nobody_answers(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    known = instance.route("T")
+    cluster.name_server.close()
+    assert instance.route("T", refresh=True) == known
+    with pytest.raises(NameServerUnavailableError):
+        instance.route("U")
+
+
+def test_a_refused_lookup_keeps_its_reason(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    cluster.name_server.answer(ROUTE, ResponseCode.NO_PERMISSION, "check signature failed.")
+    with pytest.raises(MQClientException, match="signature") as caught:
+        instance.publish_info("T")
+    assert isinstance(caught.value.__cause__, PermissionDeniedError)
+    assert not isinstance(caught.value, NoRouteError)
+
+
+def test_a_route_that_cannot_be_read_is_an_error(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    cluster.name_server.on(ROUTE, lambda request, _: request.answer(0, body=b"{broken"))
+    with pytest.raises(RocketMQError):
+        instance.update_route("T")
+
+
+def test_a_refresh_that_waits_too_long_for_another_one_says_so(
+    instance: ClientInstance,
+) -> None:
+    with instance.routes._refresh_lock, pytest.raises(MQClientException, match="another thread"):
+        instance.publish_info("T", timeout_ms=20)
+
+
+def test_failures_are_logged_once_a_minute_and_topic(
+    instance: ClientInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    for topic in ("A", "A", "B"):
+        instance.routes.log_failure(topic, NoRouteError("no route"))
+    assert caplog.text.count("route refresh failed") == 2
+    for number in range(LOGGED_TOPICS_MAX + 1):
+        instance.routes.log_failure(str(number), NoRouteError("no route"))
+    assert len(instance.routes._logged) <= LOGGED_TOPICS_MAX
+
+
+def test_a_route_that_is_used_is_never_changed_in_place(
+    cluster: ScriptedCluster,
+    instance: ClientInstance,
+    clusters: Callable[[int], ScriptedCluster],
+) -> None:
+    del clusters
+    before = instance.publish_info("T")
+    assert isinstance(before.route, TopicRouteData)
+    cluster.routes["T"] = cluster.whole_route(queues=1)
+    instance.update_route("T")
+    assert (len(before.queues), len(instance.publish_info("T").queues)) == (4, 1)
+
+
+def test_the_fast_port_is_kept_with_its_broker(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    assert vip_address("10.0.0.1:10911") == "10.0.0.1:10909"
+    instance = make_instance(cluster.namesrv_addr, vip_channel_enabled=True)
+    cluster.routes["T"] = route_of([("a", "h:10911")])
+    instance.update_route("T")
+    assert {"h:10911", "h:10909"} < instance.routes.drop_offline_brokers()

@@ -1,0 +1,196 @@
+"""Asynchronous sends: one outcome, told once, whatever happens in between."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, wait
+
+import pytest
+
+from rocketmq_py import Message, MessageQueue, SendResult
+from rocketmq_py.errors import (
+    MQBrokerException,
+    MQClientException,
+    NoRouteError,
+    RemotingConnectException,
+    RemotingSendRequestException,
+    RemotingTimeoutException,
+    RemotingTooMuchRequestException,
+    RocketMQError,
+)
+from rocketmq_py.producer.producer import SendCallback
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.rocketmq_py.producer.conftest import ClusterMaker, ProducerMaker
+from tests.unit.rocketmq_py.scripted import ScriptedCluster
+
+SEND = RequestCode.SEND_MESSAGE_V2
+
+
+class Told(SendCallback):
+    """Remembers outcomes and the threads that told them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.results: list[SendResult] = []
+        self.errors: list[Exception] = []
+        self.threads: list[str] = []
+        self.done = threading.Event()
+
+    def on_success(self, result: SendResult) -> None:
+        self.results.append(result)
+        self._note()
+
+    def on_exception(self, error: Exception) -> None:
+        self.errors.append(error)
+        self._note()
+
+    def _note(self) -> None:
+        self.threads.append(threading.current_thread().name)
+        self.done.set()
+
+
+def test_future_and_callback_see_the_same_result_on_a_callback_thread(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    told = Told()
+    message = Message("T", b"x")
+    future = start(cluster.namesrv_addr).send_async(message, told)
+    assert message.properties["UNIQ_KEY"] == future.result(5).msg_id
+    assert told.done.wait(5)
+    assert (told.results, told.errors) == ([future.result()], [])
+    assert told.threads[0].startswith("rocketmq-client-callback")
+
+
+def test_what_is_sent_cannot_be_cancelled(cluster: ScriptedCluster, start: ProducerMaker) -> None:
+    future = start(cluster.namesrv_addr).send_async(Message("T", b"x"))
+    assert not future.cancel()
+    assert future.result(5).msg_id
+
+
+def test_a_message_that_cannot_be_sent_is_an_outcome_and_no_exception(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    producer, told = start(cluster.namesrv_addr), Told()
+    with pytest.raises(MQClientException):
+        producer.send_async(Message("T", b""), told).result(5)
+    assert told.done.wait(5)
+    with pytest.raises(NoRouteError):
+        producer.send_async(Message("unknown", b"x")).result(5)
+    with pytest.raises(MQClientException, match="not the queue's topic"):
+        producer.send_async(Message("T", b"x"), queue=MessageQueue("U", "b", 0)).result(5)
+
+
+@pytest.mark.case("T25")
+def test_a_broker_that_dies_after_the_write_is_replaced_with_a_header_of_its_own(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(2)
+    producer = start(cluster.namesrv_addr)
+    for _ in range(2):
+        producer.send(Message("T", b"warm"))
+    first = cluster.brokers[0]
+    first.on(SEND, lambda _, peer: peer.close())
+    told = [Told() for _ in range(8)]
+    futures = [producer.send_async(Message("T", b"x"), each) for each in told]
+    assert all(future.result(10).message_queue.broker_name == "broker-b" for future in futures)
+    assert all(each.done.wait(5) and len(each.results) == 1 for each in told)
+    assert {request.ext_fields["n"] for request in cluster.brokers[1].of(SEND)} == {"broker-b"}
+
+
+def test_a_transport_failure_ends_after_the_last_attempt_with_the_whole_story(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    producer = start(cluster.namesrv_addr, retry_times_when_send_async_failed=1)
+    cluster.brokers[0].on(SEND, lambda _, peer: peer.close())
+    with pytest.raises(RemotingSendRequestException, match=r"attempts: 2 .*broker-a") as caught:
+        producer.send_async(Message("T", b"x")).result(10)
+    assert caught.value.attempt == 2
+    assert isinstance(caught.value.__cause__, RemotingSendRequestException)
+
+
+def test_a_brokers_refusal_is_not_repeated(clusters: ClusterMaker, start: ProducerMaker) -> None:
+    cluster = clusters(2)
+    for broker in cluster.brokers:
+        broker.answer(SEND, ResponseCode.SYSTEM_BUSY)
+    with pytest.raises(MQBrokerException):
+        start(cluster.namesrv_addr).send_async(Message("T", b"x")).result(10)
+    assert len(cluster.sends()) == 1
+
+
+def test_time_runs_out_by_a_time_out_error(cluster: ScriptedCluster, start: ProducerMaker) -> None:
+    cluster.brokers[0].silent(SEND)
+    future = start(cluster.namesrv_addr).send_async(Message("T", b"x"), timeout=50)
+    with pytest.raises(RemotingTimeoutException):
+        future.result(10)
+
+
+def test_a_budget_of_nothing_is_used_up_before_the_first_attempt(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    future = start(cluster.namesrv_addr).send_async(Message("T", b"x"), timeout=0)
+    with pytest.raises(RemotingTooMuchRequestException):
+        future.result(10)
+
+
+@pytest.mark.case("T26")
+def test_a_raising_callback_is_logged_and_the_next_ones_are_fine(
+    cluster: ScriptedCluster, start: ProducerMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer, fine = start(cluster.namesrv_addr), Told()
+    broken = SendCallback(on_success=lambda _: 1 // 0)
+    assert producer.send_async(Message("T", b"x"), broken).result(5).msg_id
+    assert producer.send_async(Message("T", b"x"), fine).result(5).msg_id
+    assert fine.done.wait(5)
+    producer.shutdown()
+    assert "send callback failed" in caplog.text
+
+
+def test_a_callback_of_callables_learns_failures(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    errors: Future[Exception] = Future()
+    callback = SendCallback(on_exception=errors.set_result)
+    start(cluster.namesrv_addr).send_async(Message("unknown", b"x"), callback)
+    assert isinstance(errors.result(5), NoRouteError)
+    silent = SendCallback()
+    silent.on_exception(ValueError())
+    silent.on_success(None)  # type: ignore[arg-type] # nobody looks
+
+
+@pytest.mark.case("T27")
+def test_a_full_sender_queue_fails_the_future_and_does_not_block(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    cluster.name_server.silent(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    producer = start(
+        cluster.namesrv_addr,
+        async_sender_queue=1,
+        async_sender_threads=1,
+        mq_client_api_timeout=200,
+    )
+    futures = [producer.send_async(Message("T", b"x"), timeout=200) for _ in range(10)]
+    assert not wait(futures, 10).not_done
+    errors = [future.exception() for future in futures]
+    assert any("async_sender_queue" in str(error) for error in errors)
+    assert all(isinstance(error, RocketMQError) for error in errors)
+
+
+def test_more_calls_than_permits_are_refused_without_repeating(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    producer = start(cluster.namesrv_addr, client_async_permits=3)
+    producer.send(Message("T", b"x"))
+    cluster.brokers[0].wait_for(RequestCode.HEART_BEAT)
+    cluster.brokers[0].silent(SEND)
+    futures = [producer.send_async(Message("T", b"x"), timeout=400) for _ in range(5)]
+    errors = [type(future.exception(10)) for future in futures]
+    assert errors.count(RemotingTooMuchRequestException) >= 2
+
+
+def test_a_connection_that_cannot_be_opened_is_an_outcome(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    cluster.brokers[0].close()
+    producer = start(cluster.namesrv_addr, retry_times_when_send_async_failed=0)
+    with pytest.raises(RemotingConnectException):
+        producer.send_async(Message("T", b"x")).result(10)

@@ -1,0 +1,211 @@
+"""What a blocking send does after each kind of failed attempt."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+
+import pytest
+
+from rocketmq_py import Message, SendStatus
+from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import (
+    FlowControlError,
+    MQBrokerException,
+    RemotingConnectException,
+    RemotingTimeoutException,
+    RemotingTooMuchRequestException,
+    SendFailedError,
+)
+from rocketmq_py.producer.sync_send import failed_code
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from tests.unit.rocketmq_py.producer.conftest import ClusterMaker, ProducerMaker
+from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, stored
+
+SEND = RequestCode.SEND_MESSAGE_V2
+
+
+def unique_key(request: RemotingCommand) -> str:
+    text = request.ext_fields["i"]
+    return next(item[9:] for item in text.split("\x02") if item.startswith("UNIQ_KEY\x01"))
+
+
+@pytest.mark.case("W50")
+def test_a_broker_without_service_is_left_for_another_one_with_the_same_id(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(2)
+    producer = start(cluster.namesrv_addr)
+    cluster.brokers[0].answer(SEND, ResponseCode.SERVICE_NOT_AVAILABLE, "shutting down")
+    for _ in range(8):  # whichever broker has the first turn
+        result = producer.send(Message("T", b"x"))
+        assert result.message_queue.broker_name == "broker-b"
+    refused = {unique_key(request) for request in cluster.brokers[0].of(SEND)}
+    taken = {unique_key(request) for request in cluster.brokers[1].of(SEND)}
+    assert refused
+    assert refused <= taken
+
+
+def test_a_refused_connection_costs_one_attempt_and_the_other_broker_stores(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(2)
+    with closing(socket.create_server(("127.0.0.1", 0))) as unused:
+        nobody = f"127.0.0.1:{unused.getsockname()[1]}"
+    cluster.routes["T"].broker_datas[0].broker_addrs = {0: nobody}
+    producer = start(cluster.namesrv_addr)
+    results = [producer.send(Message("T", b"x")) for _ in range(4)]
+    assert {result.message_queue.broker_name for result in results} == {"broker-b"}
+
+
+def test_the_only_broker_is_tried_again_with_the_same_id_after_a_silent_attempt(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    answers = iter([False, True])
+    cluster.brokers[0].on(SEND, lambda request, _: stored(request) if next(answers) else None)
+    producer = start(cluster.namesrv_addr, send_msg_max_timeout_per_request=50)
+    assert producer.send(Message("T", b"x")).send_status is SendStatus.SEND_OK
+    first, second = cluster.sends()
+    assert unique_key(first) == unique_key(second)
+
+
+def test_the_budget_of_the_call_bounds_all_attempts(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    cluster.brokers[0].silent(SEND)
+    producer = start(cluster.namesrv_addr)
+    began = monotonic()
+    with pytest.raises(RemotingTooMuchRequestException, match="broker-a") as caught:
+        producer.send(Message("T", b"x"), timeout=100)
+    assert monotonic() - began < 5
+    assert caught.value.response_code == 10002
+    assert isinstance(caught.value.__cause__, RemotingTimeoutException)
+    assert len(cluster.sends()) == 1
+
+
+def test_a_cap_per_request_leaves_budget_for_the_next_broker(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(2)
+    cluster.brokers[0].silent(SEND)
+    producer = start(
+        cluster.namesrv_addr, send_msg_max_timeout_per_request=50, send_msg_timeout=20_000
+    )
+    began = monotonic()
+    for _ in range(2):
+        assert producer.send(Message("T", b"x")).message_queue.broker_name == "broker-b"
+    assert monotonic() - began < 10
+
+
+def test_a_busy_broker_is_left_and_the_final_error_tells_the_whole_story(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(2)
+    for broker in cluster.brokers:
+        broker.answer(SEND, ResponseCode.SYSTEM_BUSY, "[PC_SYNCHRONIZED] busy")
+    with pytest.raises(SendFailedError) as caught:
+        start(cluster.namesrv_addr).send(Message("T", b"x"))
+    error = caught.value
+    assert (error.response_code, error.attempt, error.topic) == (2, 3, "T")
+    assert isinstance(error.__cause__, FlowControlError)
+    text = str(error)
+    for part in ("[3] times", "Topic: T", "broker-a", "broker-b", "PC_SYNCHRONIZED", "send later"):
+        assert part.split()[0] in text
+    assert len(cluster.sends()) == 3
+    assert {unique_key(request) for request in cluster.sends()} == {unique_key(cluster.sends()[0])}
+
+
+def test_an_illegal_message_is_not_tried_elsewhere(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(2)
+    for broker in cluster.brokers:
+        broker.answer(SEND, ResponseCode.MESSAGE_ILLEGAL, "too long")
+    with pytest.raises(MQBrokerException) as caught:
+        start(cluster.namesrv_addr).send(Message("T", b"x"))
+    assert caught.value.code == 13
+    assert len(cluster.sends()) == 1
+
+
+def test_a_code_that_was_added_is_worth_another_broker(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(2)
+    cluster.brokers[0].answer(SEND, ResponseCode.MESSAGE_ILLEGAL)
+    producer = start(cluster.namesrv_addr)
+    producer.add_retry_response_code(ResponseCode.MESSAGE_ILLEGAL)
+    results = [producer.send(Message("T", b"x")) for _ in range(2)]
+    assert {result.message_queue.broker_name for result in results} == {"broker-b"}
+
+
+def slave_missing(request: RemotingCommand, _: Peer) -> RemotingCommand:
+    return stored(request, ResponseCode.FLUSH_SLAVE_TIMEOUT)
+
+
+def test_a_message_stored_less_safely_is_returned_or_sent_elsewhere_by_setting(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(2)
+    cluster.brokers[0].on(SEND, slave_missing)
+    producer = start(cluster.namesrv_addr)
+    statuses = {producer.send(Message("T", b"x")).send_status for _ in range(8)}
+    assert statuses == {SendStatus.FLUSH_SLAVE_TIMEOUT, SendStatus.SEND_OK}
+    producer.retry_another_broker_when_not_store_ok = True
+    assert {producer.send(Message("T", b"x")).send_status for _ in range(8)} == {SendStatus.SEND_OK}
+
+
+@pytest.mark.case("W49")
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        (10, SendStatus.FLUSH_DISK_TIMEOUT),
+        (11, SendStatus.SLAVE_NOT_AVAILABLE),
+        (12, SendStatus.FLUSH_SLAVE_TIMEOUT),
+    ],
+)
+def test_a_stored_message_with_another_code_is_no_failure_and_not_repeated(
+    cluster: ScriptedCluster, start: ProducerMaker, code: int, status: SendStatus
+) -> None:
+    cluster.brokers[0].on(SEND, lambda request, _: stored(request, code))
+    result = start(cluster.namesrv_addr).send(Message("T", b"x"))
+    assert (result.send_status, result.queue_offset) == (status, 7)
+    assert result.offset_msg_id
+    assert len(cluster.sends()) == 1
+
+
+def test_a_worse_outcome_does_not_hide_a_stored_message(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(1)
+    answers = iter([12, 13])
+
+    def next_code(request: RemotingCommand, _: Peer) -> RemotingCommand:
+        return stored(request, next(answers))
+
+    cluster.brokers[0].on(SEND, next_code)
+    producer = start(cluster.namesrv_addr, retry_another_broker_when_not_store_ok=True)
+    result = producer.send(Message("T", b"x"))
+    assert result.send_status is SendStatus.FLUSH_SLAVE_TIMEOUT
+
+
+def test_a_broker_without_master_is_an_attempt_that_failed(
+    clusters: ClusterMaker, start: ProducerMaker
+) -> None:
+    cluster = clusters(1)
+    producer = start(cluster.namesrv_addr)
+    producer.send(Message("T", b"x"))
+    cluster.routes["T"].broker_datas[0].broker_addrs = {1: cluster.brokers[0].address}
+    engine = producer._engine
+    assert engine is not None
+    engine.instance.routes._brokers.clear()
+    with pytest.raises(SendFailedError, match="no address") as caught:
+        producer.send(Message("T", b"x"), timeout=2_000)
+    assert caught.value.response_code == 10003
+
+
+def test_client_local_codes_say_which_part_failed() -> None:
+    assert failed_code(RemotingConnectException()) == 10001
+    assert failed_code(RemotingTimeoutException()) == 10002
+    assert failed_code(MQBrokerException(2)) == 2
+    assert failed_code(None) == 10003
