@@ -76,6 +76,8 @@ class ParkedPulls:
 
     def on_arrival(self, arrival: Arrival) -> None:
         """Mark the pulls that want the message that just became visible."""
+        if not self._parked:
+            return
         waiting = self._parked.get((arrival.topic, arrival.queue_id))
         if not waiting:
             return

@@ -7,14 +7,16 @@ Every answer, refusals included, carries MSG_REGION and TRACE_ON. Request 36 and
 to the dead letters are in `send_back.py`, store refusals in `put_status.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from embedded_broker.core import BrokerCore, Request, RequestError
+from embedded_broker.handlers.batch_properties import joined_texts
 from embedded_broker.handlers.differences import differences
 from embedded_broker.handlers.put_status import STORED, outcome_of
 from embedded_broker.handlers.send_back import RetryRoutes
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
+from embedded_broker.store.run import Run
 from embedded_broker.timer.admission import strip_client_properties
 from rocketmq_py.errors import HeaderError, RecordError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
@@ -52,6 +54,8 @@ class SendMessageProcessor:
         self._host_digits = core.store.store_host.hex().upper()
         self._marks: dict[str, str] = {}
         self._stamps: dict[str, str] = {}
+        self._stamp_text = ""
+        self._added_names: frozenset[str] = frozenset()
         self._broker_perm = 0
         self._read_settings(frozenset())
         core.config.on_change(self._read_settings)
@@ -162,14 +166,16 @@ class SendMessageProcessor:
         self, request: Request, header: SendMessageRequestHeader, topic: TopicConfig
     ) -> RemotingCommand | None:
         name = header.topic
-        properties = self._client_properties(header.properties or "", name)
+        text = header.properties or ""
+        properties = self._client_properties(text, name)
         queue_id = self._queue_id(header, topic)
         if name.startswith(RETRY_PREFIX):
             routed = self._retries.of_client_send(header, request.command, properties)
+            text = ""  # the properties may be others now
             if routed is not None:
                 name, queue_id = routed
         self._refuse_prepared(header, properties)
-        encoded = self._complete(properties)
+        encoded = self._complete(properties, text)
         msg = InnerMessage(
             name,
             queue_id,
@@ -194,14 +200,33 @@ class SendMessageProcessor:
                 self._attach_recall_handle(answer, properties)
         return self._answer(request, result, answer, properties)
 
-    def _complete(self, properties: dict[str, str]) -> bytes | None:
-        """Add what the broker adds; give the stored form when it differs from the properties."""
+    def _complete(self, properties: dict[str, str], text: str) -> bytes | None:
+        """Add what the broker adds; give the stored form if it is cheap or not all of them.
+
+        ``text`` is what the properties were read from. Where it still says exactly what they
+        say, the stored form is made from it instead of being written anew.
+        """
+        wait = properties.get(Prop.WAIT)
+        if self._core.profile.wait_property_kept:
+            wait = None
+        unchanged = (
+            text.count("\1") == len(properties) == text.count("\2")
+            and text[-1:] == "\2"
+            and self._added_names.isdisjoint(properties)
+        )
         if self._habits.marks_stored_messages:
             properties.pop(Prop.POP_CK, None)
             if Prop.UNIQ_KEY not in properties:
+                unchanged = False
                 properties[Prop.UNIQ_KEY] = self._new_uniq_key()
         properties.update(self._stamps)
-        if self._core.profile.wait_property_kept or Prop.WAIT not in properties:
+        if unchanged:
+            if wait is None:
+                return (text + self._stamp_text).encode()
+            before, item, behind = text.partition(f"{Prop.WAIT}\1{wait}\2")
+            if item and before[-1:] in {"\2", ""}:
+                return f"{before}{behind}{self._stamp_text}".encode()
+        if wait is None:
             return None
         kept = properties.copy()
         del kept[Prop.WAIT]
@@ -257,49 +282,53 @@ class SendMessageProcessor:
             outer.pop(Prop.POP_CK, None)
         queue_id = self._queue_id(header, topic)
         sys_flag = self._sys_flag(header, topic)
-        messages = []
-        for flag, body, encoded in items:
-            inner = self._client_properties(encoded.decode("utf-8", "replace"), name)
-            properties = self._with_outer(inner, outer)
-            if self._asks_for_delay(properties):
-                raise self._illegal(
-                    "a batch cannot be delayed: DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, "
-                    "TIMER_DELIVER_MS and __STARTDELIVERTIME must be sent one by one"
-                )
-            messages.append(
-                InnerMessage(
-                    name,
-                    queue_id,
-                    body,
-                    properties,
-                    flag,
-                    sys_flag,
-                    header.born_timestamp,
-                    request.connection.packed_remote,
-                    header.reconsume_times or 0,
-                )
-            )
-        results = self._store.put_all(messages)
-        for result in results:
-            answer = self._accepted(result)
-        answer["msgId"] = ",".join(
-            f"{self._host_digits}{result.commit_log_offset:016X}" for result in results
+        texts = self._item_texts([one[2] for one in items], outer, name)
+        run = Run(
+            name,
+            queue_id,
+            [(flag, body, text) for (flag, body, _), text in zip(items, texts, strict=True)],
+            sys_flag,
+            header.born_timestamp,
+            request.connection.packed_remote,
+            header.reconsume_times or 0,
         )
+        whole, offsets = self._store.put_run(run)
+        answer = self._accepted(whole)
+        host = self._host_digits
+        answer["msgId"] = ",".join([f"{host}{offset:016X}" for offset in offsets])
         answer["queueId"] = str(queue_id)
-        answer["queueOffset"] = str(results[0].queue_offset)
+        answer["queueOffset"] = str(whole.queue_offset)
         if self._habits.names_stored_messages and Prop.UNIQ_KEY in outer:
             answer["transactionId"] = outer[Prop.UNIQ_KEY]
-        return self._answer(request, results[-1], answer, outer)
+        return self._answer(request, whole, answer, outer)
 
-    def _with_outer(self, inner: dict[str, str], outer: Mapping[str, str]) -> dict[str, str]:
-        """Add the batch-wide properties to those of one message.
+    def _item_texts(
+        self, texts: Sequence[bytes], outer: Mapping[str, str], topic: str
+    ) -> list[bytes]:
+        """Give the properties that each message of a batch is stored with, or refuse a delay.
 
-        A real broker appends them, so that the batch's UNIQ_KEY wins over the message's own;
-        with batchItemsKeepUniqKey what the message says itself stands.
+        With batchItemsKeepUniqKey what the message says itself stands; a real broker lets the
+        batch's UNIQ_KEY win.
         """
-        if self._core.config.flag("batchItemsKeepUniqKey"):
-            return {**outer, **inner, **self._stamps}
-        return {**inner, **outer, **self._stamps}
+        items_win = self._core.config.flag("batchItemsKeepUniqKey")
+        self._refuse_delay(outer)
+        joined = joined_texts(texts, outer, self._stamps, items_win=items_win)
+        if joined is not None:
+            return joined
+        read = []
+        for text in texts:
+            inner = self._client_properties(text.decode("utf-8", "replace"), topic)
+            self._refuse_delay(inner)
+            both = {**outer, **inner} if items_win else {**inner, **outer}
+            read.append(encode_properties(both | self._stamps))
+        return read
+
+    def _refuse_delay(self, properties: Mapping[str, str]) -> None:
+        if self._asks_for_delay(properties):
+            raise self._illegal(
+                "a batch cannot be delayed: DELAY, TIMER_DELAY_SEC, TIMER_DELAY_MS, "
+                "TIMER_DELIVER_MS and __STARTDELIVERTIME must be sent one by one"
+            )
 
     def _asks_for_delay(self, properties: Mapping[str, str]) -> bool:
         if not has_delay(properties):
@@ -391,3 +420,5 @@ class SendMessageProcessor:
         self._stamps = {Prop.CLUSTER: self._core.cluster_name}
         if self._habits.marks_stored_messages:
             self._stamps = self._marks | self._stamps
+        self._stamp_text = encode_properties(self._stamps).decode()
+        self._added_names = frozenset({*self._stamps, Prop.POP_CK})

@@ -8,7 +8,7 @@ Read on: ``pull.py`` for how a pull walks a queue, ``recovery.py`` for how it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Final, TypeAlias
 
@@ -53,6 +53,19 @@ class ConsumeQueue:
         self.files.append(_ENTRY.pack(commit_log_offset, size, tags_code))
         self.max_offset = index + 1
         return index
+
+    def append_all(self, entries: Sequence[Entry]) -> None:
+        """Add entries, one write for those that fit in the file.
+
+        Raises ``StoreError``; then some may have been added, and ``take_back`` removes them.
+        """
+        pack = _ENTRY.pack
+        added = 0
+        while added < len(entries):
+            part = entries[added : added + self.files.room // ENTRY_SIZE]
+            self.files.append(b"".join([pack(*entry) for entry in part]))
+            added += len(part)
+            self.max_offset += len(part)
 
     def take_back(self, queue_offset: int) -> None:
         """Undo the appends since ``max_offset`` was this."""

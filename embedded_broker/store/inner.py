@@ -89,6 +89,9 @@ class PutHook(Protocol):
     Called with the store time that the message will get, so that a delay counted from "now" and
     the stored timestamp agree to the millisecond. Runs inside the door: it must not wait and not
     put. The first answer that is not None ends the put.
+
+    A hook with a true attribute ``ignores_plain`` promises to let every message pass unchanged
+    whose properties ask for nothing; it is then not asked about those of a ``run.Run``.
     """
 
     @property

@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Final
 
 from embedded_broker.config import BrokerConfig
 from embedded_broker.errors import StoreError
 from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import CommitLog
-from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue
+from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry
 from embedded_broker.store.flush import FlushWork
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import (
@@ -31,12 +32,22 @@ from embedded_broker.store.inner import (
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.pull import GetResult, GetStatus, PullLimits
 from embedded_broker.store.recovery import NOT_QUEUED, StoreRecovery, recover
+from embedded_broker.store.run import Run, RunResult
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
-from rocketmq_py.protocol.message_codec import MessageRecord, encode_record
-from rocketmq_py.protocol.names import SCHEDULE_TOPIC, is_retry_topic
-from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, Prop, encode_properties
+from rocketmq_py.protocol.message_codec import (
+    MessageRecord,
+    encode_neighbours,
+    encode_record,
+)
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, is_retry_topic
+from rocketmq_py.protocol.properties import (
+    PROPERTIES_SIZE_MAX,
+    Prop,
+    decode_properties,
+    encode_properties,
+)
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
 from rocketmq_py.protocol.tag_hash import tags_code
 
@@ -61,6 +72,7 @@ _RETRY_TOPIC_SIZE_MAX: Final = 255
 _UNKNOWN_LEVEL_MS: Final = 1000
 _RECORD_OVERHEAD: Final = 91 + 2 * 12 + 1  # two IPv6 hosts and a long topic at most
 _OK: Final = PutStatus.PUT_OK
+_DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 
 
 def _unknown_level(_level: int, store_timestamp: int) -> int:
@@ -99,6 +111,8 @@ class MessageStore(StoreReader):
         self.queues = {}
         self.index = None
         self._queue_file_size = 0
+        self.delayed_puts = 0
+        """How many messages went to the topics of timers and delay levels since the start."""
         self._dirty: set[ConsumeQueue] = set()
         self._last_store_timestamp = 0
         self._open = False
@@ -243,6 +257,8 @@ class MessageStore(StoreReader):
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
         self._last_store_timestamp = now_ms
         self._dirty.add(queue)
+        if msg.topic in _DELAY_TOPICS:
+            self.delayed_puts += 1
         if self.on_arrival:
             arrival = Arrival(
                 msg.topic, msg.queue_id, queue_offset, offset, size, code, now_ms, msg.properties
@@ -263,8 +279,10 @@ class MessageStore(StoreReader):
             if refused is not None:
                 return [refused] * len(msgs)
         log = self.log
-        records = self._encode_all(msgs, log.max_offset, now_ms)
-        total = sum(len(record) for record, _ in records)
+        places = self._places(msgs)
+        begin = log.max_offset
+        records = self._encode_all(msgs, places, begin, now_ms)
+        total = sum(map(len, records))
         if total > log.record_size_max:
             remark = (
                 f"the batch takes {total} bytes, a commit log file holds {log.record_size_max} "
@@ -273,74 +291,153 @@ class MessageStore(StoreReader):
             return [PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)] * len(msgs)
         try:
             if not log.fits(total):
-                records = self._encode_all(msgs, log.roll(), now_ms)
-            begin = log.append(b"".join(record for record, _ in records))
+                begin = log.roll()
+                records = self._encode_all(msgs, places, begin, now_ms)
+            log.append(b"".join(records))
         except StoreError as error:
             return [PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))] * len(msgs)
-        return self._dispatch_all(msgs, records, begin, now_ms)
-
-    def _dispatch_all(
-        self,
-        msgs: Sequence[InnerMessage],
-        records: list[tuple[bytes, int]],
-        begin: int,
-        now_ms: int,
-    ) -> list[PutResult]:
-        arrivals: list[Arrival] = []
-        results: list[PutResult] = []
-        ends: dict[ConsumeQueue, int] = {}
-        offset = begin
-        for msg, (record, queue_offset) in zip(msgs, records, strict=True):
-            size = len(record)
-            queue = self._queue_of(msg)
-            if queue is not None:
-                code = self._code(msg.topic, msg.properties, now_ms)
-                ends.setdefault(queue, queue.max_offset)
-                try:
-                    queue.append(offset, size, code)
-                except StoreError as error:
-                    for touched, end in ends.items():
-                        touched.take_back(end)
-                    self.log.files.take_back(begin)
-                    failed = PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
-                    return [failed] * len(msgs)
-                arrivals.append(
-                    Arrival(
-                        msg.topic,
-                        msg.queue_id,
-                        queue_offset,
-                        offset,
-                        size,
-                        code,
-                        now_ms,
-                        msg.properties,
-                    )
-                )
-            results.append(PutResult(_OK, offset, queue_offset, size, now_ms))
-            offset += size
+        arrivals = self._arrivals(msgs, places, records, begin, now_ms)
+        try:
+            self._append_entries(arrivals)
+        except StoreError as error:
+            log.files.take_back(begin)
+            return [PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))] * len(msgs)
         self._last_store_timestamp = now_ms
-        self._dirty.update(ends)
-        for arrival in arrivals:
+        for queue, arrival in arrivals:
+            if queue is not None:
+                self.delayed_puts += arrival.topic in _DELAY_TOPICS
+                for listener in self.on_arrival:
+                    listener(arrival)
+        return [
+            PutResult(_OK, arrival.commit_log_offset, arrival.queue_offset, arrival.size, now_ms)
+            for _, arrival in arrivals
+        ]
+
+    def put_run(self, run: Run) -> RunResult:
+        """Store the messages of a run next to each other, all of them or none.
+
+        As ``put_all`` of its messages, but without an object for each; ``on_arrival`` is called
+        for the last message of each tags code only.
+        """
+        log = self.log
+        if not self._takes_shortcut(run):
+            return RunResult.of(self.put_all(run.messages()))
+        now_ms = self.clock.now_ms
+        queue = self._queue(run.topic, run.queue_id)
+        begin, first = log.max_offset, queue.max_offset
+        data, sizes = encode_neighbours(
+            run.items,
+            topic=run.topic,
+            queue_id=run.queue_id,
+            queue_offset=first,
+            commit_log_offset=begin,
+            sys_flag=run.sys_flag,
+            born_timestamp=run.born_timestamp,
+            born_host=run.born_host,
+            store_timestamp=now_ms,
+            store_host=self.store_host,
+            reconsume_times=run.reconsume_times,
+        )
+        if not log.fits(len(data)):
+            return RunResult.of(self.put_all(run.messages()))
+        entries = list(zip(accumulate(sizes, initial=begin), sizes, run.tags_codes(), strict=False))
+        try:
+            log.append(data)
+            queue.append_all(entries)
+        except StoreError as error:
+            queue.take_back(first)
+            log.files.take_back(begin)
+            refused = PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
+            return RunResult(refused, ())
+        self._last_store_timestamp = now_ms
+        self._dirty.add(queue)
+        for code, index in {code: index for index, (_, _, code) in enumerate(entries)}.items():
+            offset, size, _ = entries[index]
+            properties = decode_properties(run.items[index][2])
+            arrival = Arrival(
+                run.topic, run.queue_id, first + index, offset, size, code, now_ms, properties
+            )
             for listener in self.on_arrival:
                 listener(arrival)
-        return results
+        whole = PutResult(_OK, begin, first, len(data), now_ms)
+        return RunResult(whole, [entry[0] for entry in entries])
 
-    def _encode_all(
-        self, msgs: Sequence[InnerMessage], offset: int, now_ms: int
-    ) -> list[tuple[bytes, int]]:
-        """Encode records for consecutive places: each with its queue offset."""
-        added: dict[ConsumeQueue, int] = {}
-        records: list[tuple[bytes, int]] = []
+    def _takes_shortcut(self, run: Run) -> bool:
+        """Whether nothing about a run needs a look at its single messages."""
+        return (
+            self._open
+            and not run.sys_flag & (INNER_BATCH | TRANSACTION_MASK)
+            and len(run.topic) <= _TOPIC_SIZE_MAX // 4
+            and run.topic not in _DELAY_TOPICS
+            and max([len(body) for _, body, _ in run.items]) <= self._body_size_max
+            and max([len(properties) for _, _, properties in run.items]) <= PROPERTIES_SIZE_MAX
+            and all(getattr(hook, "ignores_plain", False) for hook in self.put_hooks)
+        )
+
+    def _places(self, msgs: Sequence[InnerMessage]) -> list[tuple[ConsumeQueue | None, int]]:
+        """Give the queue and the queue offset that each message of a batch gets."""
+        ends: dict[ConsumeQueue, int] = {}
+        places: list[tuple[ConsumeQueue | None, int]] = []
         for msg in msgs:
             queue = self._queue_of(msg)
-            queue_offset = 0
-            if queue is not None:
-                queue_offset = added.get(queue, queue.max_offset)
-                added[queue] = queue_offset + 1
+            if queue is None:
+                places.append((None, 0))
+                continue
+            queue_offset = ends.get(queue, queue.max_offset)
+            ends[queue] = queue_offset + 1
+            places.append((queue, queue_offset))
+        return places
+
+    def _encode_all(
+        self,
+        msgs: Sequence[InnerMessage],
+        places: Sequence[tuple[ConsumeQueue | None, int]],
+        offset: int,
+        now_ms: int,
+    ) -> list[bytes]:
+        """Encode the records of a batch, the first to lie at ``offset``."""
+        records: list[bytes] = []
+        for msg, (_, queue_offset) in zip(msgs, places, strict=True):
             record = self._encode(msg, queue_offset, offset, now_ms)
-            records.append((record, queue_offset))
+            records.append(record)
             offset += len(record)
         return records
+
+    def _arrivals(
+        self,
+        msgs: Sequence[InnerMessage],
+        places: Sequence[tuple[ConsumeQueue | None, int]],
+        records: Sequence[bytes],
+        offset: int,
+        now_ms: int,
+    ) -> list[tuple[ConsumeQueue | None, Arrival]]:
+        arrivals: list[tuple[ConsumeQueue | None, Arrival]] = []
+        for msg, (queue, queue_offset), record in zip(msgs, places, records, strict=True):
+            size = len(record)
+            code = self._code(msg.topic, msg.properties, now_ms)
+            arrival = Arrival(
+                msg.topic, msg.queue_id, queue_offset, offset, size, code, now_ms, msg.properties
+            )
+            arrivals.append((queue, arrival))
+            offset += size
+        return arrivals
+
+    def _append_entries(self, arrivals: Sequence[tuple[ConsumeQueue | None, Arrival]]) -> None:
+        """Add the entries of a batch, one write per queue; all of them or none."""
+        entries: dict[ConsumeQueue, list[Entry]] = {}
+        for queue, arrival in arrivals:
+            if queue is not None:
+                entry = (arrival.commit_log_offset, arrival.size, arrival.tags_code)
+                entries.setdefault(queue, []).append(entry)
+        ends = {queue: queue.max_offset for queue in entries}
+        try:
+            for queue, added in entries.items():
+                queue.append_all(added)
+        except StoreError:
+            for queue, end in ends.items():
+                queue.take_back(end)
+            raise
+        self._dirty.update(entries)
 
     def _prepare(self, msg: InnerMessage, now_ms: int) -> PutResult | None:
         """Check, run the hooks, encode the properties; the refusal if there is one."""

@@ -30,7 +30,7 @@ def methods() -> list[tuple[str, typing.Any]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "function"), methods(), ids=str)
+@pytest.mark.parametrize(("name", "function"), methods(), ids=[name for name, _ in methods()])
 def test_every_public_method_is_fully_annotated(name: str, function: typing.Any) -> None:
     signature = inspect.signature(function)
     assert signature.return_annotation is not inspect.Signature.empty, name

@@ -162,3 +162,32 @@ def test_closing_joins_the_thread_and_leaves_the_clock(door: Door) -> None:
 
     assert not [thread for thread in threads() if thread.name == "embedded-broker-clock"]
     assert clock._tracks == []
+
+
+def test_sources_are_asked_again_only_when_something_stirred(
+    door: Door, driver: ClockDriver
+) -> None:
+    timers, made, asked = SessionTimers(), Event(), list[int]()
+
+    class Watched:
+        """Session timers that count how often they are asked."""
+
+        fire = timers.fire
+
+        def next_deadline(self) -> Deadline | None:
+            asked.append(timers.asked)
+            return timers.next_deadline()
+
+    clock = VirtualClock()
+    driver.add(clock, [Watched()], visible=True, stirs=lambda: timers.asked)
+    driver.start()
+    with door:
+        timers.at(clock.now_ms + 1, lambda: None)
+    with door:
+        before = len(asked)
+    with door:
+        assert len(asked) == before
+    with door:
+        timers.at(clock.now_ms, made.set)
+
+    assert made.wait(GUARD_S)

@@ -8,7 +8,12 @@ from embedded_broker import EmbeddedBroker
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.message_codec import MAGIC_V1, encode_batch
-from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, Prop, encode_properties
+from rocketmq_py.protocol.properties import (
+    PROPERTIES_SIZE_MAX,
+    Prop,
+    decode_properties,
+    encode_properties,
+)
 from tests.unit.embedded_broker.handlers.conftest import StartBroker
 from tests.unit.embedded_broker.handlers.wire_peer import (
     Connect,
@@ -250,6 +255,36 @@ def test_properties_with_a_zero_byte_are_refused(peer: WirePeer) -> None:
     answer = peer.send("T", i="a\x01b\x00c\x02")
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert "U+0000" in (answer.remark or "")
+
+
+@pytest.mark.parametrize("profile", ["rocketmq-4.9", "rocketmq-5.x"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "UNIQ_KEY\1ID0\2WAIT\1true\2K\1v\2",
+        "UNIQ_KEY\1ID0\2WAIT\1true",  # as 4.9 clients end it
+        "XWAIT\1true\2UNIQ_KEY\1ID0\2WAIT\1true\2",
+        "K\1a\2UNIQ_KEY\1ID0\2K\1b\2",
+        "UNIQ_KEY\1ID0\2EMPTY\1\2K\1v\2",
+        "UNIQ_KEY\1ID0\2TRACE_ON\1no\2CLUSTER\1mine\2",
+        "UNIQ_KEY\1ID0\2TIMER_OUT_MS\0011\2WAIT\1true\2",
+    ],
+)
+def test_a_message_is_stored_with_what_was_sent_and_what_the_broker_adds(
+    start_broker: StartBroker, connect: Connect, profile: str, sent: str
+) -> None:
+    broker = start_broker(profile=profile)
+    peer = connect(broker.addr)
+    assert peer.ask(RequestCode.SEND_MESSAGE_V2, send_fields("T") | {"i": sent}, b"x").code == 0
+    (record,) = records(peer.pull("T"))
+    expected = decode_properties(sent) | {"CLUSTER": "DefaultCluster"}
+    expected.pop("TIMER_OUT_MS", None)
+    if not broker.profile.wait_property_kept:
+        expected.pop("WAIT", None)
+    if profile == "rocketmq-5.x":
+        expected |= MARKS
+    assert record.properties == expected
+    assert record.properties_bytes == encode_properties(record.properties)
 
 
 # -- batches --------------------------------------------------------------------------------

@@ -126,3 +126,13 @@ def test_appends_can_be_taken_back() -> None:
     assert queue.max_offset == 3
     assert queue.append(1, 1, 1) == 3
     assert queue.entry(4) is None
+
+
+def test_many_entries_are_added_over_files_as_one_by_one() -> None:
+    one_by_one, together = MemoryFileSystem(), MemoryFileSystem()
+    _filled(one_by_one, 13)
+    queue = _filled(together, 2)
+    queue.append_all([(number * 1000, 100 + number, -number) for number in range(2, 13)])
+    assert queue.max_offset == 13
+    for name in one_by_one.files():
+        assert together.read_file(name) == one_by_one.read_file(name)

@@ -17,6 +17,7 @@ from rocketmq_py.protocol.message_codec import (
     decode_record,
     decode_records,
     encode_batch,
+    encode_neighbours,
     encode_record,
     iter_records,
     record_size,
@@ -268,3 +269,54 @@ def test_a_batch_item_that_does_not_fit_is_refused() -> None:
     too_long = struct.pack(">iiiii", 0, 0, 0, 0, 0) + b"\x80\x00" + bytes(32_768)
     with pytest.raises(RecordError, match="32767 allowed"):
         decode_batch(too_long)
+
+
+@pytest.mark.parametrize("born_host", [V4, V6])
+@pytest.mark.parametrize("topic", ["T", "t" * 200])
+def test_neighbours_have_the_same_bytes_as_records_made_one_by_one(
+    born_host: bytes, topic: str
+) -> None:
+    same: dict[str, Any] = {
+        "topic": topic,
+        "queue_id": 3,
+        "sys_flag": 1,
+        "born_timestamp": 1_700_000_000_000,
+        "born_host": born_host,
+        "store_timestamp": 1_700_000_000_005,
+        "store_host": V4,
+        "reconsume_times": 2,
+    }
+    items = [(7, b"one", b"A\0011\2"), (-1, b"", b""), (0, b"three", b"")]
+    data, sizes = encode_neighbours(items, queue_offset=5, commit_log_offset=237, **same)
+    expected, at = b"", 237
+    for number, (flag, body, properties) in enumerate(items, 5):
+        one = encode_record(
+            queue_offset=number,
+            commit_log_offset=at,
+            flag=flag,
+            body=body,
+            properties=properties,
+            prepared_transaction_offset=0,
+            **same,
+        )
+        at += len(one)
+        expected += one
+    assert data == expected
+    assert sizes == [one.size for one in decode_records(data)]
+
+
+def test_neighbours_with_a_number_beyond_its_field_are_refused() -> None:
+    with pytest.raises(RecordError, match="head"):
+        encode_neighbours(
+            [(2**40, b"", b"")],
+            topic="T",
+            queue_id=0,
+            queue_offset=0,
+            commit_log_offset=0,
+            sys_flag=0,
+            born_timestamp=0,
+            born_host=V4,
+            store_timestamp=0,
+            store_host=V4,
+            reconsume_times=0,
+        )
