@@ -21,6 +21,7 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.engine import TimerMessageStore
 from embedded_broker.timer.levels import ScheduleMessageService
+from embedded_broker.wall_time_hint import WallTimeHint
 
 __all__ = ["BrokerNode"]
 
@@ -56,6 +57,7 @@ class BrokerNode:
         owner = f"embedded broker {arguments.broker_name} at {address}"
         store = MessageStore(fs, config, clock, store_host, owner=owner)
         timers = TimerMessageStore(store, fs, config, clock, random=runtime.random)
+        timers.admission.honours_timers = arguments.profile.timer_messages
         levels = ScheduleMessageService(store, fs, config, clock)
         self._undo.append(store.close)
         store.load()
@@ -88,7 +90,7 @@ class BrokerNode:
         timers.session_timer = core.after
         levels.session_timer = core.after
         with runtime.door:
-            store.put_hooks.append(timers.admission)
+            store.put_hooks += [WallTimeHint(arguments.session_clock), timers.admission]
             store.on_arrival.append(timers.on_arrival)
             handlers.install(core)
         config.on_change(self._note_change)

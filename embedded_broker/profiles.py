@@ -37,6 +37,8 @@ class Profile:
     """29 in 4.9: nearest store time; 5.x: LOWER and UPPER boundaries."""
     unknown_offset_group_accepted: bool
     """15 for an unknown group or topic: accepted by 4.9 and 5.0, 26 or 17 from 5.1."""
+    timer_messages: bool
+    """5.x times messages by TIMER_* properties; 4.9 does not know them and delivers at once."""
     wait_property_kept: bool
     """5.3.3 keeps WAIT=true on every record; 4.9 removes it from plain ones."""
     topic_attributes: bool
@@ -61,6 +63,7 @@ PROFILES: dict[str, Profile] = {
         group_length_max=255,
         nearest_offset_search=True,
         unknown_offset_group_accepted=True,
+        timer_messages=False,
         wait_property_kept=False,
         topic_attributes=False,
         data_version_has_state=False,
@@ -79,6 +82,7 @@ PROFILES: dict[str, Profile] = {
         group_length_max=120,
         nearest_offset_search=False,
         unknown_offset_group_accepted=False,
+        timer_messages=True,
         wait_property_kept=True,
         topic_attributes=True,
         data_version_has_state=True,

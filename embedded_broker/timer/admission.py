@@ -71,7 +71,8 @@ class Admission:
     """The third put hook; see `embedded_broker.store.inner.PutHook`.
 
     `slot_num` gives the live estimate of a wheel slot, for flow control; `random` decides in its
-    grey band.
+    grey band. A broker that does not know timer messages (a 4.9 profile) clears
+    `honours_timers`: they are then stored at once, and only levels wait.
     """
 
     name = "handleScheduleMessage"
@@ -80,6 +81,7 @@ class Admission:
     def __init__(
         self, config: BrokerConfig, *, slot_num: Callable[[int], int], random: Random
     ) -> None:
+        self.honours_timers = True
         self._config = config
         self._slot_num = slot_num
         self._random = random
@@ -102,7 +104,7 @@ class Admission:
             return PutRefusal(PutStatus.UNKNOWN_ERROR, str(error))
         if level > 0:
             return self._admit_level(msg, level, now_ms)
-        if Prop.TIMER_OUT_MS in properties:
+        if Prop.TIMER_OUT_MS in properties or not self.honours_timers:
             return None
         return self._admit_timed(msg, now_ms)
 

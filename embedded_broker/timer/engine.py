@@ -17,7 +17,7 @@ that is still to be read, and after any downtime everything happens in the order
 should have happened. In the usual case, a message that arrives while nothing is behind enters the
 wheel at once (`on_arrival`).
 
-Read on: `services.py` for each stage, `front.py` for what is in memory, `recovery.py`, `flush.py`.
+Read on: `services.py` for the stages, `front.py` for what is in memory, `recovery.py`, `flush.py`.
 """
 
 from __future__ import annotations
@@ -27,46 +27,33 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
-from embedded_broker.config import BrokerConfig
+from embedded_broker.config import OPTIONS, BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timeline import Budget, Deadline
 from embedded_broker.timer.admission import Admission
-from embedded_broker.timer.checkpoint import (
-    TimerCheckpoint,
-    TimerCheckpointFile,
-    TimerMeta,
-    TimerMetaFile,
-)
-from embedded_broker.timer.flush import TimerFlush
+from embedded_broker.timer.dequeue import TimerDequeueGetMessageService, TimerDequeueGetService
+from embedded_broker.timer.enqueue import Queued, TimerEnqueueGetService, TimerEnqueuePutService
+from embedded_broker.timer.flush import Checkpointer, TimerFlush
 from embedded_broker.timer.front import Mark
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.recall import RecallOutcome, find_copies, mark_message
 from embedded_broker.timer.recount import recount
 from embedded_broker.timer.recovery import TimerRecovery, recover
+from embedded_broker.timer.release import Release, TimerDequeuePutMessageService
 from embedded_broker.timer.request import (
     TimerRequest,
     parse_request,
     root_offset,
     victim_root,
 )
-from embedded_broker.timer.services import (
-    Queued,
-    Release,
-    Stage,
-    TimerDequeueGetMessageService,
-    TimerDequeueGetService,
-    TimerDequeuePutMessageService,
-    TimerDequeueWarmService,
-    TimerEnqueueGetService,
-    TimerEnqueuePutService,
-    TimerFlushService,
-)
+from embedded_broker.timer.services import Stage, TimerDequeueWarmService, TimerFlushService
 from embedded_broker.timer.state import TimerState
 from embedded_broker.timer.timer_log import TimerLog
 from embedded_broker.timer.wheel import SLOTS_DEFAULT, TimerWheel
 from rocketmq_py.clock import Clock
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
@@ -76,8 +63,6 @@ _LOG = logging.getLogger(__name__)
 
 WHEEL_FILE: Final = "timerwheel"
 LOG_FOLDER: Final = "timerlog"
-CHECKPOINT_FILE: Final = "config/timercheck"
-META_FILE: Final = "config/timermeta"
 METRICS_FILE: Final = "config/timermetrics"
 
 _SPARE_SLOTS: Final = 60
@@ -128,11 +113,7 @@ class TimerMessageStore:
             release_precision_ms=config.int("timerReleasePrecisionMs"),
             roll_window=window,
         )
-        self._checkpoint_file = TimerCheckpointFile(fs, CHECKPOINT_FILE)
-        self._meta_file = TimerMetaFile(fs, META_FILE)
-        self._checkpoint = TimerCheckpoint()
-        self._written: tuple[bytes, int, int, frozenset[int]] | None = None
-        self._written_counter = -1
+        self._checkpointer = Checkpointer(self._state, fs)
         self.admission = Admission(
             config,
             slot_num=self._state.wheel.get_num,
@@ -163,7 +144,6 @@ class TimerMessageStore:
         self._waits_for_session = False
         self._hold_until_ms = 0
         self._old_queue_end = 0
-        self._recovered_read_ms = 0
         self._unsettled: list[tuple[int, TimerRequest, int | None]] = []
 
     # --- life --------------------------------------------------------------------------------
@@ -176,17 +156,14 @@ class TimerMessageStore:
         """
         state = self._state
         wheel_found = state.wheel.load()
-        state.log.load()
+        state.log.load(self._log_file_size())
         state.metrics.load()
-        meta = self._meta_file.load()
+        checkpoint, meta = self._checkpointer.load()
         now_ms = self._clock.now_ms
-        recovered = recover(
-            state, self._checkpoint_file.load(), meta, wheel_found=wheel_found, now_ms=now_ms
-        )
-        self._checkpoint = recovered.checkpoint
+        recovered = recover(state, checkpoint, meta, wheel_found=wheel_found, now_ms=now_ms)
+        self._checkpointer.start(recovered.checkpoint)
         state.old_scan_pos = recovered.release_scan_pos
         state.old_scan_until_ms = max(recovered.released_until_ms, state.displaced_until_ms)
-        self._recovered_read_ms = state.curr_read_ms
         self._old_queue_end = self._enqueue_get.queue.max_offset
         found = (self._store.log.max_offset, state.log.end, state.metrics.counter)
         if meta is None or meta.clean_end != found:
@@ -208,6 +185,16 @@ class TimerMessageStore:
             pending=pending,
         )
 
+    def _log_file_size(self) -> int:
+        """Give the length of TimerLog files: the store's own, unless another one is asked for."""
+        name = "mappedFileSizeTimerLog"
+        wanted, found = self._config.int(name), self._state.log.found_file_size()
+        if found is None or found == wanted:
+            return wanted
+        if wanted not in {OPTIONS[name].default, OPTIONS[name].upstream}:
+            raise ConfigError(name, wanted, f"{found}: the store's timer log has files of it")
+        return found
+
     def close(self) -> None:
         """Make everything durable and give the files back; idempotent. The store is still open."""
         if not self._running:
@@ -228,13 +215,13 @@ class TimerMessageStore:
     def _release_files(self) -> None:
         self._state.wheel.close()
         self._state.log.close()
-        self._checkpoint_file.close()
+        self._checkpointer.close()
 
     # --- arrivals ----------------------------------------------------------------------------
 
     def on_arrival(self, arrival: Arrival) -> None:
         """Take note of a message that became visible; one of the timer topic enters the wheel."""
-        if arrival.topic != TIMER_TOPIC or not self._running:
+        if arrival.topic != TIMER_TOPIC or arrival.queue_id != 0 or not self._running:
             return
         state = self._state
         properties = arrival.properties
@@ -543,76 +530,4 @@ class TimerMessageStore:
         entry: the positions account for messages that must be durable first.
         """
         self._settle_marks()
-        state, metrics = self._state, self._state.metrics
-        self._move_checkpoint()
-        scan_pos = self._release_scan_pos()
-        log_end = state.log.end
-        removed = self._removed()
-        written = (self._checkpoint.encode(), scan_pos, log_end, removed)
-        same = written == self._written and not clean
-        meta = TimerMeta(
-            precision_ms=state.precision_ms,
-            slots_total=state.wheel.slots_total,
-            wheel_covered_pos=log_end,
-            release_scan_pos=scan_pos,
-            displaced_until_ms=state.displaced_until_ms,
-            checkpoint=self._checkpoint.copy(),
-            removed=removed,
-            clean_end=(self._store.log.max_offset, log_end, metrics.counter) if clean else None,
-        )
-        counter = self._written_counter
-        self._written, self._written_counter = written, metrics.counter
-        wheel = state.wheel.begin_flush()
-
-        def failed() -> None:
-            self._written, self._written_counter = None, -1
-            state.wheel.flush_failed(wheel)
-
-        return TimerFlush(
-            log_plan=state.log.begin_flush(),
-            wheel=wheel,
-            checkpoint=None if same else self._checkpoint.copy(),
-            checkpoint_file=self._checkpoint_file,
-            meta=None if same else meta,
-            meta_file=self._meta_file,
-            metrics=None if counter == metrics.counter else metrics.snapshot(),
-            metrics_file=metrics,
-            failed=failed,
-        )
-
-    def _move_checkpoint(self) -> None:
-        """Set the pointers as `TimerMessageStore.prepareTimerCheckPoint`, on the safe side.
-
-        The read time stays at the oldest slot that owns anything unreleased, the queue offset at
-        the first message that left no record in the log.
-        """
-        state, one = self._state, self._checkpoint
-        late = state.front.first_late_queue_offset()
-        offset = state.curr_queue_offset if late is None else min(late, state.curr_queue_offset)
-        read_ms = state.front.oldest_unfinished(state.curr_read_ms)
-        if state.curr_read_ms < state.displaced_until_ms:
-            # Marks that were passed already may have victims ahead.
-            read_ms = min(read_ms, self._recovered_read_ms)
-        if offset != one.master_timer_queue_offset or read_ms != one.last_read_time_ms:
-            one.counter += 1
-            one.timestamp = self._clock.now_ms
-        one.last_read_time_ms = read_ms
-        one.last_timer_log_flush_pos = state.log.end
-        one.last_timer_queue_offset = one.master_timer_queue_offset = offset
-
-    def _removed(self) -> frozenset[int]:
-        """Give the timers that recovery would read again although a mark removed them."""
-        state, read_ms = self._state, self._checkpoint.last_read_time_ms
-        if read_ms > state.old_scan_until_ms:
-            state.old_removed = frozenset()
-        return state.front.removed_since(read_ms) | state.old_removed
-
-    def _release_scan_pos(self) -> int:
-        state = self._state
-        position = state.front.release_scan_pos(self._store.log.max_offset)
-        entry = self._enqueue_get.queue.entry(self._checkpoint.last_timer_queue_offset)
-        if entry is not None:
-            position = min(position, entry[0])
-        if state.old_scan_pos is not None:
-            position = min(position, state.old_scan_pos)
-        return position
+        return self._checkpointer.begin(self._clock.now_ms, clean=clean)

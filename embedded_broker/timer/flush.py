@@ -1,9 +1,9 @@
-"""What one flush of the timer store does, outside the broker's door.
+"""How the timer store becomes durable: what is captured under the door, and written outside it.
 
-Answers: in which order the timer's files become durable. Everything was captured under the door
-before; between that and `run` the store's own flush has synced the commit log and the queues, so
-that no pointer here accounts for a message that a power loss could still take. First the timer
-log, then the wheel that points into it, then timercheck, and last timermeta (the order of
+Answers: which positions recovery may start from, and in which order the files follow each other.
+Between capturing and `TimerFlush.run` the store's own flush syncs the commit log and the queues,
+so that no position accounts for a message that a power loss could still take. Then the timer log,
+the wheel that points into it, timercheck, timermetrics, and last timermeta (the order of
 `TimerMessageStore.TimerFlushService`, with our file behind). Must not know: when to flush.
 
 Read on: `engine.py` (`begin_flush`), `recovery.py` for what relies on the order.
@@ -12,10 +12,11 @@ Read on: `engine.py` (`begin_flush`), `recovery.py` for what relies on the order
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from attrs import frozen
 
+from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import SyncPlan
 from embedded_broker.timer.checkpoint import (
     TimerCheckpoint,
@@ -24,9 +25,14 @@ from embedded_broker.timer.checkpoint import (
     TimerMetaFile,
 )
 from embedded_broker.timer.metrics import TimerMetrics
+from embedded_broker.timer.state import TimerState
 from embedded_broker.timer.wheel import WheelFlush
+from rocketmq_py.protocol.names import TIMER_TOPIC
 
-__all__ = ["TimerFlush"]
+__all__ = ["Checkpointer", "TimerFlush"]
+
+CHECKPOINT_FILE: Final = "config/timercheck"
+META_FILE: Final = "config/timermeta"
 
 
 @frozen(kw_only=True)
@@ -62,3 +68,111 @@ class TimerFlush:
         except BaseException:
             self.failed()
             raise
+
+
+class Checkpointer:
+    """Knows what was written last, and captures what is to be written next.
+
+    `checkpoint` holds the values of timercheck; `load` and recovery set them first.
+    """
+
+    def __init__(self, state: TimerState, fs: FileSystem) -> None:
+        self._state = state
+        self._file = TimerCheckpointFile(fs, CHECKPOINT_FILE)
+        self._meta_file = TimerMetaFile(fs, META_FILE)
+        self._written: tuple[bytes, int, int, frozenset[int]] | None = None
+        self._written_counter = -1
+        self._recovered_read_ms = 0
+        self.checkpoint = TimerCheckpoint()
+
+    def load(self) -> tuple[TimerCheckpoint | None, TimerMeta | None]:
+        """Read both files."""
+        return self._file.load(), self._meta_file.load()
+
+    def start(self, checkpoint: TimerCheckpoint) -> None:
+        """Go on from what recovery found; the pointers of the state are set."""
+        self.checkpoint = checkpoint
+        self._recovered_read_ms = self._state.curr_read_ms
+
+    def begin(self, now_ms: int, *, clean: bool) -> TimerFlush:
+        """Capture everything; `clean` says that nothing follows and the counts are exact."""
+        state, metrics = self._state, self._state.metrics
+        self._move(now_ms)
+        scan_pos = self._release_scan_pos()
+        log_end = state.log.end
+        removed = self._removed()
+        written = (self.checkpoint.encode(), scan_pos, log_end, removed)
+        same = written == self._written and not clean
+        clean_end = (state.store.log.max_offset, log_end, metrics.counter) if clean else None
+        meta = TimerMeta(
+            precision_ms=state.precision_ms,
+            slots_total=state.wheel.slots_total,
+            wheel_covered_pos=log_end,
+            release_scan_pos=scan_pos,
+            displaced_until_ms=state.displaced_until_ms,
+            checkpoint=self.checkpoint.copy(),
+            removed=removed,
+            clean_end=clean_end,
+        )
+        counter = self._written_counter
+        self._written, self._written_counter = written, metrics.counter
+        wheel = state.wheel.begin_flush()
+
+        def failed() -> None:
+            self._written, self._written_counter = None, -1
+            state.wheel.flush_failed(wheel)
+
+        return TimerFlush(
+            log_plan=state.log.begin_flush(),
+            wheel=wheel,
+            checkpoint=None if same else self.checkpoint.copy(),
+            checkpoint_file=self._file,
+            meta=None if same else meta,
+            meta_file=self._meta_file,
+            metrics=None if counter == metrics.counter else metrics.snapshot(),
+            metrics_file=metrics,
+            failed=failed,
+        )
+
+    def close(self) -> None:
+        """Give the files back."""
+        self._file.close()
+
+    def _move(self, now_ms: int) -> None:
+        """Set the pointers as `TimerMessageStore.prepareTimerCheckPoint`, on the safe side.
+
+        The read time stays at the oldest slot that owns anything unreleased, the queue offset at
+        the first message that left no record in the log.
+        """
+        state, one = self._state, self.checkpoint
+        late = state.front.first_late_queue_offset()
+        offset = state.curr_queue_offset if late is None else min(late, state.curr_queue_offset)
+        read_ms = state.front.oldest_unfinished(state.curr_read_ms)
+        if state.curr_read_ms < state.displaced_until_ms:
+            # Marks that were passed already may have victims ahead.
+            read_ms = min(read_ms, self._recovered_read_ms)
+        if offset != one.master_timer_queue_offset or read_ms != one.last_read_time_ms:
+            one.counter += 1
+            one.timestamp = now_ms
+        one.last_read_time_ms = read_ms
+        one.last_timer_log_flush_pos = state.log.end
+        one.last_timer_queue_offset = one.master_timer_queue_offset = offset
+
+    def _removed(self) -> frozenset[int]:
+        """Give the timers that recovery would read again although a mark removed them."""
+        state, read_ms = self._state, self.checkpoint.last_read_time_ms
+        if read_ms > state.old_scan_until_ms:
+            state.old_removed = frozenset()
+        return state.front.removed_since(read_ms) | state.old_removed
+
+    def _release_scan_pos(self) -> int:
+        """Give the offset behind which every release lies that recovery must know of."""
+        state = self._state
+        position = state.front.release_scan_pos(state.store.log.max_offset)
+        queue = state.store.consume_queue(TIMER_TOPIC, 0)
+        entry = None if queue is None else queue.entry(self.checkpoint.last_timer_queue_offset)
+        if entry is not None:
+            position = min(position, entry[0])
+        if state.old_scan_pos is not None:
+            position = min(position, state.old_scan_pos)
+        return position

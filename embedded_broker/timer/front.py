@@ -5,8 +5,9 @@ look if the process died now. Only the two slots at the read pointer are held (a
 clock jump carries past a hop); everything else lies in the wheel and the timer log alone. Must
 not know: files, messages, clocks.
 
-Read on: `services.py` for who fills and empties it, `timer-store` rules of `ARCHITECTURE.md` for
-why two slots: a copy that was moved to the next slot still leaves at its own time.
+Two slots, because a copy may lie in the slot behind its own and still leaves at its own time.
+
+Read on: `dequeue.py` and `release.py` for who fills and empties it.
 """
 
 from __future__ import annotations

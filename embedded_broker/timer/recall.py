@@ -26,10 +26,9 @@ from embedded_broker.timer.request import (
     victim_root,
 )
 from embedded_broker.timer.state import TimerState
-from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.handles import RecallHandle
-from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
+from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
@@ -48,7 +47,7 @@ RECALL_TAG: Final = "_RECALL_TAG_"
 """TAGS of every delete mark (`MessageConst.RECALL_MESSAGE_TAG` of the original)."""
 _BODY: Final = b"0"
 _ALL_TIME_MS: Final = 2**63 - 1
-_MOST_COPIES: Final = 64
+_MOST_COPIES: Final = 100_000
 
 
 class RecallOutcome(Enum):
@@ -175,15 +174,33 @@ def find_copies(state: TimerState, unique_key: str, topic: str | None = None) ->
 
 
 def _messages_of(state: TimerState, unique_key: str, topic: str) -> Iterator[MessageRecord]:
-    """Go through the messages of a topic with this id, oldest first."""
-    views = state.store.query(topic, unique_key, _MOST_COPIES, 0, _ALL_TIME_MS, unique=True)
-    for view in views:
-        try:
-            record = decode_record(view)
-        except RecordError:
-            continue
-        if record.topic == topic and record.properties.get(Prop.UNIQ_KEY) == unique_key:
+    """Go through the messages of a topic with this id, oldest first.
+
+    All of them, not only as many as a client may ask for: a timer has a copy for every roll.
+    """
+    index = state.store.index
+    if index is None:
+        offsets = _offsets_without_index(state, topic)
+    else:
+        index.catch_up(state.store.log.max_offset)
+        offsets = index.query(topic, unique_key, _MOST_COPIES, 0, _ALL_TIME_MS)
+    for offset in offsets:
+        record = state.store.record(offset)
+        if (
+            record is not None
+            and record.topic == topic
+            and record.properties.get(Prop.UNIQ_KEY) == unique_key
+        ):
             yield record
+
+
+def _offsets_without_index(state: TimerState, topic: str) -> list[int]:
+    """Give the offsets of all messages of a topic: slow, for stores with messageIndexEnable off."""
+    offsets = []
+    for (name, _), queue in state.store.queues.items():
+        if name == topic:
+            offsets += [offset for _, (offset, _, _) in queue.iterate(queue.min_offset)]
+    return sorted(offsets)
 
 
 def _waits(
@@ -199,7 +216,9 @@ def _waits(
         return False
     if in_memory is None or request.out_ms >= state.curr_read_ms + 2 * state.precision_ms:
         return True
-    if offset in in_memory or record.queue_offset >= state.curr_queue_offset:
+    if offset in in_memory:
+        return True
+    if record.queue_offset >= state.curr_queue_offset and offset not in state.already_logged:
         return True
     if request.out_ms >= state.displaced_until_ms:
         return False

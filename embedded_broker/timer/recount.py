@@ -37,7 +37,7 @@ def recount(state: TimerState) -> dict[str, int]:
         _note_mark(marks, message)
 
     counts: Counter[str] = Counter()
-    topics = {java_hash(topic): topic for topic in state.metrics.topics}
+    topics = _topics_by_hash(state.metrics.topics)
     for record in _waiting_records(state):
         if record.magic & MAGIC_DELETE:
             continue
@@ -49,13 +49,23 @@ def recount(state: TimerState) -> dict[str, int]:
             counted = _counted_topic(marks, state.timer_record(record.offset_py, record.size_py))
             if counted is None:
                 continue
-            topic = topics[record.topic_hash] = counted
+            topic = counted
+            topics.setdefault(record.topic_hash, topic)
         counts[topic] += 1
     for message in unread:
         topic = _counted_topic(marks, message)
         if topic is not None:
             counts[topic] += 1
     return counts
+
+
+def _topics_by_hash(known: list[str]) -> dict[int, str | None]:
+    """Tell topics by their hash; None where two share one, so that the message is read."""
+    topics: dict[int, str | None] = {}
+    for topic in known:
+        topic_hash = java_hash(topic)
+        topics[topic_hash] = None if topic_hash in topics else topic
+    return topics
 
 
 def _waiting_records(state: TimerState) -> Iterator[TimerLogRecord]:

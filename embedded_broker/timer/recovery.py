@@ -190,8 +190,9 @@ class _LogScan:
         touched: dict[int, int] = {}
         if self._wheel_found:
             touched = self._scan(self._start(starts))
-            if self.end < self._checkpoint.last_timer_log_flush_pos:
-                # The log lost synced bytes: every message is looked up before it enters again.
+            if self.end < self._checkpoint.last_timer_log_flush_pos or self._is_ahead():
+                # Synced bytes were lost, of this log or of the commit log: every message is
+                # looked up before it enters again.
                 self._unread_py = 0
                 self.whole = True
             elif not self._shorten_chains(touched):
@@ -277,6 +278,17 @@ class _LogScan:
         if message is None:
             return False
         return java_hash(message.properties.get(Prop.REAL_TOPIC)) == record.topic_hash
+
+    def _is_ahead(self) -> bool:
+        """Say whether the last record before the scan names a message that is no longer there."""
+        log, commit_log = self._state.log, self._state.store.log
+        if self.count or self.end < RECORD_SIZE:
+            return False
+        last = self.end - RECORD_SIZE
+        if last // log.file_size != self.end // log.file_size:
+            return False
+        record = log.read(last)
+        return record is None or record.offset_py + record.size_py > commit_log.max_offset
 
     def _shorten_chains(self, touched: dict[int, int]) -> bool:
         """End every chain of the wheel before the log's end; False when one cannot be followed.

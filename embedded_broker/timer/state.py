@@ -27,6 +27,7 @@ from embedded_broker.timer.wheel import TimerWheel
 from rocketmq_py.protocol.delay import release_due_ms
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.tag_hash import java_hash
 
 __all__ = ["NEVER_ENQUEUED_MS", "TimerState"]
 
@@ -82,6 +83,13 @@ class TimerState:
         if record is None or record.topic != TIMER_TOPIC or record.size != size_py:
             return None
         return record
+
+    def uncount(self, topic_hash: int) -> None:
+        """Take a timer whose message is gone out of the counts; only its topic's hash is left."""
+        for topic in self.metrics.topics:
+            if java_hash(topic) == topic_hash and self.metrics.count(topic) > 0:
+                self.metrics.add(topic, -1, self.store.last_store_timestamp)
+                return
 
     def due_ms(
         self, properties: Mapping[str, str], store_timestamp: int, out_ms: int, step_ms: int

@@ -90,8 +90,13 @@ class TimerLog:
     """The log over the file-system seam; appended by one owner, read anywhere."""
 
     def __init__(self, fs: FileSystem, directory: str, file_size: int) -> None:
+        self._fs = fs
         self._files = MappedFileQueue(fs, directory, file_size)
-        self.file_size = file_size
+
+    @property
+    def file_size(self) -> int:
+        """Length of every file."""
+        return self._files.file_size
 
     @property
     def end(self) -> int:
@@ -103,8 +108,22 @@ class TimerLog:
         """Position of the oldest byte that is kept."""
         return self._files.min_offset
 
-    def load(self) -> None:
-        """Open the files that exist; `recovery` then finds the end and calls `truncate`."""
+    def found_file_size(self) -> int | None:
+        """Give the length of the first file that exists; None without one."""
+        folder = self._files.directory
+        for name in self._fs.list(folder):
+            size = self._fs.size(f"{folder}/{name}")
+            if size:
+                return size
+        return None
+
+    def load(self, file_size: int | None = None) -> None:
+        """Open the files that exist; `recovery` then finds the end and calls `truncate`.
+
+        `file_size` replaces the length given at first: a store keeps the one it was made with.
+        """
+        if file_size is not None:
+            self._files.file_size = file_size
         self._files.load()
 
     def append_record(

@@ -2,7 +2,9 @@
 
 import pytest
 
+from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.profiles import PROFILES, find_profile
+from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import MQVersion
 
@@ -31,3 +33,24 @@ def test_a_profile_is_filed_under_its_own_name() -> None:
 def test_an_unknown_profile_is_refused_with_the_names_there_are() -> None:
     with pytest.raises(ConfigError, match=r"rocketmq-4\.9, rocketmq-5\.x"):
         find_profile("rocketmq-3")
+
+
+@pytest.mark.parametrize(("profile", "waiting"), [("rocketmq-4.9", 0), ("rocketmq-5.x", 1)])
+def test_a_4_9_broker_does_not_know_timer_messages_and_delivers_them_at_once(
+    profile: str, waiting: int
+) -> None:
+    with EmbeddedBroker(clock=VirtualClock(), profile=profile, tcp=False, topics=["T"]) as broker:
+        broker.send("T", b"timed", delay=5)
+        assert broker.timers.count() == waiting
+        assert len(broker.messages.in_topic("T")) == 1 - waiting
+
+
+def test_delay_levels_work_in_every_profile() -> None:
+    with EmbeddedBroker(
+        clock=VirtualClock(), profile="rocketmq-4.9", tcp=False, topics=["T"]
+    ) as broker:
+        with DefaultMQProducer("G", namesrv_addr=broker.namesrv_addr) as producer:
+            producer.send(Message("T", b"level").set_delay_time_level(1))
+        assert broker.messages.in_topic("T") == []
+        broker.clock.advance(1)
+        assert len(broker.messages.in_topic("T")) == 1

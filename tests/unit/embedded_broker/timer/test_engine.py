@@ -7,39 +7,18 @@ from random import Random
 
 import pytest
 
-from embedded_broker.store.inner import Arrival, InnerMessage, PutRefusal, PutResult, PutStatus
+from embedded_broker.store.inner import Arrival, InnerMessage, PutStatus
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS
 from embedded_broker.timer.wheel import SLOTS_DEFAULT
 from rocketmq_py.protocol.names import TIMER_TOPIC
-from tests.unit.embedded_broker.timer.timer_rig import HOST, START_MS, Rig, Short
+from tests.unit.embedded_broker.timer.timer_rig import HOST, START_MS, FailingPuts, Rig, Short
 
 DAY_MS = 86_400_000
 EXACT = {"timerPrecisionMs": 1000, "timerReleasePrecisionMs": 1}
 
 
-class Failing:
-    """A put hook that refuses messages of one topic as often as it is told."""
-
-    name = "failing"
-
-    def __init__(self, status: PutStatus, times: int, topic: str = "T") -> None:
-        self.status = status
-        self.left = times
-        self.topic = topic
-        self.attempts = 0
-
-    def before_put(self, msg: InnerMessage, now_ms: int) -> PutResult | PutRefusal | None:
-        if msg.topic != self.topic:
-            return None
-        self.attempts += 1
-        if self.left == 0:
-            return None
-        self.left -= 1
-        return PutRefusal(self.status)
-
-
-def fail(rig: Rig, status: PutStatus, times: int) -> Failing:
-    hook = Failing(status, times)
+def fail(rig: Rig, status: PutStatus, times: int) -> FailingPuts:
+    hook = FailingPuts(status, times)
     rig.store.put_hooks.append(hook)
     return hook
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from embedded_broker.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem, MemoryFileSystem
-from embedded_broker.store.inner import InnerMessage, PutResult
+from embedded_broker.store.inner import InnerMessage, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.engine import TimerMessageStore
@@ -55,6 +55,27 @@ class Short(Budget):
     def exhausted(self) -> bool:
         self.left -= 1
         return self.left <= 0
+
+
+class FailingPuts:
+    """A put hook that refuses messages of one topic as often as it is told."""
+
+    name = "failing"
+
+    def __init__(self, status: PutStatus, times: int, topic: str = "T") -> None:
+        self.status = status
+        self.left = times
+        self.topic = topic
+        self.attempts = 0
+
+    def before_put(self, msg: InnerMessage, now_ms: int) -> PutResult | PutRefusal | None:
+        if msg.topic != self.topic:
+            return None
+        self.attempts += 1
+        if self.left == 0:
+            return None
+        self.left -= 1
+        return PutRefusal(self.status)
 
 
 class Delivered(NamedTuple):

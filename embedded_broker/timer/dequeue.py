@@ -1,0 +1,145 @@
+"""Out of the wheel: the slots at the read pointer are loaded into the front.
+
+Answers: how the chain of a slot becomes timers with a due time, and marks. Must not know: what
+happens when they are due. After `TimerDequeueGetService` and `TimerDequeueGetMessageService` of
+the original; a slot of any size is loaded in turns, so that the door is never held for long.
+
+Read on: `front.py` for what is loaded, `release.py` for what follows.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from embedded_broker.timeline import Budget
+from embedded_broker.timer.request import parse_request
+from embedded_broker.timer.services import Stage
+from embedded_broker.timer.state import TimerState
+from embedded_broker.timer.timer_log import MAGIC_DELETE, TimerLogRecord
+from embedded_broker.timer.wheel import NO_SLOT
+from rocketmq_py.protocol.tag_hash import java_hash
+
+__all__ = ["TimerDequeueGetMessageService", "TimerDequeueGetService"]
+
+_CHECK_BUDGET_EVERY: Final = 16
+
+
+class TimerDequeueGetMessageService(Stage):
+    """Reads the messages of a loaded slot: when each is due, and which ones are marks."""
+
+    name = "TimerDequeueGetMessageService"
+
+    def __init__(self, state: TimerState) -> None:
+        super().__init__(state)
+        self._records: deque[tuple[int, TimerLogRecord]] = deque()
+
+    @property
+    def queue_depth(self) -> int:
+        """Records of loaded slots that are not read yet."""
+        return len(self._records)
+
+    def hand_over(self, slot_ms: int, newest_first: list[TimerLogRecord]) -> None:
+        """Take the records of a slot; one message counts once, done ones do not."""
+        done = self.state.front.done
+        seen: set[int] = set()
+        for record in reversed(newest_first):
+            offset = record.offset_py
+            if offset not in seen and offset not in done:
+                seen.add(offset)
+                self._records.append((slot_ms, record))
+
+    def run(self, budget: Budget) -> bool:
+        """Read until the budget is used up; True when nothing is left."""
+        records = self._records
+        count = 0
+        while records:
+            self._read(*records.popleft())
+            count += 1
+            if not count % _CHECK_BUDGET_EVERY and budget.exhausted():
+                return not records
+        return True
+
+    def _read(self, slot_ms: int, record: TimerLogRecord) -> None:
+        state = self.state
+        message = state.timer_record(record.offset_py, record.size_py)
+        if message is None:
+            state.lost["unreadable"] += 1
+            if not record.magic & MAGIC_DELETE:
+                state.uncount(record.topic_hash)
+            return
+        request = parse_request(message.properties)
+        if request is None or java_hash(request.real_topic) != record.topic_hash:
+            state.lost["malformed"] += 1
+            return
+        state.take(
+            record.magic,
+            slot_ms,
+            record.write_time_ms,
+            record.offset_py,
+            record.size_py,
+            message.properties,
+            request,
+            message.store_timestamp,
+        )
+
+
+class TimerDequeueGetService(Stage):
+    """Keeps the slot at the read pointer and the next one loaded."""
+
+    name = "TimerDequeueGetService"
+
+    def __init__(self, state: TimerState, reader: TimerDequeueGetMessageService) -> None:
+        super().__init__(state)
+        self._reader = reader
+        self._walks: deque[tuple[int, int, list[TimerLogRecord]]] = deque()
+
+    @property
+    def queue_depth(self) -> int:
+        """Slots whose chain is not walked yet."""
+        return len(self._walks)
+
+    def lag_ms(self, now_ms: int) -> int:
+        """How far the read pointer is behind the clock's slot."""
+        return max(0, self.state.floor(now_ms) - self.state.curr_read_ms)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether something of a loaded slot is still to be read."""
+        return bool(self._walks) or self._reader.queue_depth > 0
+
+    def open_window(self) -> None:
+        """Begin to load what the read pointer reaches; from now on arrivals join it directly."""
+        state = self.state
+        front, wheel = state.front, state.wheel
+        for slot_ms in (state.curr_read_ms, state.curr_read_ms + state.precision_ms):
+            if slot_ms in front.loaded:
+                continue
+            front.loaded[slot_ms] = state.scan_pos_of(slot_ms)
+            wheel.leave(slot_ms)
+            slot = wheel.get_slot(slot_ms)
+            if slot is not NO_SLOT:
+                self._walks.append((slot_ms, slot.last_pos, []))
+
+    def load(self, budget: Budget) -> bool:
+        """Walk the chains and read the messages; True when the loaded slots are complete."""
+        walks = self._walks
+        while walks:
+            slot_ms, position, records = walks.popleft()
+            for found, record in self.state.log.chain(position, slot_ms):
+                records.append(record)
+                if not len(records) % _CHECK_BUDGET_EVERY and budget.exhausted():
+                    if 0 <= record.prev_pos < found:
+                        walks.appendleft((slot_ms, record.prev_pos, records))
+                        return False
+                    break
+            if not records or records[-1].prev_pos != -1:
+                self.state.lost["broken chain"] += 1
+            self._reader.hand_over(slot_ms, records)
+        return self._reader.run(budget)
+
+    def move(self, read_ms: int) -> None:
+        """Move the read pointer to a later slot and load what it reaches."""
+        self.state.front.leave_before(read_ms)
+        self.state.curr_read_ms = read_ms
+        self.open_window()

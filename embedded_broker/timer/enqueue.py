@@ -1,0 +1,234 @@
+"""The first half of the pipeline: from the timer topic into the wheel.
+
+Answers: which slot a message goes to, when it hops instead, and when it is too late for the wheel.
+Must not know: the order of the stages, clocks. After `TimerEnqueueGetService`,
+`TimerEnqueuePutService` and `doEnqueue` of the original.
+
+Read on: `dequeue.py` for the way out, `engine.py` for who steps it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from embedded_broker.store.consume_queue import ConsumeQueue
+from embedded_broker.timer.front import Kind, Mark, Waiting
+from embedded_broker.timer.request import TimerRequest, parse_request, root_offset, victim_root
+from embedded_broker.timer.services import Stage
+from embedded_broker.timer.state import NEVER_ENQUEUED_MS, TimerState
+from embedded_broker.timer.timer_log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.tag_hash import java_hash
+
+__all__ = ["Queued", "TimerEnqueueGetService", "TimerEnqueuePutService"]
+
+
+class Queued(NamedTuple):
+    """A message of the timer topic that is not in the wheel yet."""
+
+    queue_offset: int
+    offset_py: int
+    size_py: int
+    store_timestamp: int
+    properties: dict[str, str]
+    request: TimerRequest
+
+
+class TimerEnqueueGetService(Stage):
+    """Reads the timer topic's queue, entry by entry; what cannot be read is counted and passed."""
+
+    name = "TimerEnqueueGetService"
+
+    def __init__(self, state: TimerState) -> None:
+        super().__init__(state)
+        self._ahead: Queued | None = None
+
+    @property
+    def queue(self) -> ConsumeQueue:
+        """The timer topic's one queue."""
+        queue = self.state.store.consume_queue(TIMER_TOPIC, 0, create=True)
+        assert queue is not None  # noqa: S101 - create=True always gives one
+        return queue
+
+    @property
+    def queue_depth(self) -> int:
+        """Entries between the pointer and the queue's end."""
+        queue = self.state.store.queues.get((TIMER_TOPIC, 0))
+        return 0 if queue is None else max(0, queue.max_offset - self.state.curr_queue_offset)
+
+    def lag_ms(self, now_ms: int) -> int:
+        """Age of the next entry's message."""
+        queued = self.peek()
+        return 0 if queued is None else max(0, now_ms - queued.store_timestamp)
+
+    def peek(self) -> Queued | None:
+        """Give the next message without moving; None at the end of the queue."""
+        state = self.state
+        ahead = self._ahead
+        if ahead is not None and ahead.queue_offset == state.curr_queue_offset:
+            return ahead
+        queue = self.queue
+        state.curr_queue_offset = max(state.curr_queue_offset, queue.min_offset)
+        while state.curr_queue_offset < queue.max_offset:
+            found = self._read(queue, state.curr_queue_offset)
+            if found is not None:
+                self._ahead = found
+                return found
+            state.curr_queue_offset += 1
+        return None
+
+    def _read(self, queue: ConsumeQueue, queue_offset: int) -> Queued | None:
+        state = self.state
+        entry = queue.entry(queue_offset)
+        if entry is None:
+            return None
+        offset, size, _ = entry
+        if offset in state.already_logged:
+            state.already_logged.discard(offset)
+            return None
+        if offset in state.front.done:
+            return None
+        record = state.timer_record(offset, size)
+        if record is None:
+            state.lost["unreadable"] += 1
+            return None
+        request = parse_request(record.properties)
+        if request is None:
+            state.lost["malformed"] += 1
+            return None
+        return Queued(
+            queue_offset, offset, size, record.store_timestamp, record.properties, request
+        )
+
+
+class TimerEnqueuePutService(Stage):
+    """Links a message into the wheel, or hands it over if its slot is past."""
+
+    name = "TimerEnqueuePutService"
+
+    def lag_ms(self, now_ms: int) -> int:
+        """How far the write pointer is behind the clock's slot."""
+        return max(0, self.state.floor(now_ms) - self.state.curr_write_ms)
+
+    def put(self, queued: Queued, now_ms: int) -> int | None:
+        """Take one message. None when done, else the slot that is in the way.
+
+        That is a passed slot whose timers a clock jump carries: its place in the wheel is needed
+        after a crash. A shorter hop avoids it, but for the slot at the write pointer, which may
+        be used only after they were rolled (`TimerDequeuePutMessageService.roll_carried`).
+        """
+        state = self.state
+        request = queued.request
+        slot_ms = request.out_ms
+        if slot_ms < state.curr_read_ms:
+            if self._take_late(queued, now_ms):
+                return None
+            slot_ms = state.curr_read_ms
+        magic = MAGIC_DEFAULT if request.deletes is None else MAGIC_DEFAULT | MAGIC_DELETE
+        hop_ms = self._hop(slot_ms)
+        in_way_ms = self._slot_in_way(hop_ms)
+        while in_way_ms is not None:
+            hop_ms -= state.precision_ms
+            if hop_ms < state.curr_write_ms:
+                return in_way_ms
+            in_way_ms = self._slot_in_way(hop_ms)
+        if hop_ms != slot_ms:
+            slot_ms = hop_ms
+            magic |= MAGIC_ROLL
+        wheel = state.wheel
+        slot = wheel.get_slot(slot_ms)
+        write_ms = min(state.curr_write_ms, slot_ms)
+        pos = state.log.append_record(
+            slot.last_pos,
+            magic,
+            write_ms,
+            slot_ms - write_ms,
+            queued.offset_py,
+            queued.size_py,
+            java_hash(request.real_topic),
+        )
+        loaded = slot_ms in state.front.loaded
+        wheel.put_slot(
+            slot_ms,
+            pos if slot.first_pos < 0 else slot.first_pos,
+            pos,
+            slot.num + (1 if request.deletes is None else -1),
+            slot.magic,
+            waiting=not loaded,
+        )
+        if loaded:
+            state.take(
+                magic,
+                slot_ms,
+                write_ms,
+                queued.offset_py,
+                queued.size_py,
+                queued.properties,
+                request,
+                queued.store_timestamp,
+            )
+        return None
+
+    def _slot_in_way(self, slot_ms: int) -> int | None:
+        """Give the held slot whose place in the wheel this slot would take."""
+        state = self.state
+        other_ms = state.wheel.stored_time_ms(slot_ms)
+        if other_ms == slot_ms:
+            return None
+        if other_ms in state.front.held:
+            return other_ms
+        if other_ms >= state.curr_read_ms:
+            raise AssertionError(
+                f"slot {slot_ms} would replace slot {other_ms}, which is still to be read "
+                f"(read pointer {state.curr_read_ms})"
+            )
+        return None
+
+    def _hop(self, slot_ms: int) -> int:
+        """Give the slot where a message stops on its way: its own one if that is near enough.
+
+        As `TimerMessageStore.doEnqueue`, but a hop that equals the target is none. A record also
+        never lands on a place of the wheel whose old slot is still to be read: with a clock that
+        was set back while slots were behind, it takes a shorter hop.
+        """
+        state = self.state
+        precision_ms, window = state.precision_ms, state.roll_window
+        write_ms = state.curr_write_ms
+        behind = slot_ms - write_ms - window * precision_ms
+        if behind >= 0:
+            if behind < window // 3 * precision_ms:
+                slot_ms = write_ms + window // 2 * precision_ms
+            else:
+                slot_ms = write_ms + window * precision_ms
+        return min(slot_ms, state.curr_read_ms + (state.wheel.slots_total - 1) * precision_ms)
+
+    def _take_late(self, queued: Queued, now_ms: int) -> bool:
+        """Hand over a message whose slot is past and whose time has come."""
+        state = self.state
+        request, properties = queued.request, queued.properties
+        root = root_offset(properties, queued.offset_py)
+        if request.deletes is not None:
+            if request.out_ms + state.precision_ms > now_ms:
+                return False
+            mark = Mark(root, victim_root(properties))
+            state.front.add_late_mark(request.out_ms, request.deletes, mark, queued.queue_offset)
+            return True
+        due_ms = state.due_ms(
+            properties, queued.store_timestamp, request.out_ms, state.release_precision_ms
+        )
+        if due_ms > now_ms:
+            return False
+        state.front.add_late(
+            Waiting(
+                due_ms,
+                root,
+                queued.offset_py,
+                queued.size_py,
+                request.out_ms,
+                request.out_ms,
+                NEVER_ENQUEUED_MS,
+                Kind.RELEASE,
+                queued.queue_offset,
+            )
+        )
+        return True

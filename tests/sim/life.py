@@ -1,0 +1,231 @@
+"""One life of a broker on a simulated disk, from opening the store to its death; no threads.
+
+Answers: how the parts of a broker are put together when one thread drives everything: requests
+come as frames, time and syncs when the simulation says so. Same parts and same order as
+`embedded_broker/node.py`, without sockets, flusher and clock driver: those are threads, and their
+work is done here in small steps that others come between. Must not know: what is expected.
+
+Read on: `peer.py` for who sends the frames, `story.py` for who decides what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from random import Random
+
+from attrs import evolve
+
+from embedded_broker import handlers
+from embedded_broker.config import BrokerConfig
+from embedded_broker.core import BrokerCore
+from embedded_broker.door import Door
+from embedded_broker.errors import StoreError
+from embedded_broker.flusher import FlushWork
+from embedded_broker.journal import Journal
+from embedded_broker.namesrv.name_server import NameServer
+from embedded_broker.profiles import find_profile
+from embedded_broker.store.flush import FlushWork as StoreFlush
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timeline import Budget, DeadlineSource, SessionTimers
+from embedded_broker.timer.engine import TimerMessageStore
+from embedded_broker.timer.levels import ScheduleMessageService
+from tests.sim.disk import Disk
+
+HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
+BROKER_NAME = "broker-sim"
+_MOST_TURNS = 100_000
+
+
+class HandClock:
+    """Stands still until the simulation moves it."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.now_ms / 1000, UTC)
+
+
+class Turns(Budget):
+    """Used up every so many questions, never by time; 0 is never."""
+
+    def __init__(self, turns: int) -> None:
+        super().__init__(0)
+        self._turns = turns
+        self._left = turns
+
+    def exhausted(self) -> bool:
+        if not self._turns:
+            return False
+        self._left -= 1
+        if self._left > 0:
+            return False
+        self._left = self._turns
+        return True
+
+
+class OrderedStore(MessageStore):
+    """Syncs its queues in one order: the real one's depends on addresses, and so would a seed."""
+
+    def begin_flush(self) -> StoreFlush:
+        work = super().begin_flush()
+        plans = sorted(work.queue_plans, key=lambda plan: plan.queue.directory)
+        return evolve(work, queue_plans=plans)
+
+
+class Life:
+    """A broker that runs until it is closed or abandoned.
+
+    Opening may raise `SimulatedCrash`, as everything that writes may.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        settings: Mapping[str, object],
+        *,
+        slots: int,
+        clock: HandClock,
+        session_clock: HandClock,
+    ) -> None:
+        self.disk = disk
+        self.clock = clock
+        self.session_clock = session_clock
+        config = BrokerConfig(settings)
+        self.store = OrderedStore(disk, config, clock, HOST)
+        self.timers = TimerMessageStore(
+            self.store, disk, config, clock, slots=slots, random=Random(7)
+        )
+        self.levels = ScheduleMessageService(self.store, disk, config, clock)
+        self.store.load()
+        self.timers.load()
+        self.levels.load()
+        self.core = core = BrokerCore(
+            door=Door(),
+            clock=clock,
+            session_clock=session_clock,
+            config=config,
+            profile=find_profile("rocketmq-5.x"),
+            store=self.store,
+            timers=self.timers,
+            levels=self.levels,
+            namesrv=NameServer(),
+            journal=Journal(),
+            random=Random(7),
+            session_timers=SessionTimers(),
+            cluster_name="cluster-sim",
+            broker_name=BROKER_NAME,
+            address="127.0.0.1:10911",
+        )
+        self.flush_wanted = False
+        self._steps: list[FlushWork] = []
+        core.request_flush = self._want_flush
+        self.timers.session_timer = core.after
+        self.levels.session_timer = core.after
+        with core.door:
+            self.store.put_hooks.append(self.timers.admission)
+            self.store.on_arrival.append(self.timers.on_arrival)
+            handlers.install(core)
+
+    def close(self) -> None:
+        """Stop cleanly."""
+        while self._steps:
+            self.step_flush()
+        with self.core.door:
+            for call in self.core.on_close:
+                call()
+        self.levels.close()
+        self.timers.close()
+        self.store.close()
+
+    # --- what threads do in a real broker ------------------------------------------------------
+
+    def _want_flush(self) -> None:
+        self.flush_wanted = True
+
+    def is_flushing(self) -> bool:
+        """Whether a flush was begun and has steps left."""
+        return bool(self._steps)
+
+    def begin_flush(self, *, timers: bool, levels: bool) -> None:
+        """Capture what to sync, timers first, as `BrokerNode._begin_flush`."""
+        self.flush_wanted = False
+        with self.core.door:
+            steps: list[FlushWork] = []
+            if timers:
+                steps.append(self.timers.begin_flush())
+            if levels:
+                steps.append(self.levels.begin_flush())
+            self._steps = [self.store.begin_flush(), *steps]
+
+    def step_flush(self) -> bool:
+        """Run the next step, outside the door, as `Flusher._cycle`; False if the disk refused."""
+        try:
+            self._steps.pop(0).run()
+        except StoreError:
+            for never_run in self._steps:
+                never_run.failed()
+            self._steps.clear()
+            return False
+        if not self._steps:
+            with self.core.door:
+                self.core.flushed()
+        return True
+
+    def pass_session_time(self, milliseconds: int) -> None:
+        """Let waits end and files of tables be saved."""
+        self.session_clock.now_ms += milliseconds
+        now_ms = self.session_clock.now_ms
+        with self.core.door:
+            self.core.session_timers.fire(now_ms, horizon_ms=now_ms, budget=Turns(0))
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def advance(self, target_ms: int, budget: Budget, *, elide: bool) -> int:
+        """Fire in due order up to the new time, stepping the clock to each due; gives the number.
+
+        As `VirtualClock.advance` with `Track.fire_until`.
+        """
+        clock = self.clock
+        horizon_ms = target_ms if elide else 0
+        fired = 0
+        for _ in range(_MOST_TURNS):
+            head = self._earliest()
+            if head is None or head[0] > target_ms:
+                break
+            due_ms, source = head
+            clock.now_ms = max(clock.now_ms, due_ms)
+            with self.core.door:
+                fired += source.fire(
+                    clock.now_ms, horizon_ms=max(horizon_ms, clock.now_ms), budget=budget
+                )
+        else:
+            raise AssertionError("a deadline does not move on")
+        clock.now_ms = max(clock.now_ms, target_ms)
+        with self.core.door:
+            for source in self.core.sources:
+                fired += source.fire(clock.now_ms, horizon_ms=clock.now_ms, budget=Turns(0))
+        return fired
+
+    def fire(self, budget: Budget, *, turns: int = _MOST_TURNS) -> int:
+        """Fire what is due now, as the clock driver does when time flows; gives the number."""
+        now_ms = self.clock.now_ms
+        fired = 0
+        for _ in range(turns):
+            head = self._earliest()
+            if head is None or head[0] > now_ms:
+                return fired
+            with self.core.door:
+                fired += head[1].fire(now_ms, horizon_ms=now_ms, budget=budget)
+        if turns == _MOST_TURNS:
+            raise AssertionError("a deadline does not move on")
+        return fired
+
+    def _earliest(self) -> tuple[int, DeadlineSource] | None:
+        best: tuple[int, DeadlineSource] | None = None
+        for source in self.core.sources:
+            head = source.next_deadline()
+            if head is not None and (best is None or head.due_ms < best[0]):
+                best = head.due_ms, source
+        return best

@@ -1,0 +1,108 @@
+"""The order in which the files become durable, and what a failure leaves to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from embedded_broker.errors import StoreError
+from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
+from tests.unit.embedded_broker.timer.timer_rig import Rig
+
+
+class WatchedSegment(MemorySegment):
+    __slots__ = ("fs",)
+
+    fs: WatchedFileSystem
+
+    def sync(self) -> None:
+        self.fs.note(self.path)
+
+
+class WatchedFileSystem(MemoryFileSystem):
+    """Writes down what is synced, and can refuse it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[str] = []
+        self.refused = ""
+
+    def new_segment(self, path: str, size: int) -> WatchedSegment:
+        segment = WatchedSegment(path, size)
+        segment.fs = self
+        return segment
+
+    def sync_file(self, path: str) -> None:
+        super().sync_file(path)
+        self.note(path)
+
+    def note(self, path: str) -> None:
+        name = path.removesuffix(".tmp").split("/")
+        short = name[1] if name[0] == "config" else name[0]
+        if self.refused == short:
+            raise StoreError(f"{path}: the disk refuses")
+        self.synced.append(short)
+
+
+def watched() -> tuple[Rig, WatchedFileSystem]:
+    fs = WatchedFileSystem()
+    rig = Rig(fs)
+    fs.synced.clear()
+    return rig, fs
+
+
+@pytest.mark.case("C13")
+def test_messages_come_first_and_what_says_so_comes_last() -> None:
+    rig, fs = watched()
+    rig.timer(60_000)
+    timers = rig.timers.begin_flush()
+    assert fs.synced == []
+    rig.store.begin_flush().run()
+    timers.run()
+    order = [name for name in fs.synced if name != "checkpoint"]
+    assert order == [
+        "commitlog",
+        "consumequeue",
+        "timerlog",
+        "timerwheel",
+        "timercheck",
+        "timermetrics",
+        "timermeta",
+    ]
+
+
+def test_positions_are_those_of_the_moment_of_capture() -> None:
+    rig, _ = watched()
+    rig.timer(60_000)
+    work = rig.timers.begin_flush()
+    rig.timer(60_000)
+    assert work.checkpoint is not None
+    assert work.checkpoint.last_timer_queue_offset == 1
+    assert work.checkpoint.last_timer_log_flush_pos == 52
+    assert work.meta is not None
+    assert work.meta.checkpoint == work.checkpoint
+
+
+def test_nothing_is_written_when_nothing_changed() -> None:
+    rig, fs = watched()
+    rig.timer(60_000)
+    rig.flush()
+    fs.synced.clear()
+    rig.flush()
+    assert fs.synced == []
+
+
+@pytest.mark.parametrize("file", ["timerlog", "timerwheel", "timercheck", "timermeta"])
+def test_a_flush_that_failed_is_made_up_for_by_the_next(file: str) -> None:
+    rig, fs = watched()
+    rig.timer(60_000)
+    fs.refused = file
+    with pytest.raises(StoreError):
+        rig.flush()
+    fs.refused = ""
+    fs.synced.clear()
+    rig.flush()
+    assert [name for name in fs.synced if name.startswith("timer")][-1] == "timermeta"
+    assert "timerwheel" in fs.synced
+    rig.crash()
+    assert rig.recovery.pending == 1
+    assert not rig.recovery.whole_log
