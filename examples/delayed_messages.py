@@ -59,10 +59,10 @@ WAYS: list[tuple[str, int, Ask]] = [
     ("set_delay_time_sec(2)", 2000, lambda m, _due: m.set_delay_time_sec(2)),
     ("set_delay_time_ms(2500)", 2500, lambda m, _due: m.set_delay_time_ms(2500)),
     ("set_deliver_time_ms(now + 3000)", 3000, lambda m, due: m.set_deliver_time_ms(due)),
-    ("user property TIMER_DELAY_SEC", 3000, lambda m, _due: legacy(m, "TIMER_DELAY_SEC", 3)),
-    ("user property TIMER_DELAY_MS", 3500, lambda m, _due: legacy(m, "TIMER_DELAY_MS", 3500)),
-    ("user property TIMER_DELIVER_MS", 4000, lambda m, due: legacy(m, "TIMER_DELIVER_MS", due)),
-    ("user property __STARTDELIVERTIME", 4250, lambda m, due: legacy(m, "__STARTDELIVERTIME", due)),
+    ("property TIMER_DELAY_SEC", 3000, lambda m, _due: legacy(m, "TIMER_DELAY_SEC", 3)),
+    ("property TIMER_DELAY_MS", 3500, lambda m, _due: legacy(m, "TIMER_DELAY_MS", 3500)),
+    ("property TIMER_DELIVER_MS", 4000, lambda m, due: legacy(m, "TIMER_DELIVER_MS", due)),
+    ("property __STARTDELIVERTIME", 4250, lambda m, due: legacy(m, "__STARTDELIVERTIME", due)),
     ("set_delay_time_level(2)", 5000, lambda m, _due: m.set_delay_time_level(2)),
     ("delay=timedelta(seconds=5.5)", 5500, lambda m, _due: m.set_delay(timedelta(seconds=5.5))),
 ]
@@ -143,7 +143,7 @@ class Board:
         table.add_column("how it was asked", no_wrap=True)
         for heading in ("due", "arrived", "error"):
             table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("")
+        table.add_column("", no_wrap=True)
         for asked, row in sorted(self.rows.items(), key=lambda item: item[1].due_ms):
             verdict = self.verdict(row)
             colour = {"ok": "green", "recalled": "green", "waiting": "dim"}.get(verdict, "bold red")

@@ -78,6 +78,10 @@ class KeyIndex:
             if len(name) != INDEX_NAME_DIGITS or not name.isdecimal():
                 continue  # the original skips names that are no number
             path = f"{INDEX_FOLDER}/{name}"
+            if not clean and self._fs.size(path) != self._shape.file_size:
+                self._drop(path)  # its name came to the disk, its size did not
+                keep = False
+                continue
             segment = self._fs.open_segment(path, self._shape.file_size, create=False)
             found = IndexFile(segment, self._shape)
             last = self._log.record(found.end_offset)
@@ -90,11 +94,14 @@ class KeyIndex:
                 resume_at = found.end_offset + (0 if found.is_full else last.size)
                 self._files.append(found)
                 continue
-            _LOG.info("index file dropped, to be made again: %s", path)
             segment.close()
-            self._fs.remove(path)
-            self._names_changed = True
+            self._drop(path)
         self._indexed_to = resume_at
+
+    def _drop(self, path: str) -> None:
+        _LOG.info("index file dropped, to be made again: %s", path)
+        self._fs.remove(path)
+        self._names_changed = True
 
     def catch_up(self, end: int) -> None:
         """Index every record below a commit-log offset. Raises ``StoreError`` (disk full)."""

@@ -216,23 +216,29 @@ class MappedFileQueue:
         the last one that was not zero.
         """
         lost = 0
-        removed = False
         while self._segments and self._file_at > offset:
             segment = self._segments.pop()
             end = _last_data(segment, 0)
             lost = max(lost, self._file_at + end - offset if end else 0)
             segment.close()
             self.fs.remove(segment.path)
-            removed = True
             self._last = self._segments[-1] if self._segments else None
             self._file_at -= self.file_size
         if self._last is not None and offset - self._file_at < self.file_size:
             lost = max(lost, zero_tail(self._last, offset - self._file_at))
-        if removed:
-            self.fs.sync_dir(self.directory)
         self.min_offset = min(self.min_offset, offset)
-        self.max_offset = self.flushed_offset = offset
+        self.max_offset = offset
+        self._make_durable()
         return lost
+
+    def _make_durable(self) -> None:
+        """Sync what is there, names included: a process that was killed had perhaps not done so."""
+        for segment in self._segments:
+            segment.sync()
+        if self.fs.exists(self.directory):
+            self.fs.sync_dir(self.directory)
+        self._files_named = self._files_made
+        self.flushed_offset = self.max_offset
 
     def delete_before(self, offset: int) -> int:
         """Remove the files that end at or before an offset, never the last one; returns how many.

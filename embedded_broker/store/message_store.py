@@ -136,9 +136,9 @@ class MessageStore(StoreReader):
             raise
 
     def _load(self) -> StoreRecovery:
-        sizes = StoreSizes.find(self.fs, self.config)
-        self._queue_file_size = sizes.consume_queue
         clean = not self.fs.exists(ABORT_FILE)
+        sizes = StoreSizes.find(self.fs, self.config, clean=clean)
+        self._queue_file_size = sizes.consume_queue
         # Before anything is changed: dying in the middle of this must look like a dirty stop.
         self.fs.write_file(ABORT_FILE, str(os.getpid()).encode())
         self.fs.sync_file(ABORT_FILE)

@@ -45,13 +45,17 @@ class StoreSizes:
     index: IndexShape
 
     @classmethod
-    def find(cls, fs: FileSystem, config: BrokerConfig) -> StoreSizes:
-        """Look at the files, then at the settings. Opens nothing for writing."""
+    def find(cls, fs: FileSystem, config: BrokerConfig, *, clean: bool = True) -> StoreSizes:
+        """Look at the files, then at the settings. Opens nothing for writing.
+
+        After a dirty stop index files may be torn. They are made again from the log, so one that
+        says nothing is no reason to refuse the store.
+        """
         logs = fs.list(COMMIT_LOG_FOLDER)
         return cls(
             commit_log=_decide(fs, config, _COMMIT_LOG, _some_file(COMMIT_LOG_FOLDER, logs)),
             consume_queue=_decide(fs, config, _CONSUME_QUEUE, _some_queue_file(fs)),
-            index=_index_shape(fs, config),
+            index=_index_shape(fs, config, clean=clean),
         )
 
 
@@ -88,30 +92,37 @@ def _some_queue_file(fs: FileSystem) -> str | None:
     return None
 
 
-def _index_shape(fs: FileSystem, config: BrokerConfig) -> IndexShape:
+def _index_shape(fs: FileSystem, config: BrokerConfig, *, clean: bool) -> IndexShape:
     """Tell slots and entries: a file's length alone does not say how it is divided."""
     slots, slots_changed = _setting(fs, config, _SLOTS)
     entries, entries_changed = _setting(fs, config, _ENTRIES)
     wanted = IndexShape(slots, entries)
     names = [name for name in fs.list(INDEX_FOLDER) if len(name) == INDEX_NAME_DIGITS]
-    if not names:
-        return wanted
-    path = f"{INDEX_FOLDER}/{names[0]}"
+    # The oldest file is the first to be whole.
+    for path in [f"{INDEX_FOLDER}/{name}" for name in names]:
+        found = _shape_of(fs, path, wanted)
+        if found == wanted or (found is not None and not (slots_changed or entries_changed)):
+            return found
+        if found is not None or clean:
+            raise ConfigError(
+                f"{_SLOTS}, {_ENTRIES}",
+                (slots, entries),
+                f"those that the store was written with: its {path} has {fs.size(path)} bytes",
+            )
+    return wanted
+
+
+def _shape_of(fs: FileSystem, path: str, wanted: IndexShape) -> IndexShape | None:
+    """The wanted shape or that of the original's proportions, if the file agrees with it."""
     length = fs.size(path)
-    likely, rest = divmod(length - HEADER_SIZE, 4 + 20 * _ENTRIES_PER_SLOT)
     candidates = [wanted]
+    likely, rest = divmod(length - HEADER_SIZE, 4 + 20 * _ENTRIES_PER_SLOT)
     if not rest and likely > 0:
         candidates.append(IndexShape(likely, likely * _ENTRIES_PER_SLOT))
     for shape in candidates:
         if shape.file_size == length and _agrees(fs, path, shape):
-            if shape is not wanted and (slots_changed or entries_changed):
-                break
             return shape
-    raise ConfigError(
-        f"{_SLOTS}, {_ENTRIES}",
-        (slots, entries),
-        f"those that the store was written with: its {path} has {length} bytes",
-    )
+    return None
 
 
 def _agrees(fs: FileSystem, path: str, shape: IndexShape) -> bool:

@@ -32,32 +32,42 @@ class TimerDequeueGetMessageService(Stage):
 
     def __init__(self, state: TimerState) -> None:
         super().__init__(state)
-        self._records: deque[tuple[int, TimerLogRecord]] = deque()
+        self._slots: deque[tuple[int, list[TimerLogRecord], set[int]]] = deque()
 
     @property
     def queue_depth(self) -> int:
         """Records of loaded slots that are not read yet."""
-        return len(self._records)
+        return sum(len(records) for _, records, _ in self._slots)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a loaded slot is still to be read, or to be found read."""
+        return bool(self._slots)
 
     def hand_over(self, slot_ms: int, newest_first: list[TimerLogRecord]) -> None:
-        """Take the records of a slot; one message counts once, done ones do not."""
-        done = self.state.front.done
-        seen: set[int] = set()
-        for record in reversed(newest_first):
-            offset = record.offset_py
-            if offset not in seen and offset not in done:
-                seen.add(offset)
-                self._records.append((slot_ms, record))
+        """Take the records of a slot."""
+        if newest_first:
+            self._slots.append((slot_ms, newest_first, set()))
 
     def run(self, budget: Budget) -> bool:
-        """Read until the budget is used up; True when nothing is left."""
-        records = self._records
+        """Read until the budget is used up, oldest first; True when nothing is left.
+
+        A message that is in a slot twice counts once, one that is done already not at all.
+        """
+        slots, done = self._slots, self.state.front.done
         count = 0
-        while records:
-            self._read(*records.popleft())
-            count += 1
-            if not count % _CHECK_BUDGET_EVERY and budget.exhausted():
-                return not records
+        while slots:
+            slot_ms, records, seen = slots[0]
+            while records:
+                record = records.pop()
+                offset = record.offset_py
+                if offset not in seen and offset not in done:
+                    seen.add(offset)
+                    self._read(slot_ms, record)
+                count += 1
+                if not count % _CHECK_BUDGET_EVERY and budget.exhausted():
+                    return False
+            slots.popleft()
         return True
 
     def _read(self, slot_ms: int, record: TimerLogRecord) -> None:
@@ -106,7 +116,7 @@ class TimerDequeueGetService(Stage):
     @property
     def is_loading(self) -> bool:
         """Whether something of a loaded slot is still to be read."""
-        return bool(self._walks) or self._reader.queue_depth > 0
+        return bool(self._walks) or self._reader.is_loading
 
     def open_window(self) -> None:
         """Begin to load what the read pointer reaches; from now on arrivals join it directly."""

@@ -144,6 +144,7 @@ class TimerMessageStore:
         self._waits_for_session = False
         self._hold_until_ms = 0
         self._old_queue_end = 0
+        self._latest_ms = 0
         self._unsettled: list[tuple[int, TimerRequest, int | None]] = []
 
     # --- life --------------------------------------------------------------------------------
@@ -168,6 +169,7 @@ class TimerMessageStore:
         found = (self._store.log.max_offset, state.log.end, state.metrics.counter)
         if meta is None or meta.clean_end != found:
             state.metrics.replace(recount(state), now_ms)
+        self._latest_ms = max(now_ms, self._store.last_store_timestamp)
         self._dequeue_get.open_window()
         self._note_unread_marks()
         hold_ms = self._config.int("disappearTimeAfterStart")
@@ -250,9 +252,8 @@ class TimerMessageStore:
             if self._enqueue_put.put(queued, arrival.store_timestamp) is None:
                 state.curr_queue_offset += 1
                 return
-        self._mark_at_once(
-            request, properties, offset, arrival.queue_offset, arrival.store_timestamp
-        )
+        self._latest_ms = max(self._latest_ms, arrival.store_timestamp)
+        self._mark_at_once(request, properties, offset, arrival.queue_offset)
 
     def _keep_up(self, now_ms: int) -> bool:
         """Move both pointers to the clock if that skips nothing; False when something is behind."""
@@ -282,10 +283,12 @@ class TimerMessageStore:
         properties: Mapping[str, str],
         offset: int,
         queue_offset: int,
-        store_timestamp: int,
     ) -> None:
-        """Let a mark that has not entered the wheel yet work already, if its victims may be due."""
-        if request.deletes is not None and request.out_ms < store_timestamp:
+        """Let a mark that has not entered the wheel yet work already, if its victims may be due.
+
+        The queue before it is read first, and with it the time may go on to the latest in there.
+        """
+        if request.deletes is not None and request.out_ms < self._latest_ms:
             mark = Mark(root_offset(properties, offset), victim_root(properties))
             self._state.front.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
 
@@ -296,9 +299,7 @@ class TimerMessageStore:
             record = state.timer_record(offset, size)
             request = None if record is None else parse_request(record.properties)
             if record is not None and request is not None:
-                self._mark_at_once(
-                    request, record.properties, offset, number, record.store_timestamp
-                )
+                self._mark_at_once(request, record.properties, offset, number)
 
     # --- releases ----------------------------------------------------------------------------
 

@@ -161,7 +161,8 @@ class Checkpointer:
     def _removed(self) -> frozenset[int]:
         """Give the timers that recovery would read again although a mark removed them."""
         state, read_ms = self._state, self.checkpoint.last_read_time_ms
-        if read_ms > state.old_scan_until_ms:
+        loaded_until_ms = self._recovered_read_ms + state.precision_ms
+        if read_ms > max(state.old_scan_until_ms, loaded_until_ms):
             state.old_removed = frozenset()
         return state.front.removed_since(read_ms) | state.old_removed
 

@@ -11,7 +11,7 @@ Read on: `admission.py` for who wrote them, `rocketmq_py/protocol/delay.py` for 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.protocol.delay import parse_number
@@ -25,6 +25,11 @@ __all__ = [
     "source_offset",
     "victim_root",
 ]
+
+
+_DIGITS_MAX: Final = 18
+_QUEUE_DIGITS_MAX: Final = 10
+_QUEUE_ID_MAX: Final = 2**31 - 1
 
 
 class TimerRequest(NamedTuple):
@@ -43,14 +48,12 @@ def parse_request(properties: Mapping[str, str]) -> TimerRequest | None:
     queue = properties.get(Prop.REAL_QID)
     if out is None or not topic or queue is None:
         return None
-    try:
-        out_ms = parse_number(out)
-        queue_id = parse_number(queue)
-    except DelayValueError:
+    # Admission wrote plain digits, so nothing else has to be understood here.
+    if not (out.isdecimal() and out.isascii() and queue.isdecimal() and queue.isascii()):
         return None
-    if out_ms < 0 or not -1 < queue_id < 2**31:
+    if len(out) > _DIGITS_MAX or len(queue) > _QUEUE_DIGITS_MAX or int(queue) > _QUEUE_ID_MAX:
         return None
-    return TimerRequest(out_ms, topic, queue_id, properties.get(Prop.TIMER_DEL_UNIQKEY))
+    return TimerRequest(int(out), topic, int(queue), properties.get(Prop.TIMER_DEL_UNIQKEY))
 
 
 def delete_key(real_topic: str, unique_key: str) -> str:

@@ -12,15 +12,14 @@ class Killed(BaseException):
 
 
 class DyingSegment(MemorySegment):
-    """A segment whose writes may be the last thing that happens; the key index is spared."""
+    """A segment whose writes may be the last thing that happens."""
 
     __slots__ = ("fs",)
 
     fs: DyingFileSystem
 
     def write(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        spared = self.path.startswith("index/")
-        written = None if spared else self.fs.survives(len(data))
+        written = self.fs.survives(len(data))
         if written is None:
             super().write(at, data)
         else:

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
 from embedded_broker.store.inner import PutStatus
 from embedded_broker.timer.checkpoint import TimerCheckpoint
@@ -391,3 +392,41 @@ def test_a_crash_after_a_jump_around_the_wheel_keeps_timers_and_marks() -> None:
     delivered = [one.properties["UNIQ_KEY"] for one in rig.messages()]
     assert sorted(delivered) == sorted(set(keys) - set(recalled))
     assert rig.timers.count() == 0
+
+
+def test_the_length_of_log_files_is_the_stores_unless_another_is_asked_for() -> None:
+    rig = Rig()
+    for _ in range(25):
+        rig.timer(30_000)
+    rig.close()
+    rig.settings["mappedFileSizeTimerLog"] = 104_857_600
+    rig.open()
+    assert rig.timers._state.log.file_size == 1024
+    rig.close()
+    rig.settings["mappedFileSizeTimerLog"] = 2048
+    with pytest.raises(ConfigError, match="mappedFileSizeTimerLog"):
+        rig.open()
+
+
+def test_a_wheel_of_another_number_of_slots_is_refused() -> None:
+    rig = Rig()
+    rig.timer(30_000)
+    rig.close()
+    rig.slots = 401
+    with pytest.raises(StoreError, match="timerwheel has 25600 bytes"):
+        rig.open()
+
+
+def test_a_timer_log_that_lost_synced_bytes_is_filled_again_from_the_queue() -> None:
+    rig = Rig()
+    for _ in range(5):
+        rig.timer(30_000)
+    rig.flush()
+    rig.abandon()
+    memory_of(rig).open_segment(LOG_0, 1024).write(104, bytes(156))
+    recovery = rig.open()
+    assert recovery.whole_log
+    assert recovery.queue_offset == 2
+    assert recovery.pending == 5
+    rig.advance(30_000)
+    assert numbers(rig) == [1, 2, 3, 4, 5]
