@@ -160,7 +160,7 @@ class Board:
     def since_start(self, at_ms: int) -> str:
         """Seconds since the consumer started, whole days apart."""
         days, millis = divmod(at_ms - self.listening_since[0], DAY_MS)
-        return f"{days} d + {millis / 1000:.3f}" if days else f"{millis / 1000:.3f}"
+        return f"{days}d+{millis / 1000:.3f}" if days else f"{millis / 1000:.3f}"
 
     def watch(self, live: Live, wanted: int) -> None:
         """Show the board until that many messages have arrived or the time is up."""
