@@ -1,7 +1,7 @@
 """The broker's one lock, and what must wait until it is released.
 
 Answers: who may touch broker state (whoever is inside the door), and when bytes and callbacks
-leave it (after release; design D20). Must not know: requests, clocks, sockets. Read on:
+leave it (after release). Must not know: requests, clocks, sockets. Read on:
 ``embedded_broker/core.py``, which every request enters through the door, and
 ``embedded_broker/clock.py``, which enters it for timers.
 """

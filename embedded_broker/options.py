@@ -23,7 +23,7 @@ PRECISIONS: Final = (100, 200, 500, 1000)
 class Option:
     """One setting: its type is that of its default.
 
-    ``upstream`` is the default under ``defaults="upstream"`` (design D31). ``live`` says whether
+    ``upstream`` is the default under ``defaults="upstream"``. ``live`` says whether
     ``config.update`` may change it on a running broker. ``fixed`` options can be read, and set
     to their default only: the broker has just that one behaviour.
     """

@@ -1,4 +1,4 @@
-"""Behaviour profiles: which RocketMQ the broker answers as, as data (design D9).
+"""Behaviour profiles: which RocketMQ the broker answers as, as data.
 
 Answers: what differs between the versions that users deploy on. Must not know: any handler; the
 code that acts on a field reads it from ``core.profile``. Read on: ``embedded_broker/config.py``

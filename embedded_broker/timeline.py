@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Budget", "Deadline", "DeadlineSource", "SessionTimer", "SessionTimers"]
 
 DOOR_BUDGET_MS = 5
-"""How long one entry may hold the door before it yields (design D20)."""
+"""How long one entry may hold the door before it yields."""
 
 
 class Deadline(NamedTuple):

@@ -1,8 +1,8 @@
 """A store in a directory, laid out so that a real RocketMQ broker can open it, and the reverse.
 
 Answers: how segments and small files reach a disk. Segments are written by ``pwrite`` and read
-through a read-only mapping (design D24: a full disk then is an error, not a signal that ends the
-process). Must not know: what the bytes mean. POSIX only (design D32). Read on: ``fs.py`` for the
+through a read-only mapping (the design: a full disk then is an error, not a signal that ends the
+process). Must not know: what the bytes mean. POSIX only. Read on: ``fs.py`` for the
 seam, ``directory_lock.py`` for the lock.
 """
 

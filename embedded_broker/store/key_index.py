@@ -1,6 +1,6 @@
 """The messages of a topic that carry a key.
 
-Index files, filled lazily (design D26): nothing is indexed when a message is stored; a query, a
+Index files, filled lazily: nothing is indexed when a message is stored; a query, a
 flush to a real disk or a close reads the commit log from where the last one stopped. So a put
 costs nothing, and throwing the index away loses nothing. Must not know: requests. Keys as in
 ``IndexService.buildIndex``: UNIQ_KEY and every word of KEYS, under ``topic#key``; rolled-back
