@@ -57,6 +57,7 @@ class MappedFileQueue:
         "_files_named",
         "_last",
         "_segments",
+        "_soiled_to",
         "directory",
         "file_size",
         "flushed_offset",
@@ -75,6 +76,7 @@ class MappedFileQueue:
         self._segments: list[Segment] = []
         self._last: Segment | None = None
         self._file_at = 0  # start offset of the last file
+        self._soiled_to = 0
         self._files_made = 0
         self._files_named = 0  # of those, how many have a durable folder entry
 
@@ -144,7 +146,16 @@ class MappedFileQueue:
                 f"{self.directory}: {len(data)} bytes do not fit behind {at} in a file of "
                 f"{self.file_size} bytes"
             )
-        last.write(inside, data)
+        if self._soiled_to > at:
+            # What a refused write left behind would look like the rest of a torn one.
+            soiled = min(self._soiled_to - self._file_at, self.file_size)
+            last.write(inside, bytes(soiled - inside))
+            self._soiled_to = 0
+        try:
+            last.write(inside, data)
+        except StoreError:
+            self._soiled_to = max(self._soiled_to, at + len(data))
+            raise
         self.max_offset = self._file_at + end
         return at
 

@@ -122,7 +122,16 @@ class TimerDequeueGetService(Stage):
         """Begin to load what the read pointer reaches; from now on arrivals join it directly."""
         state = self.state
         front, wheel = state.front, state.wheel
-        for slot_ms in (state.curr_read_ms, state.curr_read_ms + state.precision_ms):
+        read_ms, ahead_ms = state.curr_read_ms, state.curr_read_ms + state.precision_ms
+        wanted = {read_ms, ahead_ms}
+        if state.displaced_until_ms > ahead_ms:
+            # Timers of earlier slots may lie in any slot up to the displaced one.
+            wanted.update(
+                slot.time_ms
+                for slot in wheel.used_slots()
+                if ahead_ms < slot.time_ms <= state.displaced_until_ms
+            )
+        for slot_ms in sorted(wanted):
             if slot_ms in front.loaded:
                 continue
             front.loaded[slot_ms] = state.scan_pos_of(slot_ms)

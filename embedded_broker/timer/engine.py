@@ -163,6 +163,8 @@ class TimerMessageStore:
         now_ms = self._clock.now_ms
         recovered = recover(state, checkpoint, meta, wheel_found=wheel_found, now_ms=now_ms)
         self._checkpointer.start(recovered.checkpoint)
+        if recovered.report.whole_log and meta is not None:
+            self._checkpointer.distrust_wheel(meta)
         state.old_scan_pos = recovered.release_scan_pos
         state.old_scan_until_ms = max(recovered.released_until_ms, state.displaced_until_ms)
         self._old_queue_end = self._enqueue_get.queue.max_offset
@@ -507,12 +509,14 @@ class TimerMessageStore:
         """
         if not self._unsettled:
             return
-        marks, self._unsettled = self._unsettled, []
         self._dequeue_get.load(Budget(_NO_BUDGET_MS))
         metrics, now_ms = self._state.metrics, self._clock.now_ms
-        for offset, request, victim in marks:
+        while self._unsettled:
+            offset, request, victim = self._unsettled[0]
             topic, _, unique_key = (request.deletes or "").partition("+")
-            for copy in find_copies(self._state, unique_key, topic):
+            copies = find_copies(self._state, unique_key, topic)
+            del self._unsettled[0]
+            for copy in copies:
                 if (
                     copy.waits
                     and copy.request.out_ms == request.out_ms

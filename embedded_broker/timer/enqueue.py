@@ -124,6 +124,7 @@ class TimerEnqueuePutService(Stage):
             if self._take_late(queued, now_ms):
                 return None
             slot_ms = state.curr_read_ms
+            state.displaced_until_ms = max(state.displaced_until_ms, slot_ms)
         magic = MAGIC_DEFAULT if request.deletes is None else MAGIC_DEFAULT | MAGIC_DELETE
         hop_ms = self._hop(slot_ms)
         in_way_ms = self._slot_in_way(hop_ms)

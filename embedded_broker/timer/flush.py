@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import SyncPlan
@@ -93,6 +93,13 @@ class Checkpointer:
         """Go on from what recovery found; the pointers of the state are set."""
         self.checkpoint = checkpoint
         self._recovered_read_ms = self._state.curr_read_ms
+
+    def distrust_wheel(self, meta: TimerMeta) -> None:
+        """Note durably that the wheel's file covers nothing, until a flush has written all of it.
+
+        Else a process that dies while it writes a rebuilt wheel leaves a part that looks whole.
+        """
+        self._meta_file.write(evolve(meta, wheel_covered_pos=0, clean_end=None))
 
     def begin(self, now_ms: int, *, clean: bool) -> TimerFlush:
         """Capture everything; `clean` says that nothing follows and the counts are exact."""

@@ -24,6 +24,7 @@ class RealCluster:
     version: str
     namesrv_addr: str
     broker_addr: str
+    broker_pid: int
     store: Path
 
 
@@ -93,4 +94,10 @@ def real_cluster(
             )
         )
         broker.wait_for_line("boot success", BOOT_SECONDS)
-        yield RealCluster(version, f"127.0.0.1:{namesrv_port}", f"127.0.0.1:{broker_port}", store)
+        yield RealCluster(
+            version,
+            f"127.0.0.1:{namesrv_port}",
+            f"127.0.0.1:{broker_port}",
+            broker.process.pid,
+            store,
+        )

@@ -28,16 +28,19 @@ class Served:
 
     def cpu_seconds(self) -> float:
         """User and system time used so far."""
-        fields = (
-            Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
-        )
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return cpu_seconds(self.pid)
 
     def resident_mb(self) -> float:
         """Resident memory in MiB."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith("VmRSS:"))
         return int(line.split()[1]) / 1024
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 @contextlib.contextmanager
