@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from embedded_broker.consumers.locks import QueueLocks
     from embedded_broker.consumers.producers import ProducerRegistry
     from embedded_broker.consumers.registry import ConsumerRegistry
+    from embedded_broker.handlers.plain_sends import PlainSend, PlainSends
     from embedded_broker.handlers.polls import ParkedPulls
     from embedded_broker.namesrv.name_server import NameServer
     from embedded_broker.offsets.table import OffsetTable
@@ -92,6 +93,7 @@ class Endpoint:
         "handlers",
         "name",
         "on_disconnected",
+        "plain_sends",
     )
 
     def __init__(
@@ -102,6 +104,8 @@ class Endpoint:
         self.handlers = handlers
         self.door = core.door
         self.on_disconnected: list[Callable[[Connection], None]] = []
+        self.plain_sends: PlainSends | None = None
+        """The short way for sends that ask for nothing; None leads every request the same way."""
         self._journal = core.journal
         self._version = core.profile.version
         self._any_type = core.profile.answers_with_request_type
@@ -112,26 +116,50 @@ class Endpoint:
 
         Called by adapters on their own thread, outside the door.
         """
-        decode = RemotingCommand.decode
         started_ns = monotonic_ns()
         for start in range(0, len(frames), COMMANDS_PER_ENTRY):
-            commands: list[tuple[Frame, RemotingCommand]] = []
-            broken: RemotingCommandException | None = None
-            for frame in frames[start : start + COMMANDS_PER_ENTRY]:
-                try:
-                    commands.append((frame, decode(frame)))
-                except RemotingCommandException as error:
-                    broken = error
-                    break
-            if commands:
-                with self.door:
-                    now_ms = self.core.clock.now_ms
-                    for frame, command in commands:
-                        self._dispatch(connection, frame, command, now_ms, started_ns)
+            broken = self._handle(
+                connection, frames[start : start + COMMANDS_PER_ENTRY], started_ns
+            )
             if broken is not None:
                 logger.warning("closing %r: %s", connection, broken)
                 connection.close()
                 return
+
+    def _handle(
+        self, connection: Connection, frames: list[Frame], started_ns: int
+    ) -> RemotingCommandException | None:
+        """Handle frames in one hold of the door; give what is wrong with the first bad header."""
+        plain_sends = self.plain_sends
+        plain: list[PlainSend] = []
+        with self.door:
+            now_ms = self.core.clock.now_ms
+            try:
+                for frame in frames:
+                    send = None if plain_sends is None else plain_sends.read(frame)
+                    if send is not None:
+                        plain.append(send)
+                        continue
+                    if plain:
+                        self._put_plain(connection, plain, now_ms, started_ns)
+                        plain = []
+                    command = RemotingCommand.decode(frame)
+                    self._dispatch(connection, frame, command, now_ms, started_ns)
+            except RemotingCommandException as error:
+                return error
+            finally:
+                if plain:
+                    self._put_plain(connection, plain, now_ms, started_ns)
+        return None
+
+    def _put_plain(
+        self, connection: Connection, sends: "list[PlainSend]", now_ms: int, started_ns: int
+    ) -> None:
+        if self.plain_sends is None:
+            return
+        for frame in self.plain_sends.put(connection, sends, now_ms, started_ns):
+            command = RemotingCommand.decode(frame)
+            self._dispatch(connection, frame, command, now_ms, started_ns)
 
     def connected(self, connection: Connection) -> None:
         """Note a new peer. Called outside the door."""

@@ -3,7 +3,7 @@
 ====================  ===================================================
 module                requests
 ====================  ===================================================
-send_message          310, 10, 320
+send_message          310, 10, 320 (the short way: plain_sends)
 send_back             36
 pull_message          11, 361 (waiting pulls: polls)
 consumer_manage       38, 14, 15
@@ -25,6 +25,7 @@ from embedded_broker.handlers.admin_broker import AdminBrokerProcessor
 from embedded_broker.handlers.client_manage import ClientManageProcessor
 from embedded_broker.handlers.consumer_manage import ConsumerManageProcessor
 from embedded_broker.handlers.liveness import Liveness
+from embedded_broker.handlers.plain_sends import PlainSends
 from embedded_broker.handlers.pull_message import PullMessageProcessor
 from embedded_broker.handlers.query_message import QueryMessageProcessor
 from embedded_broker.handlers.recall_message import RecallMessageProcessor
@@ -63,8 +64,10 @@ def install(core: BrokerCore) -> None:
     core.door.before_release(pulls.polls.run_woken)
     core.on_close.append(lambda: core.door.forget(pulls.polls.run_woken))
     liveness = Liveness(core)
+    sends = SendMessageProcessor(core)
+    core.endpoint.plain_sends = PlainSends(core, sends)
     for processor in (
-        SendMessageProcessor(core),
+        sends,
         SendBackProcessor(core),
         pulls,
         ConsumerManageProcessor(core),

@@ -10,8 +10,11 @@ for nothing, which is nearly all. Must not know requests or the store. Read on:
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from rocketmq_py.protocol.properties import encode_properties
+from rocketmq_py.protocol.properties import Prop, encode_properties
 
+_UNIQ_KEY: Final = f"{Prop.UNIQ_KEY}\1".encode()
+_SAMPLE: Final = b"0123456789abcdeffedcba9876543210"
+"""Stands for a UNIQ_KEY; in small letters, as none of an SDK is."""
 _MARKS: Final = (b"\0", b"TIMER_", b"DELAY", b"DELIVER")
 """A text without any of these asks for no delay and needs no cleaning: every name in
 ``DELAY_PROPERTIES`` and ``TIMER_BOOKKEEPING_PROPERTIES`` holds one."""
@@ -31,25 +34,70 @@ def joined_texts(
     batch have the same name. What nobody would see, because every message overrides it, is left
     out.
     """
+    around = _around_keys(texts)
+    if around is None:
+        return _joined(texts, outer, stamps, items_win=items_win)
+    before, after = around
+    model = _joined([before + _SAMPLE + after], outer, stamps, items_win=items_win)
+    if model is None:
+        return None
+    head, _, tail = model[0].partition(_SAMPLE)
+    begin, end = len(before), -len(after)
+    return [head + text[begin:end] + tail for text in texts]
+
+
+def _around_keys(texts: Sequence[bytes]) -> tuple[bytes, bytes] | None:
+    """Give what stands before and behind the UNIQ_KEY, if the texts differ in nothing else.
+
+    Those of nearly every batch do not, and then one of them says what becomes of all.
+    """
+    first = texts[0]
+    begin = first.find(_UNIQ_KEY) + len(_UNIQ_KEY)
+    end = first.find(b"\2", begin)
+    if begin < len(_UNIQ_KEY) or end < 0:
+        return None
+    before, after, size = first[:begin], first[end:], len(first)
+    for text in texts:
+        if not (
+            len(text) == size
+            and text.startswith(before)
+            and text.endswith(after)
+            and text[begin:end].isalnum()
+        ):
+            return None
+    return before, after
+
+
+def _joined(
+    texts: Sequence[bytes],
+    outer: Mapping[str, str],
+    stamps: Mapping[str, str],
+    *,
+    items_win: bool,
+) -> list[bytes] | None:
     together = b"\2".join(texts)
     if not together.isascii() or any(mark in together for mark in _MARKS):
         return None
     if not items_win:
         tail = encode_properties({**outer, **stamps})
-        return [_ended(text) + tail for text in texts]
+        return [text + tail for text in _ended(texts)]
     tail = encode_properties(stamps)
+    items = b"\2" + together
     head = encode_properties(
-        {name: value for name, value in outer.items() if not _in_every(texts, name)}
+        {name: value for name, value in outer.items() if not _in_every(texts, items, name)}
     )
-    return [head + _ended(text) + tail for text in texts]
+    return [head + text + tail for text in _ended(texts)]
 
 
-def _ended(text: bytes) -> bytes:
-    """Give the text with the separator that 4.9 clients leave out behind the last property."""
-    return text if text[-1:] in {b"\2", b""} else text + b"\2"
+def _ended(texts: Sequence[bytes]) -> list[bytes]:
+    """Give the texts with the separator that 4.9 clients leave out behind the last property."""
+    return [text if text[-1:] == b"\2" or not text else text + b"\2" for text in texts]
 
 
-def _in_every(texts: Sequence[bytes], name: str) -> bool:
+def _in_every(texts: Sequence[bytes], items: bytes, name: str) -> bool:
+    """Whether a name is in every text; `items` are all of them, each item behind a separator."""
     begin = name.encode() + b"\1"
-    inside = b"\2" + begin
-    return all(text.startswith(begin) or inside in text for text in texts)
+    # As often at the begin of an item as anywhere: so finding it means finding the whole name.
+    return items.count(begin) == items.count(b"\2" + begin) and len(texts) == len(
+        [None for text in texts if begin in text]
+    )

@@ -1,7 +1,7 @@
 """How a message is accepted: requests 310, 10 and 320.
 
 RocketMQ's SendMessageProcessor and AbstractSendMessageProcessor.msgCheck. Every send passes the
-same gate (`_topic_for`), then it is one message (`_send_one`) or a batch (`_send_many`). Delay is
+same gate (`topic_for`), then it is one message (`_send_one`) or a batch (`_send_many`). Delay is
 not known here: the put hook of `timer/admission.py` reads it from the properties during the put.
 Every answer, refusals included, carries MSG_REGION and TRACE_ON. Request 36 and the way of retries
 to the dead letters are in `send_back.py`, store refusals in `put_status.py`.
@@ -16,7 +16,7 @@ from embedded_broker.handlers.differences import differences
 from embedded_broker.handlers.put_status import STORED, outcome_of
 from embedded_broker.handlers.send_back import RetryRoutes
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
-from embedded_broker.store.run import Run
+from embedded_broker.store.run import Run, tags_codes
 from embedded_broker.timer.admission import strip_client_properties
 from rocketmq_py.errors import HeaderError, RecordError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
@@ -48,10 +48,11 @@ class SendMessageProcessor:
         self._topics = core.topics
         self._habits = differences(core.profile)
         self._retries = RetryRoutes(core)
+        self.host_digits = core.store.store_host.hex().upper()
+        """The store host as every offset id begins."""
         self._new_uniq_key = UniqIdGenerator(
             core.store.store_host[:-4], now_ms=lambda: core.clock.now_ms
         ).next
-        self._host_digits = core.store.store_host.hex().upper()
         self._marks: dict[str, str] = {}
         self._stamps: dict[str, str] = {}
         self._stamp_text = ""
@@ -85,7 +86,7 @@ class SendMessageProcessor:
             header = read(command.ext_fields)
         except HeaderError as error:
             raise self._refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        topic = self._topic_for(header)
+        topic = self.topic_for(header)
         if not command.body and not self._core.profile.empty_body_allowed:
             raise self._refusal(ResponseCode.SYSTEM_ERROR, "the message has no body")
         if header.batch or command.code == RequestCode.SEND_BATCH_MESSAGE:
@@ -94,7 +95,7 @@ class SendMessageProcessor:
 
     # -- the gate ---------------------------------------------------------------------------
 
-    def _topic_for(self, header: SendMessageRequestHeader) -> TopicConfig:
+    def topic_for(self, header: SendMessageRequestHeader) -> TopicConfig:
         """Give the topic to write to, created if need be, or refuse the message.
 
         In the order of AbstractSendMessageProcessor.msgCheck; a topic that exists has a legal
@@ -182,7 +183,7 @@ class SendMessageProcessor:
             request.command.body,
             properties,
             header.flag,
-            self._sys_flag(header, topic),
+            self.sys_flag(header, topic),
             header.born_timestamp,
             request.connection.packed_remote,
             header.reconsume_times or 0,
@@ -191,7 +192,7 @@ class SendMessageProcessor:
         )
         result = self._store.put(msg)
         answer = self._accepted(result)
-        answer["msgId"] = f"{self._host_digits}{result.commit_log_offset:016X}"
+        answer["msgId"] = f"{self.host_digits}{result.commit_log_offset:016X}"
         answer["queueId"] = str(queue_id)
         answer["queueOffset"] = str(result.queue_offset)
         if self._habits.names_stored_messages:
@@ -199,6 +200,19 @@ class SendMessageProcessor:
             if msg.topic == TIMER_TOPIC:
                 self._attach_recall_handle(answer, properties)
         return self._answer(request, result, answer, properties)
+
+    @property
+    def names_stored_messages(self) -> bool:
+        """Whether answers and stored messages carry what 5.x brokers add to them."""
+        return self._habits.names_stored_messages and self._habits.marks_stored_messages
+
+    def marks(self) -> dict[str, str]:
+        """Give the fields that every answer begins with."""
+        return self._marks.copy()
+
+    def stored_properties(self, properties: dict[str, str], text: str) -> bytes:
+        """Give what is stored for properties that were read from `text`; they are completed."""
+        return self._complete(properties, text) or encode_properties(properties)
 
     def _complete(self, properties: dict[str, str], text: str) -> bytes | None:
         """Add what the broker adds; give the stored form if it is cheap or not all of them.
@@ -281,21 +295,23 @@ class SendMessageProcessor:
         if self._habits.marks_stored_messages:
             outer.pop(Prop.POP_CK, None)
         queue_id = self._queue_id(header, topic)
-        sys_flag = self._sys_flag(header, topic)
+        sys_flag = self.sys_flag(header, topic)
+        born_timestamp = header.born_timestamp
         texts = self._item_texts([one[2] for one in items], outer, name)
         run = Run(
             name,
             queue_id,
-            [(flag, body, text) for (flag, body, _), text in zip(items, texts, strict=True)],
+            [
+                (flag, born_timestamp, body, text, code)
+                for (flag, body, _), text, code in zip(items, texts, tags_codes(texts), strict=True)
+            ],
             sys_flag,
-            header.born_timestamp,
             request.connection.packed_remote,
             header.reconsume_times or 0,
         )
         whole, offsets = self._store.put_run(run)
         answer = self._accepted(whole)
-        host = self._host_digits
-        answer["msgId"] = ",".join([f"{host}{offset:016X}" for offset in offsets])
+        answer["msgId"] = (f",{self.host_digits}%016X" * len(offsets) % tuple(offsets))[1:]
         answer["queueId"] = str(queue_id)
         answer["queueOffset"] = str(whole.queue_offset)
         if self._habits.names_stored_messages and Prop.UNIQ_KEY in outer:
@@ -357,7 +373,8 @@ class SendMessageProcessor:
         return self._core.random.randrange(topic.write_queue_nums)
 
     @staticmethod
-    def _sys_flag(header: SendMessageRequestHeader, topic: TopicConfig) -> int:
+    def sys_flag(header: SendMessageRequestHeader, topic: TopicConfig) -> int:
+        """Give the sysFlag to store: topics of several tags add theirs."""
         if topic.topic_filter_type == "MULTI_TAG":
             return header.sys_flag | MULTI_TAGS
         return header.sys_flag

@@ -107,7 +107,8 @@ class PutHook(Protocol):
 class Arrival(NamedTuple):
     """A message that became visible in a queue.
 
-    ``properties`` belongs to the message just put: read it during the call, do not keep it.
+    ``properties`` belongs to the message just put: read it during the call, do not keep it. It is
+    empty for the messages of a ``run.Run``, which ask the broker for nothing.
     """
 
     topic: str

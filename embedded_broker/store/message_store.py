@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
-from itertools import accumulate
+from operator import itemgetter
 from typing import Final
 
 from embedded_broker.config import BrokerConfig
@@ -36,16 +36,20 @@ from embedded_broker.store.run import Run, RunResult
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
+from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import (
     MessageRecord,
     encode_neighbours,
     encode_record,
 )
-from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC, is_retry_topic
+from rocketmq_py.protocol.names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    is_retry_topic,
+)
 from rocketmq_py.protocol.properties import (
     PROPERTIES_SIZE_MAX,
     Prop,
-    decode_properties,
     encode_properties,
 )
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
@@ -72,6 +76,8 @@ _RETRY_TOPIC_SIZE_MAX: Final = 255
 _UNKNOWN_LEVEL_MS: Final = 1000
 _RECORD_OVERHEAD: Final = 91 + 2 * 12 + 1  # two IPv6 hosts and a long topic at most
 _OK: Final = PutStatus.PUT_OK
+_NOT_ORDINARY: Final = INNER_BATCH | TRANSACTION_MASK
+_size: Final = itemgetter(1)
 _DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 
 
@@ -105,6 +111,8 @@ class MessageStore(StoreReader):
         self.store_host = store_host
         self.owner = owner
         self.put_hooks: list[PutHook] = []
+        self._hooks_seen: list[PutHook] = []
+        self._hooks_ignore_plain = True
         self.on_arrival: list[Callable[[Arrival], None]] = []
         self.level_deliver_ms: Callable[[int, int], int] = _unknown_level
         self.checkpoint = StoreCheckpoint(fs)
@@ -319,28 +327,29 @@ class MessageStore(StoreReader):
         As ``put_all`` of its messages, but without an object for each; ``on_arrival`` is called
         for the last message of each tags code only.
         """
-        log = self.log
         if not self._takes_shortcut(run):
             return RunResult.of(self.put_all(run.messages()))
+        log, topic, queue_id = self.log, run.topic, run.queue_id
         now_ms = self.clock.now_ms
-        queue = self._queue(run.topic, run.queue_id)
-        begin, first = log.max_offset, queue.max_offset
-        data, sizes = encode_neighbours(
-            run.items,
-            topic=run.topic,
-            queue_id=run.queue_id,
-            queue_offset=first,
-            commit_log_offset=begin,
-            sys_flag=run.sys_flag,
-            born_timestamp=run.born_timestamp,
-            born_host=run.born_host,
-            store_timestamp=now_ms,
-            store_host=self.store_host,
-            reconsume_times=run.reconsume_times,
-        )
-        if not log.fits(len(data)):
+        queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
+        begin, first = log.files.max_offset, queue.max_offset
+        try:
+            data, entries = encode_neighbours(
+                run.items,
+                topic=topic,
+                queue_id=queue_id,
+                queue_offset=first,
+                commit_log_offset=begin,
+                sys_flag=run.sys_flag,
+                born_host=run.born_host,
+                store_timestamp=now_ms,
+                store_host=self.store_host,
+                reconsume_times=run.reconsume_times,
+            )
+        except RecordError:
             return RunResult.of(self.put_all(run.messages()))
-        entries = list(zip(accumulate(sizes, initial=begin), sizes, run.tags_codes(), strict=False))
+        if not log.fits(len(data)) or max(entries, key=_size)[1] > self._body_size_max:
+            return RunResult.of(self.put_all(run.messages()))
         try:
             log.append(data)
             queue.append_all(entries)
@@ -351,12 +360,9 @@ class MessageStore(StoreReader):
             return RunResult(refused, ())
         self._last_store_timestamp = now_ms
         self._dirty.add(queue)
-        for code, index in {code: index for index, (_, _, code) in enumerate(entries)}.items():
-            offset, size, _ = entries[index]
-            properties = decode_properties(run.items[index][2])
-            arrival = Arrival(
-                run.topic, run.queue_id, first + index, offset, size, code, now_ms, properties
-            )
+        for index in {entry[2]: index for index, entry in enumerate(entries)}.values():
+            offset, size, code = entries[index]
+            arrival = Arrival(topic, queue_id, first + index, offset, size, code, now_ms, {})
             for listener in self.on_arrival:
                 listener(arrival)
         whole = PutResult(_OK, begin, first, len(data), now_ms)
@@ -366,13 +372,21 @@ class MessageStore(StoreReader):
         """Whether nothing about a run needs a look at its single messages."""
         return (
             self._open
-            and not run.sys_flag & (INNER_BATCH | TRANSACTION_MASK)
+            and not run.sys_flag & _NOT_ORDINARY
             and len(run.topic) <= _TOPIC_SIZE_MAX // 4
             and run.topic not in _DELAY_TOPICS
-            and max([len(body) for _, body, _ in run.items]) <= self._body_size_max
-            and max([len(properties) for _, _, properties in run.items]) <= PROPERTIES_SIZE_MAX
-            and all(getattr(hook, "ignores_plain", False) for hook in self.put_hooks)
+            and self.hooks_ignore_plain
         )
+
+    @property
+    def hooks_ignore_plain(self) -> bool:
+        """Whether no put hook wants to see messages that ask for nothing."""
+        if self.put_hooks != self._hooks_seen:
+            self._hooks_seen = self.put_hooks.copy()
+            self._hooks_ignore_plain = all(
+                getattr(hook, "ignores_plain", False) for hook in self._hooks_seen
+            )
+        return self._hooks_ignore_plain
 
     def _places(self, msgs: Sequence[InnerMessage]) -> list[tuple[ConsumeQueue | None, int]]:
         """Give the queue and the queue offset that each message of a batch gets."""

@@ -1,6 +1,7 @@
-"""A run: the messages of one batch that differ in nothing but flag, body and properties.
+"""A run: messages for one queue that ask the broker for nothing and came together.
 
-Values only, so that a batch costs its bytes and not a hundred objects. Must not know: files,
+The messages of a batch, or sends that arrived in one piece of the stream. Values only, so that a
+message costs its bytes and not a dozen objects. Must not know: files,
 requests. A run means what ``put_all`` of its ``messages`` means, and that is what the store does
 with one it cannot take the short way. Read on: ``MessageStore.put_run``.
 """
@@ -14,7 +15,7 @@ from embedded_broker.store.inner import InnerMessage, PutResult
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
-__all__ = ["Run", "RunResult"]
+__all__ = ["Run", "RunResult", "tags_codes"]
 
 _TAGS = Prop.TAGS.encode()
 
@@ -22,15 +23,15 @@ _TAGS = Prop.TAGS.encode()
 class Run(NamedTuple):
     """At least one message for one queue, none of which asks the broker for anything.
 
-    ``items`` are flag, body and encoded properties; the properties hold no request for a delay
-    and nothing else that a put hook which ``ignores_plain`` messages would look at.
+    ``items`` are flag, born timestamp, body, encoded properties and tags code; the properties
+    hold no request for a delay and nothing else that a put hook which ``ignores_plain`` messages
+    would look at.
     """
 
     topic: str
     queue_id: int
-    items: Sequence[tuple[int, bytes, bytes]]
+    items: Sequence[tuple[int, int, bytes, bytes, int]]
     sys_flag: int
-    born_timestamp: int
     born_host: bytes
     reconsume_times: int
 
@@ -44,20 +45,20 @@ class Run(NamedTuple):
                 decode_properties(properties),
                 flag,
                 self.sys_flag,
-                self.born_timestamp,
+                born_timestamp,
                 self.born_host,
                 self.reconsume_times,
                 properties_bytes=properties,
             )
-            for flag, body, properties in self.items
+            for flag, born_timestamp, body, properties, _ in self.items
         ]
 
-    def tags_codes(self) -> list[int]:
-        """Give the tags code of each message; nothing is decoded for those without tags."""
-        return [
-            tags_code(decode_properties(properties).get(Prop.TAGS)) if _TAGS in properties else 0
-            for _, _, properties in self.items
-        ]
+
+def tags_codes(texts: Sequence[bytes]) -> list[int]:
+    """Give the tags code of each of some encoded properties; without tags nothing is decoded."""
+    if not any(_TAGS in text for text in texts):
+        return [0] * len(texts)
+    return [tags_code(decode_properties(text).get(Prop.TAGS)) for text in texts]
 
 
 class RunResult(NamedTuple):

@@ -214,24 +214,23 @@ def encode_record(
 
 
 def encode_neighbours(
-    items: Iterable[tuple[int, bytes, bytes]],
+    items: Iterable[tuple[int, int, bytes, bytes, int]],
     *,
     topic: str,
     queue_id: int,
     queue_offset: int,
     commit_log_offset: int,
     sys_flag: int,
-    born_timestamp: int,
     born_host: bytes,
     store_timestamp: int,
     store_host: bytes,
     reconsume_times: int,
-) -> tuple[bytes, list[int]]:
+) -> tuple[bytes, list[tuple[int, int, int]]]:
     """Build the records of messages that follow each other in the log and in one queue.
 
-    ``items`` are flag, body and encoded properties. Gives the bytes of all records and the size
-    of each; the same bytes as ``encode_record`` one by one, at half the cost. Raises RecordError
-    as it does, but the caller sees to it that properties are not too long.
+    ``items`` are flag, born timestamp, body, encoded properties and tags code. Gives the bytes of
+    all records, the same as ``encode_record`` one by one at half the cost, and their consume
+    queue entries: commit-log offset, size, tags code. Raises RecordError as it does.
     """
     magic, topic_field = _topic_field(topic)
     bits = _host_bits(len(born_host), len(store_host))
@@ -239,11 +238,15 @@ def encode_neighbours(
     sys_flag = sys_flag & ~HOST_MASK | bits
     fixed_size = 74 + len(born_host) + len(store_host) + len(topic_field)
     parts: list[bytes] = []
-    sizes: list[int] = []
+    entries: list[tuple[int, int, int]] = []
     try:
-        for number, (flag, body, properties) in enumerate(items, queue_offset):
+        for number, item in enumerate(items, queue_offset):
+            flag, born_timestamp, body, properties, tags_code = item
             body_len = len(body)
             props_len = len(properties)
+            if props_len > PROPERTIES_SIZE_MAX:
+                limit = f"{props_len} bytes, at most {PROPERTIES_SIZE_MAX} can be stored"
+                raise RecordError(0, "properties length", limit)
             size = fixed_size + body_len + props_len
             head = pack(
                 size,
@@ -263,11 +266,11 @@ def encode_neighbours(
                 body_len,
             )
             parts += (head, body, topic_field, props_len.to_bytes(2), properties)
-            sizes.append(size)
+            entries.append((commit_log_offset, size, tags_code))
             commit_log_offset += size
     except StructError as error:
         raise RecordError(0, "head", f"a number does not fit its field: {error}") from error
-    return b"".join(parts), sizes
+    return b"".join(parts), entries
 
 
 def decode_record(buffer: Buffer, offset: int = 0, *, check_crc: bool = True) -> MessageRecord:

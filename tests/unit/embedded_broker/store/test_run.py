@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import Arrival, MessageStore
-from embedded_broker.store.run import Run, RunResult
+from embedded_broker.store.run import Run, RunResult, tags_codes
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, encode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
@@ -16,11 +16,12 @@ HOST = b"\x0a\x00\x00\x09\x00\x00\xc3\x50"
 
 
 def run(count: int = 3, *, topic: str = "T", text: bytes = b"", sys_flag: int = 0) -> Run:
-    items = [
-        (number, f"body {number}".encode(), text or encode_properties({"TAGS": f"t{number % 2}"}))
-        for number in range(count)
-    ]
-    return Run(topic, 1, items, sys_flag, 17, HOST, 2)
+    items = []
+    for number in range(count):
+        properties = text or encode_properties({"TAGS": f"t{number % 2}"})
+        body = f"body {number}".encode()
+        items.append((number, 17 + number, body, properties, tags_codes([properties])[0]))
+    return Run(topic, 1, items, sys_flag, HOST, 2)
 
 
 class _Hook:
@@ -64,7 +65,7 @@ def test_the_last_message_of_each_tag_is_told_when_all_are_visible() -> None:
         (2, offsets[2], 4),
         (3, offsets[3], 4),
     ]
-    assert [one.properties for one, _ in seen] == [{"TAGS": "t0"}, {"TAGS": "t1"}]
+    assert [one.tags_code for one, _ in seen] == [tags_code("t0"), tags_code("t1")]
 
 
 @pytest.mark.parametrize("ignores", [True, False])

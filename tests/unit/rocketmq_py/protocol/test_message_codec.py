@@ -280,41 +280,56 @@ def test_neighbours_have_the_same_bytes_as_records_made_one_by_one(
         "topic": topic,
         "queue_id": 3,
         "sys_flag": 1,
-        "born_timestamp": 1_700_000_000_000,
         "born_host": born_host,
         "store_timestamp": 1_700_000_000_005,
         "store_host": V4,
         "reconsume_times": 2,
     }
-    items = [(7, b"one", b"A\0011\2"), (-1, b"", b""), (0, b"three", b"")]
-    data, sizes = encode_neighbours(items, queue_offset=5, commit_log_offset=237, **same)
+    items = [(7, 17, b"one", b"A\0011\2", 5), (-1, 18, b"", b"", -6), (0, 19, b"three", b"", 0)]
+    data, entries = encode_neighbours(items, queue_offset=5, commit_log_offset=237, **same)
     expected, at = b"", 237
-    for number, (flag, body, properties) in enumerate(items, 5):
+    for number, (flag, born_timestamp, body, properties, code) in enumerate(items, 5):
         one = encode_record(
             queue_offset=number,
             commit_log_offset=at,
             flag=flag,
+            born_timestamp=born_timestamp,
             body=body,
             properties=properties,
             prepared_transaction_offset=0,
             **same,
         )
+        assert entries[number - 5] == (at, len(one), code)
         at += len(one)
         expected += one
     assert data == expected
-    assert sizes == [one.size for one in decode_records(data)]
 
 
-def test_neighbours_with_a_number_beyond_its_field_are_refused() -> None:
-    with pytest.raises(RecordError, match="head"):
+def test_neighbours_with_properties_that_cannot_be_stored_are_refused() -> None:
+    with pytest.raises(RecordError, match="properties length"):
         encode_neighbours(
-            [(2**40, b"", b"")],
+            [(0, 0, b"", b"a" * 32_768, 0)],
             topic="T",
             queue_id=0,
             queue_offset=0,
             commit_log_offset=0,
             sys_flag=0,
-            born_timestamp=0,
+            born_host=V4,
+            store_timestamp=0,
+            store_host=V4,
+            reconsume_times=0,
+        )
+
+
+def test_neighbours_with_a_number_beyond_its_field_are_refused() -> None:
+    with pytest.raises(RecordError, match="head"):
+        encode_neighbours(
+            [(2**40, 0, b"", b"", 0)],
+            topic="T",
+            queue_id=0,
+            queue_offset=0,
+            commit_log_offset=0,
+            sys_flag=0,
             born_host=V4,
             store_timestamp=0,
             store_host=V4,
