@@ -8,6 +8,7 @@ for nothing, which is nearly all. Must not know requests or the store. Read on:
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from rocketmq_py.protocol.properties import Prop, encode_properties
@@ -37,35 +38,28 @@ def joined_texts(
     around = _around_keys(texts)
     if around is None:
         return _joined(texts, outer, stamps, items_win=items_win)
-    before, after = around
+    before, keys, after = around
     model = _joined([before + _SAMPLE + after], outer, stamps, items_win=items_win)
     if model is None:
         return None
     head, _, tail = model[0].partition(_SAMPLE)
-    begin, end = len(before), -len(after)
-    return [head + text[begin:end] + tail for text in texts]
+    return [head + key + tail for key in keys]
 
 
-def _around_keys(texts: Sequence[bytes]) -> tuple[bytes, bytes] | None:
-    """Give what stands before and behind the UNIQ_KEY, if the texts differ in nothing else.
+def _around_keys(texts: Sequence[bytes]) -> tuple[bytes, list[bytes], bytes] | None:
+    """Give the UNIQ_KEYs and what stands around them, if the texts differ in nothing else.
 
     Those of nearly every batch do not, and then one of them says what becomes of all.
     """
     first = texts[0]
     begin = first.find(_UNIQ_KEY) + len(_UNIQ_KEY)
     end = first.find(b"\2", begin)
-    if begin < len(_UNIQ_KEY) or end < 0:
+    if begin < len(_UNIQ_KEY) or end < 0 or len(set(map(len, texts))) > 1:
         return None
-    before, after, size = first[:begin], first[end:], len(first)
-    for text in texts:
-        if not (
-            len(text) == size
-            and text.startswith(before)
-            and text.endswith(after)
-            and text[begin:end].isalnum()
-        ):
-            return None
-    return before, after
+    if len({text[:begin] for text in texts}) > 1 or len({text[end:] for text in texts}) > 1:
+        return None
+    keys = [text[begin:end] for text in texts]
+    return (first[:begin], keys, first[end:]) if b"".join(keys).isalnum() else None
 
 
 def _joined(
@@ -81,12 +75,18 @@ def _joined(
     if not items_win:
         tail = encode_properties({**outer, **stamps})
         return [text + tail for text in _ended(texts)]
-    tail = encode_properties(stamps)
+    tail = _encoded(tuple(stamps.items()))
     items = b"\2" + together
     head = encode_properties(
         {name: value for name, value in outer.items() if not _in_every(texts, items, name)}
     )
     return [head + text + tail for text in _ended(texts)]
+
+
+@lru_cache(maxsize=8)
+def _encoded(stamps: tuple[tuple[str, str], ...]) -> bytes:
+    """Encode what the broker adds; remembered, since it hardly ever changes."""
+    return encode_properties(dict(stamps))
 
 
 def _ended(texts: Sequence[bytes]) -> list[bytes]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from itertools import count
 from operator import itemgetter
 from typing import Final
 
@@ -77,7 +78,10 @@ _UNKNOWN_LEVEL_MS: Final = 1000
 _RECORD_OVERHEAD: Final = 91 + 2 * 12 + 1  # two IPv6 hosts and a long topic at most
 _OK: Final = PutStatus.PUT_OK
 _NOT_ORDINARY: Final = INNER_BATCH | TRANSACTION_MASK
+# The parts of a consume queue entry.
+_offset: Final = itemgetter(0)
 _size: Final = itemgetter(1)
+_code: Final = itemgetter(2)
 _DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 
 
@@ -348,7 +352,10 @@ class MessageStore(StoreReader):
             )
         except RecordError:
             return RunResult.of(self.put_all(run.messages()))
-        if not log.fits(len(data)) or max(entries, key=_size)[1] > self._body_size_max:
+        size_max = self._body_size_max
+        if not log.fits(len(data)) or (
+            len(data) > size_max and max(map(_size, entries)) > size_max
+        ):
             return RunResult.of(self.put_all(run.messages()))
         try:
             log.append(data)
@@ -360,13 +367,13 @@ class MessageStore(StoreReader):
             return RunResult(refused, ())
         self._last_store_timestamp = now_ms
         self._dirty.add(queue)
-        for index in {entry[2]: index for index, entry in enumerate(entries)}.values():
+        for index in dict(zip(map(_code, entries), count(), strict=False)).values():
             offset, size, code = entries[index]
             arrival = Arrival(topic, queue_id, first + index, offset, size, code, now_ms, {})
             for listener in self.on_arrival:
                 listener(arrival)
         whole = PutResult(_OK, begin, first, len(data), now_ms)
-        return RunResult(whole, [entry[0] for entry in entries])
+        return RunResult(whole, list(map(_offset, entries)))
 
     def _takes_shortcut(self, run: Run) -> bool:
         """Whether nothing about a run needs a look at its single messages."""
