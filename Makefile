@@ -1,6 +1,7 @@
 # One command per purpose; each works on a machine that has Python 3.11+ and make.
 #   make demo    watch delayed messages arrive        make test     everything CI runs
 #   make check   format, lint, types, structure       make interop  real RocketMQ clients and servers
+#   make sim     10,000 lives of a broker, crashes    make mutants  do the tests notice a broken line
 #   make bench   performance figures (tests/perf)     make clean    remove what the others made
 PYTHON ?= python3
 VENV := .venv
@@ -8,10 +9,10 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop bench clean
+.PHONY: help demo test check interop sim mutants bench clean
 
 help:
-	@sed -n '2,5s/^# //p' Makefile
+	@sed -n '2,6s/^# //p' Makefile
 
 # Two stamps: the demo needs only the run-time dependencies and the terminal extra.
 $(VENV)/.base:
@@ -44,6 +45,12 @@ check: $(VENV)/.dev
 
 interop: $(VENV)/.dev
 	@$(RUN) .ci/parts.py interop
+
+sim: $(VENV)/.dev
+	@$(RUN) -m tests.sim --runs 10000 --processes 2
+
+mutants: $(VENV)/.dev
+	@$(RUN) -m tests.mutants
 
 bench: $(VENV)/.dev
 	@$(RUN) -m tests.perf

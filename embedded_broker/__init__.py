@@ -13,18 +13,42 @@ if TYPE_CHECKING:
     from embedded_broker.clock import Advanced as Advanced
     from embedded_broker.clock import BrokerClock as BrokerClock
     from embedded_broker.clock import NextDeadline as NextDeadline
+    from embedded_broker.clock import Settled as Settled
     from embedded_broker.clock import VirtualClock as VirtualClock
     from embedded_broker.cluster import EmbeddedCluster as EmbeddedCluster
     from embedded_broker.config import BrokerConfig as BrokerConfig
     from embedded_broker.errors import BrokerStateError as BrokerStateError
     from embedded_broker.errors import ClockError as ClockError
     from embedded_broker.errors import DoorReentryError as DoorReentryError
+    from embedded_broker.errors import FaultNotUsedError as FaultNotUsedError
+    from embedded_broker.errors import MessageNotFound as MessageNotFound
+    from embedded_broker.errors import SettleTimeout as SettleTimeout
     from embedded_broker.errors import StoreError as StoreError
     from embedded_broker.errors import StoreLockedError as StoreLockedError
+    from embedded_broker.errors import TimerNotPending as TimerNotPending
     from embedded_broker.errors import WaitTimeoutError as WaitTimeoutError
     from embedded_broker.journal import Journal as Journal
     from embedded_broker.journal import JournalEntry as JournalEntry
+    from embedded_broker.profiles import Limits as Limits
+    from embedded_broker.profiles import Profile as Profile
+    from embedded_broker.put_hooks import PutHooks as PutHooks
+    from embedded_broker.recovery_report import RecoveryReport as RecoveryReport
+    from embedded_broker.request_faults import Fault as Fault
+    from embedded_broker.store.fault_points import DiskFault as DiskFault
+    from embedded_broker.store.inner import InnerMessage as InnerMessage
+    from embedded_broker.store.inner import PutHook as PutHook
+    from embedded_broker.store.inner import PutRefusal as PutRefusal
+    from embedded_broker.store.inner import PutStatus as PutStatus
+    from embedded_broker.timer.listing import TimerKind as TimerKind
     from embedded_broker.timer.recall import RecallOutcome as RecallOutcome
+    from embedded_broker.views import GroupMember as GroupMember
+    from embedded_broker.views import GroupOffset as GroupOffset
+    from embedded_broker.views import GroupTrace as GroupTrace
+    from embedded_broker.views import GroupView as GroupView
+    from embedded_broker.views import MessageState as MessageState
+    from embedded_broker.views import MessageTrace as MessageTrace
+    from embedded_broker.views import PendingTimer as PendingTimer
+    from embedded_broker.views import Retry as Retry
     from embedded_broker.views import SentMessage as SentMessage
     from embedded_broker.views import StoredMessage as StoredMessage
 
@@ -34,17 +58,40 @@ __all__ = [
     "BrokerConfig",
     "BrokerStateError",
     "ClockError",
+    "DiskFault",
     "DoorReentryError",
     "EmbeddedBroker",
     "EmbeddedCluster",
+    "Fault",
+    "FaultNotUsedError",
+    "GroupMember",
+    "GroupOffset",
+    "GroupTrace",
+    "GroupView",
+    "InnerMessage",
     "Journal",
     "JournalEntry",
+    "Limits",
+    "MessageNotFound",
+    "MessageState",
+    "MessageTrace",
     "NextDeadline",
+    "PendingTimer",
+    "Profile",
+    "PutHook",
+    "PutHooks",
+    "PutRefusal",
+    "PutStatus",
     "RecallOutcome",
+    "Retry",
     "SentMessage",
+    "SettleTimeout",
+    "Settled",
     "StoreError",
     "StoreLockedError",
     "StoredMessage",
+    "TimerKind",
+    "TimerNotPending",
     "TopicSpec",
     "VirtualClock",
     "WaitTimeoutError",
@@ -56,17 +103,41 @@ _MODULES = {
     "BrokerConfig": "config",
     "BrokerStateError": "errors",
     "ClockError": "errors",
+    "DiskFault": "store.fault_points",
     "DoorReentryError": "errors",
     "EmbeddedBroker": "broker",
     "EmbeddedCluster": "cluster",
+    "Fault": "request_faults",
+    "FaultNotUsedError": "errors",
+    "GroupMember": "views",
+    "GroupOffset": "views",
+    "GroupTrace": "views",
+    "GroupView": "views",
+    "InnerMessage": "store.inner",
     "Journal": "journal",
     "JournalEntry": "journal",
+    "Limits": "profiles",
+    "MessageNotFound": "errors",
+    "MessageState": "views",
+    "MessageTrace": "views",
     "NextDeadline": "clock",
+    "PendingTimer": "views",
+    "Profile": "profiles",
+    "PutHook": "store.inner",
+    "PutHooks": "put_hooks",
+    "PutRefusal": "store.inner",
+    "PutStatus": "store.inner",
     "RecallOutcome": "timer.recall",
+    "RecoveryReport": "recovery_report",
+    "Retry": "views",
     "SentMessage": "views",
+    "SettleTimeout": "errors",
+    "Settled": "clock",
     "StoreError": "errors",
     "StoreLockedError": "errors",
     "StoredMessage": "views",
+    "TimerKind": "timer.listing",
+    "TimerNotPending": "errors",
     "TopicSpec": "arguments",
     "VirtualClock": "clock",
     "WaitTimeoutError": "errors",

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from random import SystemRandom
 from typing import TYPE_CHECKING, Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
 from embedded_broker.clock import BrokerClock, WallClock
 from embedded_broker.config import BrokerConfig
-from embedded_broker.profiles import Profile, find_profile
+from embedded_broker.profiles import Limits, Profile, find_limits, find_profile
+from embedded_broker.put_hooks import PutHooks
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import topic_problem
@@ -43,8 +44,8 @@ class TopicSpec:
     queues: int = DEFAULT_QUEUES
     message_type: MessageType | None = None
 
-    def check(self, profile: Profile) -> None:
-        """Raise ``ConfigError`` for a name, queue count or type that no broker accepts."""
+    def check(self, profile: Profile, config: BrokerConfig) -> None:
+        """Raise ``ConfigError`` for a name, queue count or type that a broker refuses."""
         problem = topic_problem(
             self.name,
             length_max=profile.topic_length_max,
@@ -58,6 +59,10 @@ class TopicSpec:
             raise ConfigError(
                 "message_type", self.message_type, "one of " + ", ".join(MESSAGE_TYPES)
             )
+        if self.message_type == "MIXED" and not config.flag("enableMixedMessageType"):
+            raise ConfigError(
+                "message_type", self.message_type, "possible only with enableMixedMessageType=true"
+            )
 
 
 @frozen(kw_only=True)
@@ -68,6 +73,8 @@ class Arguments:
     clock: BrokerClock
     session_clock: BrokerClock
     profile: Profile
+    limits: Limits
+    levels: bool
     config: BrokerConfig
     cluster_name: str
     broker_name: str
@@ -80,6 +87,7 @@ class Arguments:
     seed: int
     fs: "FileSystem | None"
     listener_factory: ListenerFactory | None
+    put_hooks: PutHooks = field(factory=PutHooks)
 
 
 def check_arguments(
@@ -88,6 +96,9 @@ def check_arguments(
     clock: Clock | None,
     session_clock: Clock | None,
     profile: str,
+    limits: str,
+    engine: str | None,
+    levels: str,
     defaults: str,
     config: Mapping[str, object] | None,
     cluster_name: str,
@@ -104,9 +115,11 @@ def check_arguments(
     listener_factory: ListenerFactory | None,
 ) -> Arguments:
     """Return the arguments as a broker uses them; raise ``ConfigError`` for the first bad one."""
-    found = find_profile(profile)
+    found, limited = find_profile(profile), find_limits(limits)
     _check_host(host, allow_remote=allow_remote)
     _check_ports(namesrv_port, broker_port)
+    if levels not in {"on", "off"}:
+        raise ConfigError("levels", levels, "one of on, off")
     for setting, name in (("cluster_name", cluster_name), ("broker_name", broker_name)):
         problem = topic_problem(name)
         if problem is not None:
@@ -117,18 +130,20 @@ def check_arguments(
         raise ConfigError("listener_factory", listener_factory, "tcp=True: there is no listener")
     if store is not None and fs is not None:
         raise ConfigError("fs", fs, "either store or fs: both say where the bytes go")
-    if isinstance(topics, str):
-        raise ConfigError("topics", topics, f"a list of names, such as [{topics!r}]")
-    specs = tuple(TopicSpec(one) if isinstance(one, str) else one for one in topics)
-    for spec in specs:
-        spec.check(found)
+    options = BrokerConfig(
+        _with_engine(config, engine),
+        defaults=defaults,
+        presets={**found.options, **limited.options},
+    )
     broker_clock = _as_broker_clock(clock)
     return Arguments(
         store=None if store is None else os.fspath(store),
         clock=broker_clock,
         session_clock=broker_clock if session_clock is clock else _as_broker_clock(session_clock),
         profile=found,
-        config=BrokerConfig(config, defaults=defaults),
+        limits=limited,
+        levels=levels == "on",
+        config=options,
         cluster_name=cluster_name,
         broker_name=broker_name,
         host="127.0.0.1" if host == "localhost" else host,
@@ -136,11 +151,32 @@ def check_arguments(
         broker_port=broker_port,
         tcp=tcp,
         inproc=inproc,
-        topics=specs,
+        topics=_specs(topics, found, options),
         seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
         fs=fs,
         listener_factory=listener_factory,
     )
+
+
+def _specs(
+    topics: Iterable[str | TopicSpec], profile: Profile, config: BrokerConfig
+) -> tuple[TopicSpec, ...]:
+    if isinstance(topics, str):
+        raise ConfigError("topics", topics, f"a list of names, such as [{topics!r}]")
+    specs = tuple(TopicSpec(one) if isinstance(one, str) else one for one in topics)
+    for spec in specs:
+        spec.check(profile, config)
+    return specs
+
+
+def _with_engine(config: Mapping[str, object] | None, engine: str | None) -> dict[str, object]:
+    """Add the argument ``engine`` to the options; it is the option ``timerEngine``."""
+    options = dict(config or {})
+    if engine is not None:
+        asked = options.setdefault("timerEngine", engine)
+        if asked != engine:
+            raise ConfigError("engine", engine, f"the timerEngine of config, which is {asked}")
+    return options
 
 
 def _as_broker_clock(clock: Clock | None) -> BrokerClock:

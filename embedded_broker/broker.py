@@ -2,15 +2,17 @@
 
 Answers: what a test author holds in their hands: life cycle, addresses, clock, views and waits.
 Must not know: how anything inside works. Read on: ``embedded_broker/ensemble.py`` for how it
-is put together, ``embedded_broker/views.py`` for what can be looked at.
+is put together, ``embedded_broker/views/`` for what can be looked at.
 """
 
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import count
+from pathlib import Path
+from threading import Event
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from embedded_broker.arguments import (
     Arguments,
@@ -23,20 +25,27 @@ from embedded_broker.config import BrokerConfig
 from embedded_broker.core import BrokerCore
 from embedded_broker.ensemble import BrokerSlot, Ensemble
 from embedded_broker.errors import BrokerStateError
+from embedded_broker.faults import Faults
 from embedded_broker.journal import Journal
-from embedded_broker.profiles import Profile
+from embedded_broker.node import BrokerNode
+from embedded_broker.profiles import Limits, Profile
+from embedded_broker.put_hooks import PutHooks
+from embedded_broker.recovery_report import RecoveryReport
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.views import (
+    GroupsView,
     MessagesView,
     SentMessage,
     TimersView,
     TopicsView,
     delivered,
+    members_of,
     send_message,
 )
 from embedded_broker.waiting import describe, wait_until
 
 if TYPE_CHECKING:
+    from embedded_broker.aio import AsyncFace
     from rocketmq_py.clock import Clock
 
 __all__ = ["EmbeddedBroker"]
@@ -51,9 +60,13 @@ class EmbeddedBroker:
     Every argument is optional. ``store``: a directory in RocketMQ's layout, created or opened;
     None keeps everything in memory. ``clock`` and ``session_clock``: ``VirtualClock`` or wall
     time; the first times messages, the second long polls and the life of clients. ``profile``:
-    ``"rocketmq-5.x"`` or ``"rocketmq-4.9"``. ``defaults="upstream"`` takes RocketMQ's own
-    defaults where ours differ. ``config``: RocketMQ's own options, such as
-    ``{"timerMaxDelaySec": 3456000}``. ``host`` other than loopback needs ``allow_remote=True``.
+    ``"rocketmq-5.x"`` or ``"rocketmq-4.9"``; ``limits``: those of the ``"broker"``, of the
+    ``"proxy"`` in front of it (24 hours of delay, typed topics), or of ``"aliyun"`` (less than 40
+    days). ``engine``: how timers are kept, ``"wheel"`` (what the option ``timerEngine`` says
+    unless changed) or ``"sliced"``; ``levels="off"`` gives delay levels to that engine too.
+    ``defaults="upstream"`` takes RocketMQ's own defaults where ours differ. ``config``:
+    RocketMQ's own options, such as ``{"timerMaxDelaySec": 3456000}``. ``host`` other than
+    loopback needs ``allow_remote=True``.
     Ports of 0 are free ports. ``tcp=False`` opens no socket, ``inproc=False`` makes SDK clients
     of this process use TCP. ``topics``: names or ``TopicSpec``, created before ``start`` returns.
     ``seed`` drives every random choice. ``fs`` and ``listener_factory`` replace the file system
@@ -73,6 +86,9 @@ class EmbeddedBroker:
         clock: "Clock | None" = None,
         session_clock: "Clock | None" = None,
         profile: str = "rocketmq-5.x",
+        limits: str = "broker",
+        engine: Literal["wheel", "sliced"] | None = None,
+        levels: Literal["on", "off"] = "on",
         defaults: str = "embedded",
         config: Mapping[str, object] | None = None,
         cluster_name: str = "DefaultCluster",
@@ -93,6 +109,9 @@ class EmbeddedBroker:
             clock=clock,
             session_clock=session_clock,
             profile=profile,
+            limits=limits,
+            engine=engine,
+            levels=levels,
             defaults=defaults,
             config=config,
             cluster_name=cluster_name,
@@ -110,12 +129,16 @@ class EmbeddedBroker:
         )
         self._slot = BrokerSlot(self._arguments, next(_numbers))
         self._ensemble = Ensemble([self._slot])
+        self.faults = Faults(self._slot, self._slot.request_faults)
+        """What goes wrong on purpose; see ``embedded_broker/faults.py``."""
         self.topics = TopicsView(self._core)
         """Create, look up and list topics."""
         self.messages = MessagesView(self._core)
         """What is stored."""
         self.timers = TimersView(self._core)
         """What waits for its time."""
+        self.groups = GroupsView(self._core)
+        """Who consumes, and how far each group is."""
 
     def __repr__(self) -> str:
         state = f"at {self._slot.address}" if self.is_running else "not running"
@@ -154,6 +177,11 @@ class EmbeddedBroker:
         return self._arguments.profile
 
     @property
+    def limits(self) -> Limits:
+        """Whose limits are in force beyond its own."""
+        return self._arguments.limits
+
+    @property
     def broker_name(self) -> str:
         """The name that routes and message queues carry."""
         return self._arguments.broker_name
@@ -162,6 +190,11 @@ class EmbeddedBroker:
     def seed(self) -> int:
         """What drove every random choice; pass it again to repeat a run."""
         return self._arguments.seed
+
+    @property
+    def put_hooks(self) -> PutHooks:
+        """Steps of your own before every put: look at a message, change it, or refuse it."""
+        return self._arguments.put_hooks
 
     @property
     def is_running(self) -> bool:
@@ -179,10 +212,67 @@ class EmbeddedBroker:
         """Save, sync, end every connection and thread. Idempotent and bounded in time."""
         self._ensemble.close()
 
-    def restart(self) -> None:
-        """Close, and start again with the same ports and the same data."""
+    def crash(self) -> None:
+        """End as a process that is killed: connections are reset, nothing is saved or synced.
+
+        What was written stays, in memory or on the disk; only ``faults.disk.lose_unsynced()``
+        loses bytes. ``restart()`` recovers.
+        """
+        self._ensemble.crash()
+
+    def restart(self) -> RecoveryReport:
+        """Close if it runs, and start again with the same ports and the same data.
+
+        Returns what opening the store found: after ``crash`` what had to be mended.
+        """
         self.close()
         self.start()
+        return self._node().recovery
+
+    def pause(self) -> None:
+        """Accept connections and answer nothing until ``resume``; what comes in waits.
+
+        Time, timers and this object's own calls go on.
+        """
+        self._ensemble.pause()
+
+    def resume(self) -> None:
+        """Answer again, beginning with what waits."""
+        self._ensemble.resume()
+
+    def snapshot(self, path: str | os.PathLike[str]) -> Path:
+        """Copy the store, as it is at this instant, to a new directory that ``store=path`` opens.
+
+        Works for every store, also one in memory, while clients go on. A virtual clock's time is
+        in it. Returns the directory; ``StoreError`` when there is something already.
+        """
+        return self._node().snapshot(path)
+
+    def reset(self) -> None:
+        """Empty the broker: topics, groups, offsets, messages, timers, faults and journal go.
+
+        Addresses, settings, the clock and connections stay, and the topics that ``topics=``
+        named are there again. A consumer that stays connected begins anew.
+        """
+        self.faults.clear()
+        self._ensemble.reset(self._slot)
+
+    async def __aenter__(self) -> Self:
+        """Start without blocking the event loop."""
+        from asyncio import to_thread
+
+        return await to_thread(self.start)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close without blocking the event loop."""
+        from asyncio import to_thread
+
+        await to_thread(self.close)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -249,6 +339,30 @@ class EmbeddedBroker:
 
         self._wait(enough, lambda: f"{count} messages in topic {topic!r}", timeout)
 
+    def wait_members(self, group: str, count: int = 1, *, timeout: float | None = None) -> None:
+        """Wait until at least ``count`` consumers of a group are connected."""
+        core = self._core()
+
+        def enough() -> bool:
+            with core.door.quiet:
+                return len(members_of(core, group)) >= count
+
+        self._wait(enough, lambda: f"{count} members in group {group!r}", timeout)
+
+    @property
+    def aio(self) -> "AsyncFace":
+        """``settle``, ``wait_for`` and ``advance`` as coroutines, for tests in an event loop."""
+        from embedded_broker.aio import AsyncFace
+
+        return AsyncFace(self)
+
+    def wait_idle(self, *, timeout: float = 5) -> None:
+        """Wait until the clients are idle, ``SettleTimeout`` after ``timeout`` seconds.
+
+        The same as ``broker.clock.settle(timeout)``.
+        """
+        self.clock.settle(timeout)
+
     def _wait(
         self,
         condition: Callable[[], object],
@@ -260,12 +374,21 @@ class EmbeddedBroker:
             door=self._core().door,
             timeout_s=self.clock.watchdog if timeout is None else timeout,
             expected=expected,
-            seen=self._seen,
+            seen=self.seen,
         )
 
-    def _seen(self) -> str:
-        """Tell the state in words, for the text of a failed wait."""
+    def watch(self, event: Event) -> None:
+        """Set ``event`` after every change of the broker's state, until ``unwatch``."""
+        self._core().door.watch(event)
+
+    def unwatch(self, event: Event) -> None:
+        """Undo ``watch``."""
+        self._core().door.unwatch(event)
+
+    def seen(self) -> str:
+        """Tell the state in words, as the text of a failed wait does."""
         parts = [f"{name}: {self.topics[name].count()} messages" for name in self.topics.names()]
+        parts += [repr(self.groups[name])[1:-1] for name in self.groups.names()]
         parts.append(f"{self.timers.count()} timers pending")
         parts.append(f"clock at {self.clock.now().isoformat()}")
         head = self.clock.next_deadline()
@@ -288,11 +411,14 @@ class EmbeddedBroker:
         self._ensemble = ensemble
 
     def _core(self) -> BrokerCore:
+        return self._node().core
+
+    def _node(self) -> BrokerNode:
         self._ensemble.check_process()
         node = self._slot.node
         if node is None:
             raise BrokerStateError(f"{self!r}: call start(), or use it inside its with block")
-        return node.core
+        return node
 
     def _known(self, address: str) -> str:
         if not address:

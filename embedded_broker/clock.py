@@ -2,12 +2,14 @@
 
 Answers: what time is it for the broker, and what happens when a test moves it. Must not know:
 messages, requests; what fires is behind ``embedded_broker/timeline.py``. Read on:
-``embedded_broker/driver.py`` for the thread that fires what is due while time flows by itself.
+``embedded_broker/driver.py`` for the thread that fires what is due while time flows by itself,
+``embedded_broker/settle.py`` for when clients count as idle, ``embedded_broker/leaps.py`` for
+which time counts as the age of a message.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Lock, get_ident
 from typing import NoReturn, Protocol
@@ -15,11 +17,21 @@ from typing import NoReturn, Protocol
 from attrs import field, frozen
 
 from embedded_broker.errors import ClockError
+from embedded_broker.leaps import Leaps
+from embedded_broker.settle import Resident, Settled, autojumping, wait_until_settled
 from embedded_broker.timeline import Deadline
 from rocketmq_py.clock import Clock, SystemClock, monotonic_ns
 from rocketmq_py.errors import ConfigError
 
-__all__ = ["Advanced", "BrokerClock", "NextDeadline", "Track", "VirtualClock", "WallClock"]
+__all__ = [
+    "Advanced",
+    "BrokerClock",
+    "NextDeadline",
+    "Settled",
+    "Track",
+    "VirtualClock",
+    "WallClock",
+]
 
 NANOS_PER_MS = 1_000_000
 
@@ -55,6 +67,10 @@ class Track(Protocol):
         """Return the earliest deadline. Enters the door."""
         ...
 
+    def foresee(self) -> Deadline | None:
+        """Return the earliest deadline at which a user sees something. Enters the door."""
+        ...
+
     def run(self, limit_ms: int, pin: Callable[[int], None], horizon_ms: int) -> int:
         """Fire in due order up to ``limit_ms``, telling ``pin`` each due time first.
 
@@ -62,8 +78,11 @@ class Track(Protocol):
         """
         ...
 
-    def finish(self, now_ms: int, horizon_ms: int) -> int:
-        """End a jump: let every source see the final time, and do the housekeeping once."""
+    def finish(self, now_ms: int, horizon_ms: int, *, age: bool) -> int:
+        """End a jump: let every source see the final time, and do the housekeeping once.
+
+        With ``age`` what is too old now is removed afterwards.
+        """
         ...
 
     def hand_over(self) -> None:
@@ -83,6 +102,7 @@ class BrokerClock(ABC):
 
     def __init__(self) -> None:
         self._tracks: list[Track] = []
+        self._residents: list[Resident] = []
         self._tracks_lock = Lock()
 
     @property
@@ -113,22 +133,25 @@ class BrokerClock(ABC):
         hours: float = 0,
         minutes: float = 0,
         seconds: float = 0,
+        age: bool = False,
         roll_elision: bool = True,
     ) -> Advanced:
         """Move time forward by ``amount`` (seconds or a timedelta) and the named spans.
 
         Everything due up to the new time fires in due order, ties in order of arrival; returns
-        when the answers are handed over. Timers that would only be re-put on the way are not
-        written again unless ``roll_elision=False``. Raises ``ClockError`` on a wall clock and
-        for a negative amount.
+        when the answers are handed over. Messages do not grow old by it, unless ``age=True``:
+        then, after the releases, whole files of the commit log go that are older than
+        ``fileReservedTime`` hours, but for the newest and for those that pending timers need.
+        Timers that would only be re-put on the way are not written again unless
+        ``roll_elision=False``. Raises ``ClockError`` on a wall clock and for a negative amount.
         """
 
     @abstractmethod
-    def jump_to(self, when: datetime, *, roll_elision: bool = True) -> Advanced:
+    def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an aware datetime; ``ClockError`` when that is in the past."""
 
     @abstractmethod
-    def jump_to_ms(self, when_ms: int, *, roll_elision: bool = True) -> Advanced:
+    def jump_to_ms(self, when_ms: int, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an instant in epoch milliseconds."""
 
     @abstractmethod
@@ -137,9 +160,58 @@ class BrokerClock(ABC):
 
     def next_deadline(self) -> NextDeadline | None:
         """Say when something a user can see fires next, and what; None when nothing waits."""
-        found = [track.peek() for track in self._tracks if track.visible]
+        found = [track.foresee() for track in self._tracks if track.visible]
         first = min((one for one in found if one is not None), default=None)
         return None if first is None else NextDeadline(first.due_ms, first.what)
+
+    def aged_ms(self, since_ms: int) -> int:
+        """Give how many milliseconds older something became since an instant.
+
+        That is the time that passed by itself, and jumps made with ``age=True``.
+        """
+        return max(0, self.now_ms - since_ms)
+
+    def settle(
+        self,
+        timeout: float = 5,
+        *,
+        check: bool = True,
+        groups: Iterable[str] | None = None,
+    ) -> Settled:
+        """Wait until the clients of every broker on this clock are idle; time is not moved.
+
+        Clients of this process say themselves whether they are: no message cached or in a
+        listener, no offset unwritten, no send in flight. Consumer groups over TCP are idle when
+        their pulls are parked and nothing that was handed out is uncommitted; groups of clients
+        that commit rarely can be left out by naming those to wait for in ``groups``. Nothing may
+        be due, and no message unread. After ``timeout`` seconds of wall time raises
+        ``SettleTimeout`` that names group, message and client; with ``check=False`` returns what
+        was found.
+        """
+        return wait_until_settled(self.residents, timeout_s=timeout, check=check, groups=groups)
+
+    @abstractmethod
+    def autojump(self) -> AbstractContextManager[None]:
+        """Let time go to the next deadline whenever the clients are idle, until the body ends.
+
+        In the body, wait for what you expect; ``next_deadline`` says where time goes next. Ends
+        with ``SettleTimeout`` when clients stay busy for the clock's ``watchdog`` seconds.
+        Raises ``ClockError`` on a wall clock.
+        """
+
+    def residents(self) -> Sequence[Resident]:
+        """Give the brokers on this clock."""
+        return self._residents
+
+    def move_in(self, resident: Resident) -> None:
+        """Ask this broker, too, whether its clients are idle."""
+        with self._tracks_lock:
+            self._residents = [*self._residents, resident]
+
+    def move_out(self, resident: Resident) -> None:
+        """Undo ``move_in``."""
+        with self._tracks_lock:
+            self._residents = [known for known in self._residents if known is not resident]
 
     def attach(self, track: Track) -> None:
         """Let a broker's deadlines follow this clock."""
@@ -175,21 +247,26 @@ class WallClock(BrokerClock):
         hours: float = 0,
         minutes: float = 0,
         seconds: float = 0,
+        age: bool = False,
         roll_elision: bool = True,
     ) -> Advanced:
         """Raise ``ClockError``."""
-        del amount, days, hours, minutes, seconds, roll_elision
+        del amount, days, hours, minutes, seconds, age, roll_elision
         self._refuse("advance")
 
-    def jump_to(self, when: datetime, *, roll_elision: bool = True) -> Advanced:
+    def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Raise ``ClockError``."""
-        del when, roll_elision
+        del when, age, roll_elision
         self._refuse("jump_to")
 
-    def jump_to_ms(self, when_ms: int, *, roll_elision: bool = True) -> Advanced:
+    def jump_to_ms(self, when_ms: int, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Raise ``ClockError``."""
-        del when_ms, roll_elision
+        del when_ms, age, roll_elision
         self._refuse("jump_to_ms")
+
+    def autojump(self) -> AbstractContextManager[None]:
+        """Raise ``ClockError``."""
+        self._refuse("autojump")
 
     def set_back(self, milliseconds: int) -> None:
         """Raise ``ClockError``."""
@@ -234,6 +311,8 @@ class VirtualClock(BrokerClock):
         self._pinned: int | None = None if rate else self._base_ms
         self._jump_lock = Lock()
         self._jumper = 0
+        self.leaps = Leaps()
+        """The jumps that made nothing older; a store keeps them beside the time."""
 
     def __repr__(self) -> str:
         kind = "flowing" if self.rate else "frozen"
@@ -265,6 +344,7 @@ class VirtualClock(BrokerClock):
         hours: float = 0,
         minutes: float = 0,
         seconds: float = 0,
+        age: bool = False,
         roll_elision: bool = True,
     ) -> Advanced:
         """Move time forward; see ``BrokerClock.advance``."""
@@ -277,18 +357,18 @@ class VirtualClock(BrokerClock):
                 "exists for the test of a corrected machine clock"
             )
         with self._jump():
-            return self._move_to(self.now_ms + span_ms, elide=roll_elision)
+            return self._move_to(self.now_ms + span_ms, elide=roll_elision, age=age)
 
-    def jump_to(self, when: datetime, *, roll_elision: bool = True) -> Advanced:
+    def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an aware datetime; ``ClockError`` when that is in the past."""
         if when.tzinfo is None:
             raise ClockError(
                 f"clock.jump_to({when!r}): a datetime without time zone names no instant; pass "
                 "an aware one such as datetime(..., tzinfo=UTC)"
             )
-        return self.jump_to_ms(epoch_ms(when), roll_elision=roll_elision)
+        return self.jump_to_ms(epoch_ms(when), age=age, roll_elision=roll_elision)
 
-    def jump_to_ms(self, when_ms: int, *, roll_elision: bool = True) -> Advanced:
+    def jump_to_ms(self, when_ms: int, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an instant in epoch milliseconds."""
         with self._jump():
             now_ms = self.now_ms
@@ -298,7 +378,25 @@ class VirtualClock(BrokerClock):
                     f"before the clock's {instant(now_ms).isoformat()}; time never goes back: "
                     "take instants from broker.clock.now(), or use set_back(ms)"
                 )
-            return self._move_to(when_ms, elide=roll_elision)
+            return self._move_to(when_ms, elide=roll_elision, age=age)
+
+    def aged_ms(self, since_ms: int) -> int:
+        """Give how many milliseconds older something became since an instant."""
+        now_ms = self.now_ms
+        return max(0, now_ms - since_ms - self.leaps.between(since_ms, now_ms))
+
+    def autojump(self) -> AbstractContextManager[None]:
+        """Let time go from deadline to deadline; see ``BrokerClock.autojump``."""
+        return autojumping(self)
+
+    def next_due_ms(self) -> int | None:
+        """Say when something a user can see fires next, in epoch milliseconds."""
+        head = self.next_deadline()
+        return None if head is None else head.due_ms
+
+    def go_to(self, due_ms: int) -> None:
+        """Do what ``autojump`` does when the clients are idle."""
+        self.jump_to_ms(due_ms)
 
     def set_back(self, milliseconds: int) -> None:
         """Set time back, as on a machine whose clock was corrected; nothing fires."""
@@ -337,9 +435,14 @@ class VirtualClock(BrokerClock):
         for track in self._tracks:
             track.wake()
 
-    def _move_to(self, target_ms: int, *, elide: bool) -> Advanced:
+    def _move_to(self, target_ms: int, *, elide: bool, age: bool) -> Advanced:
         """Fire everything due up to the target, stepping time to each due. Inside ``_jump``."""
         tracks = self._tracks
+        if age:
+            self.leaps.clear()
+        else:
+            # Noted first: what housekeeping finds during the jump must not look old.
+            self.leaps.add(self.now_ms, target_ms)
         fired = 0
         while True:
             heads: list[tuple[int, int]] = []
@@ -355,7 +458,7 @@ class VirtualClock(BrokerClock):
             fired += tracks[heads[0][1]].run(limit_ms, self._pin, horizon_ms)
         self._pinned = target_ms
         for track in tracks:
-            fired += track.finish(target_ms, target_ms)
+            fired += track.finish(target_ms, target_ms, age=age)
         self._set(target_ms)
         for track in tracks:
             track.hand_over()

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from embedded_broker.arguments import TopicSpec
 from embedded_broker.broker import EmbeddedBroker
@@ -42,6 +42,9 @@ class EmbeddedCluster:
         clock: "Clock | None" = None,
         session_clock: "Clock | None" = None,
         profile: str = "rocketmq-5.x",
+        limits: str = "broker",
+        engine: Literal["wheel", "sliced"] | None = None,
+        levels: Literal["on", "off"] = "on",
         defaults: str = "embedded",
         config: Mapping[str, object] | None = None,
         cluster_name: str = "DefaultCluster",
@@ -67,6 +70,9 @@ class EmbeddedCluster:
                     clock=clock,
                     session_clock=session_clock,
                     profile=profile,
+                    limits=limits,
+                    engine=engine,
+                    levels=levels,
                     defaults=defaults,
                     config=config,
                     cluster_name=cluster_name,

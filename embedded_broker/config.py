@@ -22,7 +22,16 @@ from embedded_broker.options import (
 )
 from rocketmq_py.errors import ConfigError
 
-__all__ = ["OPTIONS", "BrokerConfig", "ConfFile", "Option", "OptionValue", "parse_conf"]
+__all__ = [
+    "OPTIONS",
+    "BrokerConfig",
+    "ConfFile",
+    "Option",
+    "OptionValue",
+    "check_known",
+    "parse_conf",
+    "read_properties",
+]
 
 Defaults = Literal["embedded", "upstream"]
 
@@ -33,11 +42,16 @@ class BrokerConfig:
     ``config["timerMaxDelaySec"]`` reads, ``config.update(timerMaxDelaySec=3456000)`` changes.
     Names and values are RocketMQ's; texts such as ``"3456000"`` or ``"true"`` are accepted.
     An unknown name or a bad value raises ``ConfigError`` that names the nearest option and the
-    range, and changes nothing.
+    range, and changes nothing. ``presets`` are the defaults of a profile and of limits where
+    those have others; settings win over them.
     """
 
     def __init__(
-        self, settings: Mapping[str, object] | None = None, *, defaults: str = "embedded"
+        self,
+        settings: Mapping[str, object] | None = None,
+        *,
+        defaults: str = "embedded",
+        presets: Mapping[str, OptionValue] | None = None,
     ) -> None:
         if defaults not in {"embedded", "upstream"}:
             raise ConfigError("defaults", defaults, "one of embedded, upstream")
@@ -47,6 +61,7 @@ class BrokerConfig:
             name: option.upstream if upstream else option.default
             for name, option in OPTIONS.items()
         }
+        self._values.update(presets or {})
         self._callbacks: list[Callable[[frozenset[str]], None]] = []
         self._guard: Callable[[], AbstractContextManager[object]] = nullcontext
         self._running = False
@@ -103,6 +118,17 @@ class BrokerConfig:
 
     def update(self, **settings: object) -> None:
         """Change options of a running broker; those that shape the store need a new one."""
+        self._change(settings, self._guard)
+
+    def update_inside(self, settings: Mapping[str, object]) -> None:
+        """Do the same for a caller that is inside the door already: request 25."""
+        self._change(settings, nullcontext)
+
+    def _change(
+        self,
+        settings: Mapping[str, object],
+        guard: Callable[[], AbstractContextManager[object]],
+    ) -> None:
         checked = _checked(settings)
         if self._running:
             for name, value in checked.items():
@@ -111,7 +137,7 @@ class BrokerConfig:
                         name, value, "set before start: pass it in config={...} to EmbeddedBroker"
                     )
         self._check_together({**self._values, **checked})
-        with self._guard():
+        with guard():
             changed = frozenset(
                 name for name, value in checked.items() if value != self._values[name]
             )
@@ -154,6 +180,21 @@ class ConfFile:
     ignored: tuple[str, ...]
 
 
+def read_properties(text: str) -> Iterator[tuple[str, str]]:
+    """Give the names and values of a Java properties text; ``#`` and ``!`` begin comments.
+
+    Raises ``ConfigError`` for a line without ``=``.
+    """
+    for raw in text.splitlines():
+        line = raw.strip()
+        if not line or line[0] in "#!":
+            continue
+        name, separator, value = line.partition("=")
+        if not separator:
+            raise ConfigError("broker.conf line", line, "name=value")
+        yield name.strip(), value.strip()
+
+
 def parse_conf(text: str) -> ConfFile:
     """Read a broker.conf file (Java properties: ``name=value``, ``#`` and ``!`` comments).
 
@@ -163,14 +204,7 @@ def parse_conf(text: str) -> ConfFile:
     arguments: dict[str, str] = {}
     settings: dict[str, object] = {}
     ignored: list[str] = []
-    for raw in text.splitlines():
-        line = raw.strip()
-        if not line or line[0] in "#!":
-            continue
-        name, separator, value = line.partition("=")
-        name, value = name.strip(), value.strip()
-        if not separator:
-            raise ConfigError("broker.conf line", line, "name=value")
+    for name, value in read_properties(text):
         if name in ARGUMENT_NAMES:
             arguments[ARGUMENT_NAMES[name]] = value
         elif name in WITHOUT_EFFECT:
@@ -209,7 +243,13 @@ def _parsed(option: Option, value: object) -> OptionValue | None:
         return _floor_precision(number) if option.name == "timerPrecisionMs" else number
     if not isinstance(value, str) or (option.choices and value not in option.choices):
         return None
+    if option.hours and not all(_is_hour(one) for one in value.split(";")):
+        return None
     return value
+
+
+def _is_hour(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) < 24
 
 
 def _integer(value: object) -> int | None:
@@ -233,6 +273,18 @@ def _floor_precision(number: int) -> int:
 def _nearest(name: str) -> str:
     close = get_close_matches(name, OPTIONS, n=1, cutoff=0.6)
     return f"; did you mean {close[0]} ({OPTIONS[close[0]].limit})?" if close else ""
+
+
+def check_known(name: str) -> bool:
+    """Say whether an option is of this broker; False for one that has no effect here.
+
+    Raises ``ConfigError`` for an argument of ``EmbeddedBroker`` and for an unknown name.
+    """
+    if name in WITHOUT_EFFECT:
+        return False
+    if name not in OPTIONS:
+        raise ConfigError(name, "...", _unknown(name))
+    return True
 
 
 def _unknown(name: str) -> str:

@@ -33,7 +33,12 @@ class Connection(ABC):
     """A connected peer: its number, its addresses, and the way back to it.
 
     ``client_id`` is empty until a heartbeat names it. ``closed`` turns true once and stays.
+    ``is_own`` is true for the test itself, which is answered by a paused broker too.
+    ``mailbox`` is what a client of this process is known by, None for one that came over TCP.
     """
+
+    is_own = False
+    mailbox: object = None
 
     __slots__ = (
         "__weakref__",

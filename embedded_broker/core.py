@@ -9,14 +9,15 @@ is given later. Must not know: sockets, threads, what any request means. Read on
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from embedded_broker.config import BrokerConfig
 from embedded_broker.connection import Connection
 from embedded_broker.door import Door
 from embedded_broker.journal import HEADER_KEPT_MAX, Exchange, Journal, kept_header
-from embedded_broker.profiles import Profile
+from embedded_broker.profiles import LIMITS, Limits, Profile
 from embedded_broker.timeline import DeadlineSource, SessionTimer, SessionTimers
 from rocketmq_py.clock import Clock, monotonic_ns
 from rocketmq_py.errors import HeaderError, RemotingCommandException
@@ -39,12 +40,16 @@ if TYPE_CHECKING:
     from embedded_broker.consumers.registry import ConsumerRegistry
     from embedded_broker.handlers.plain_sends import PlainSend, PlainSends
     from embedded_broker.handlers.polls import ParkedPulls
+    from embedded_broker.handlers.table_files import Table
     from embedded_broker.namesrv.name_server import NameServer
+    from embedded_broker.offsets.deliveries import DeliveryLog
     from embedded_broker.offsets.table import OffsetTable
     from embedded_broker.store.message_store import MessageStore
-    from embedded_broker.timer.engine import TimerMessageStore
+    from embedded_broker.timer.interface import TimerEngine
     from embedded_broker.timer.levels import ScheduleMessageService
     from embedded_broker.topics.table import TopicTable
+    from embedded_broker.traffic import Traffic
+    from embedded_broker.transactions.service import TransactionalMessageService
 
 __all__ = ["BrokerCore", "Endpoint", "Handler", "Request", "RequestError"]
 
@@ -77,6 +82,26 @@ class RequestError(Exception):
         self.ext_fields = ext_fields
 
 
+class Interceptor(Protocol):
+    """Who may let requests and answers go wrong; ``request_faults.RequestFaults`` does."""
+
+    def incoming(
+        self,
+        endpoint: "Endpoint",
+        connection: Connection,
+        command: RemotingCommand,
+        exchange: Exchange,
+    ) -> bool:
+        """Say whether the request is dealt with, so that it must not be handled."""
+        ...
+
+    def outgoing(
+        self, connection: Connection, exchange: Exchange, data: bytes, emit: Callable[[bytes], None]
+    ) -> None:
+        """Let an answer leave by ``emit``, or not."""
+        ...
+
+
 class Endpoint:
     """One address that is asked: a broker's, or the name server's.
 
@@ -91,6 +116,7 @@ class Endpoint:
         "core",
         "door",
         "handlers",
+        "interceptor",
         "name",
         "on_disconnected",
         "plain_sends",
@@ -104,6 +130,8 @@ class Endpoint:
         self.handlers = handlers
         self.door = core.door
         self.on_disconnected: list[Callable[[Connection], None]] = []
+        self.interceptor: Interceptor | None = None
+        """Who lets requests and answers go wrong, while somebody does."""
         self.plain_sends: PlainSends | None = None
         """The short way for sends that ask for nothing; None leads every request the same way."""
         self._journal = core.journal
@@ -114,8 +142,30 @@ class Endpoint:
     def receive(self, connection: Connection, frames: list[Frame]) -> None:
         """Handle whole frames in order. A header that cannot be decoded closes the connection.
 
-        Called by adapters on their own thread, outside the door.
+        Called by adapters on their own thread, outside the door. While the broker is paused they
+        wait.
         """
+        pause = self.door.pause
+        if pause.on and not connection.is_own:
+
+            def later() -> None:
+                self._take(connection, frames)
+
+            if pause.keep(connection, frames, later):
+                return
+        self._take(connection, frames)
+
+    def become(self, other: "Endpoint") -> None:
+        """Ask another broker state from now on, on behalf of the same connections. Under the door.
+
+        The other endpoint is not used any more.
+        """
+        self.core = other.core
+        self.handlers = other.handlers
+        self.on_disconnected = other.on_disconnected
+        self.plain_sends = other.plain_sends
+
+    def _take(self, connection: Connection, frames: list[Frame]) -> None:
         started_ns = monotonic_ns()
         for start in range(0, len(frames), COMMANDS_PER_ENTRY):
             broken = self._handle(
@@ -130,7 +180,7 @@ class Endpoint:
         self, connection: Connection, frames: list[Frame], started_ns: int
     ) -> RemotingCommandException | None:
         """Handle frames in one hold of the door; give what is wrong with the first bad header."""
-        plain_sends = self.plain_sends
+        plain_sends = self.plain_sends if self.interceptor is None else None
         plain: list[PlainSend] = []
         with self.door:
             now_ms = self.core.clock.now_ms
@@ -197,6 +247,13 @@ class Endpoint:
             started_ns,
         )
         self._journal.append(exchange)
+        interceptor = self.interceptor
+        if interceptor is not None and interceptor.incoming(self, connection, command, exchange):
+            return
+        self.handle(connection, command, exchange)
+
+    def handle(self, connection: Connection, command: RemotingCommand, exchange: Exchange) -> None:
+        """Let the request's handler answer it. Under the door."""
         handler = self.handlers.get(command.code)
         response: RemotingCommand | None
         if handler is None:
@@ -239,7 +296,11 @@ class Endpoint:
             )
             exchange.response_code, exchange.remark = response.code, response.remark
             data = response.encode()
-        self.door.emit(connection, data)
+        if self.interceptor is None:
+            self.door.emit(connection, data)
+        else:
+            emit = partial(self.door.emit, connection)
+            self.interceptor.outgoing(connection, exchange, data, emit)
 
 
 class BrokerCore:
@@ -250,8 +311,11 @@ class BrokerCore:
     consumers: "ConsumerRegistry"
     producers: "ProducerRegistry"
     offsets: "OffsetTable"
+    deliveries: "DeliveryLog"
     locks: "QueueLocks"
     polls: "ParkedPulls"
+    transactions: "TransactionalMessageService"
+    traffic: "Traffic"
 
     def __init__(
         self,
@@ -261,8 +325,9 @@ class BrokerCore:
         session_clock: Clock,
         config: BrokerConfig,
         profile: Profile,
+        limits: Limits = LIMITS["broker"],
         store: "MessageStore",
-        timers: "TimerMessageStore",
+        timers: "TimerEngine",
         levels: "ScheduleMessageService",
         namesrv: "NameServer",
         journal: Journal,
@@ -277,6 +342,7 @@ class BrokerCore:
         self.session_clock = session_clock
         self.config = config
         self.profile = profile
+        self.limits = limits
         self.store = store
         self.timers = timers
         self.levels = levels
@@ -294,8 +360,14 @@ class BrokerCore:
         """What fires on the message clock."""
         self.housekeeping: list[Callable[[], None]] = []
         """Called under the door at the end of every clock jump: expiry, saves, metrics."""
+        self.tables: dict[str, Table] = {}
+        """What is kept in files, by path; see ``handlers/table_files.py``."""
         self.on_close: list[Callable[[], None]] = []
         """Called under the door before the store closes: last saves."""
+        self.before_crash: list[Callable[[], Callable[[], None]]] = []
+        """Called under the door when a crash is played; what they return is run outside of it."""
+        self.on_leave: list[Callable[[], None]] = []
+        """Called under the door when this state stops acting, saved or not: unhook."""
         self.endpoint = Endpoint(self, broker_name, self.handlers, silent_unknown=False)
         self.sync_flush = config.text("flushDiskType") == "SYNC_FLUSH"
         self.request_flush: Callable[[], None] = _nothing
@@ -411,6 +483,13 @@ class BrokerCore:
         self._undurable.append((log_end, request, response, timer))
         self.request_flush()
         return None
+
+    def give_undurable(self) -> None:
+        """Give every answer that waits for a sync as it is: nobody will sync. Under the door."""
+        waiting, self._undurable = self._undurable, []
+        for _, request, response, timer in waiting:
+            timer.cancel()
+            self.answer(request, response)
 
     def flushed(self) -> None:
         """Give the answers whose bytes are synced by now. Under the door, after each flush."""

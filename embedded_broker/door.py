@@ -13,14 +13,23 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from embedded_broker.errors import DoorReentryError
+from embedded_broker.pause import Pause
 
 __all__ = ["Door", "Receiver"]
 
 logger = logging.getLogger(__name__)
 
+_NO_FRAMES: "dict[Receiver, list[bytes]]" = {}
+_NO_CALLS: list[Callable[[], None]] = []
+
 
 class Receiver(Protocol):
     """Where frames go after release; ``embedded_broker.connection.Connection`` is one."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the test itself, which hears of a paused broker too."""
+        ...
 
     def deliver(self, frames: list[bytes]) -> None:
         """Take frames in order. Called outside the door, on any thread; must not block."""
@@ -38,11 +47,16 @@ class Door:
     __slots__ = (
         "_after",
         "_before_release",
+        "_delivering",
         "_frames",
+        "_held",
+        "_holding",
         "_lock",
         "_owner",
         "_waiting",
         "_watchers",
+        "entries",
+        "pause",
         "quiet",
     )
 
@@ -54,6 +68,13 @@ class Door:
         self._watchers: tuple[Event, ...] = ()
         self._before_release: tuple[Callable[[], None], ...] = ()
         self._waiting: set[int] = set()
+        self._delivering: list[None] = []  # one for each thread at it; append and pop are atomic
+        self._held: dict[Receiver, list[bytes]] = {}
+        self._holding = False
+        self.entries = 0
+        """How often the door was entered, but for quiet looks."""
+        self.pause = Pause()
+        """The requests that wait while the broker is paused; see ``hold`` and ``resume``."""
         self.quiet = _QuietEntry(self)
         """``with door.quiet:`` enters only to look: nobody is told that state changed."""
 
@@ -83,11 +104,21 @@ class Door:
             for call in self._before_release:
                 call()
         finally:
-            if frames:
+            # What is empty now is filled by the next one who enters: it must not be looked at.
+            if not frames:
+                frames = _NO_FRAMES
+            else:
                 self._frames = {}
+                if self._holding:
+                    frames = self._hold_back(frames)
+                if frames:
+                    self._delivering.append(None)
             if after:
                 self._after = []
+            else:
+                after = _NO_CALLS
             watchers = self._watchers
+            self.entries += 1
             self._owner = 0
             self._lock.release()
         if frames:
@@ -96,6 +127,7 @@ class Door:
                     receiver.deliver(batch)
                 except Exception:
                     logger.exception("could not hand frames to %r", receiver)
+            self._delivering.pop()
         if after:
             for later in after:
                 try:
@@ -122,6 +154,36 @@ class Door:
     def held(self) -> bool:
         """Whether the calling thread is inside."""
         return self._owner == get_ident()
+
+    @property
+    def delivering(self) -> bool:
+        """Whether some thread is handing over what it collected inside."""
+        return bool(self._delivering)
+
+    def hold(self) -> None:
+        """Begin a pause: requests wait, and nothing leaves but to the test itself."""
+        with self:
+            self._holding = True
+            self.pause.begin()
+
+    def resume(self) -> None:
+        """End a pause: what was held back leaves, then what waits is handled. Outside the door."""
+        with self:
+            self._holding = False
+            for receiver, batch in self._held.items():
+                self._frames[receiver] = batch + self._frames.get(receiver, [])
+            self._held = {}
+        self.pause.end()
+
+    def _hold_back(self, frames: dict[Receiver, list[bytes]]) -> dict[Receiver, list[bytes]]:
+        """Keep what would leave; give what goes to the test itself. Under the door."""
+        passing = {}
+        for receiver, batch in frames.items():
+            if receiver.is_own:
+                passing[receiver] = batch
+            else:
+                self._held.setdefault(receiver, []).extend(batch)
+        return passing
 
     def emit(self, receiver: Receiver, frame: bytes) -> None:
         """Hand ``frame`` to ``receiver`` once the door is released."""

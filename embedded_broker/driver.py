@@ -13,7 +13,7 @@ from threading import Event, Thread
 from embedded_broker.clock import BrokerClock
 from embedded_broker.door import Door
 from embedded_broker.errors import ClockError
-from embedded_broker.timeline import Budget, Deadline, DeadlineSource
+from embedded_broker.timeline import Budget, Deadline, DeadlineSource, Foreseeing
 
 __all__ = ["ClockDriver", "Track"]
 
@@ -87,7 +87,12 @@ class Track:
             else:
                 now_ms = due_ms
                 pin(due_ms)
-            done = source.fire(now_ms, horizon_ms=max(horizon_ms, now_ms), budget=budget)
+            through = getattr(source, "fire_through", None)
+            if pin is None or through is None:
+                done = source.fire(now_ms, horizon_ms=max(horizon_ms, now_ms), budget=budget)
+            else:
+                until_ms = max(due_ms, self._turn_of(source, limit_ms + 1) - 1)
+                done = through(until_ms, pin=pin, horizon_ms=horizon_ms, budget=budget)
             fired += done
             if budget.exhausted():
                 return fired
@@ -102,6 +107,24 @@ class Track:
             first = self.earliest()
         return None if first is None else first[0]
 
+    def foresee(self) -> Deadline | None:
+        """Return the first deadline at which a user sees something. Enters the door in turns."""
+        found: list[Deadline] = []
+        for source in self.sources:
+            with self.driver.door.quiet:
+                head = source.next_deadline()
+                ahead = source.look_ahead() if isinstance(source, Foreseeing) and head else None
+            while ahead is not None and not ahead.done:
+                with self.driver.door.quiet:
+                    ahead.step(Budget())
+                ahead.arrange()
+            if head is not None and ahead is None:
+                found.append(head)
+            elif head is not None and ahead is not None and ahead.first_due_ms is not None:
+                # The head may be later: a hold or a retry keeps back what is due.
+                found.append(Deadline(max(head.due_ms, ahead.first_due_ms), "timer"))
+        return min(found, default=None)
+
     def run(self, limit_ms: int, pin: Callable[[int], None], horizon_ms: int) -> int:
         """Fire in due order up to ``limit_ms``, for one budget. Enters the door."""
         with self.driver.door as door:
@@ -110,8 +133,11 @@ class Track:
             self.driver.let_others_in()
         return fired
 
-    def finish(self, now_ms: int, horizon_ms: int) -> int:
-        """End a jump: every source sees the final time, then housekeeping runs once."""
+    def finish(self, now_ms: int, horizon_ms: int, *, age: bool = False) -> int:
+        """End a jump: every source sees the final time, then housekeeping runs once.
+
+        With ``age`` what is too old now is removed afterwards.
+        """
         fired = 0
         if self.visible:
             with self.driver.door:
@@ -119,6 +145,8 @@ class Track:
                     fired += source.fire(now_ms, horizon_ms=horizon_ms, budget=Budget())
                 for call in self.driver.after_jump:
                     call()
+            for remove in self.driver.after_age if age else ():
+                remove()
         return fired
 
     def hand_over(self) -> None:
@@ -144,13 +172,15 @@ class ClockDriver:
     """Sleeps until something is due, then fires it through the door.
 
     ``after_jump`` is called under the door at the end of every clock jump (housekeeping);
-    ``barriers`` outside it, to wait until delivered bytes have left.
+    ``after_age`` outside it, when the jump makes messages older; ``barriers`` outside it, to wait
+    until delivered bytes have left.
     """
 
     def __init__(self, door: Door) -> None:
         self.door = door
         self.tracks: list[Track] = []
         self.after_jump: list[Callable[[], None]] = []
+        self.after_age: list[Callable[[], None]] = []
         self.barriers: list[Callable[[], None]] = []
         self._wake = Event()
         self._stopped = Event()
@@ -164,10 +194,19 @@ class ClockDriver:
         visible: bool,
         stirs: Callable[[], int] | None = None,
     ) -> Track:
-        """Fire ``sources`` when ``clock`` says so. Before ``start``, or under no door."""
+        """Fire ``sources`` when ``clock`` says so. Not under the door."""
         track = Track(self, clock, sources, visible=visible, stirs=stirs)
-        self.tracks.append(track)
+        self.tracks = [*self.tracks, track]
+        if self._thread is not None:
+            clock.attach(track)
+            self.wake()
         return track
+
+    def remove(self, track: Track) -> None:
+        """Fire the sources of a track no longer. Not under the door; idempotent."""
+        track.clock.detach(track)
+        with self.door:  # whoever fires does so under it, and goes through the list afresh
+            self.tracks = [known for known in self.tracks if known is not track]
 
     def start(self) -> None:
         """Start the thread; jumps of the clocks reach our tracks from now on."""

@@ -9,12 +9,16 @@ import atexit
 import os
 import warnings
 from collections.abc import Sequence
+from random import Random
 
 from embedded_broker.arguments import Arguments
 from embedded_broker.errors import BrokerStateError
+from embedded_broker.inproc import LocalClients
 from embedded_broker.journal import Journal
 from embedded_broker.node import BrokerNode
+from embedded_broker.request_faults import RequestFaults
 from embedded_broker.runtime import BROKER_PORT, Runtime
+from embedded_broker.snapshot import STORE_NAMES
 from embedded_broker.store.fs import DirectoryFileSystem, FileSystem, MemoryFileSystem
 from embedded_broker.views import create_topic
 
@@ -29,27 +33,66 @@ class BrokerSlot:
     def __init__(self, arguments: Arguments, number: int) -> None:
         self.arguments = arguments
         self.number = number
-        self.fs: FileSystem | None = arguments.fs
         self.address = ""
         self.node: BrokerNode | None = None
+        self.loses: bool | None = None
+        self.request_faults = RequestFaults()
+        self.random = Random(arguments.seed)
+        """For what the disk does; the broker's own choices do not depend on it."""
+        self._fs: FileSystem | None = arguments.fs
+
+    @property
+    def file_system(self) -> FileSystem:
+        """Where the bytes go, the same object in every life of the broker."""
+        if self._fs is None:
+            root = self.arguments.store
+            self._fs = MemoryFileSystem() if root is None else DirectoryFileSystem(root)
+        return self._fs
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker is there."""
+        return self.node is not None
 
     def open(self, runtime: Runtime) -> BrokerNode:
         """Open the store and the address, and create the topics that were asked for."""
         arguments = self.arguments
-        if self.fs is None:
-            root = arguments.store
-            self.fs = MemoryFileSystem() if root is None else DirectoryFileSystem(root)
         port = port_of(self.address) or arguments.broker_port
         address = runtime.open_address(port, BROKER_PORT, self.number)
-        self.node = node = BrokerNode(runtime, arguments, self.fs, address)
+        self.node = node = BrokerNode(runtime, arguments, self.file_system, address)
         self.address = address
-        for spec in arguments.topics:
+        self._create_topics(node)
+        node.start()
+        return node
+
+    def reset(self, runtime: Runtime) -> None:
+        """Begin with an empty store behind the same connections; requests wait meanwhile."""
+        old, fs = self.node, self.file_system
+        if old is None:
+            raise BrokerStateError("there is nothing to reset: call start()")
+        self.node = None
+        old.crash()
+        for name in STORE_NAMES:
+            fs.remove_tree(name)
+        self.node = node = BrokerNode(
+            runtime, self.arguments, fs, self.address, predecessor=old.core
+        )
+        self._create_topics(node)
+        node.start()
+        node.take_over()
+
+    def lose_power(self) -> None:
+        """Let a crash take the bytes that it was asked to take."""
+        loses, self.loses = self.loses, None
+        if loses is not None:
+            self.file_system.lose_unsynced(self.random if loses else None)
+
+    def _create_topics(self, node: BrokerNode) -> None:
+        for spec in self.arguments.topics:
             with node.core.door:
                 known = spec.name in node.core.topics
             if not known:
                 create_topic(node.core, spec)
-        node.start()
-        return node
 
 
 class Ensemble:
@@ -58,6 +101,7 @@ class Ensemble:
     def __init__(self, slots: Sequence[BrokerSlot]) -> None:
         self.slots = list(slots)
         self.journal = Journal()
+        self._clients = LocalClients()
         self.namesrv_addr = ""
         self._runtime: Runtime | None = None
         self._process = os.getpid()
@@ -86,12 +130,15 @@ class Ensemble:
         if self._runtime is not None:
             raise BrokerStateError(f"{self!r} is already running")
         first = self.slots[0]
-        runtime = Runtime(first.arguments, self.journal, first.number)
+        runtime = Runtime(first.arguments, self.journal, first.number, self._clients)
         try:
             port = port_of(self.namesrv_addr) or first.arguments.namesrv_port
             namesrv_addr = runtime.open_namesrv(port)
             nodes = [slot.open(runtime) for slot in self.slots]
-            runtime.serve_namesrv(namesrv_addr, nodes[0].core)
+            namesrv = runtime.serve_namesrv(namesrv_addr, nodes[0].core)
+            for slot, node in zip(self.slots, nodes, strict=True):
+                also = [namesrv] if slot is first else []
+                slot.request_faults.attach(node.core.endpoint, *also)
             runtime.start()
         except BaseException:
             self._close(runtime)
@@ -112,6 +159,54 @@ class Ensemble:
         if runtime is not None:
             self._close(runtime)
 
+    def crash(self) -> None:
+        """End as a killed process does: sockets reset, nothing saved, what was written stays."""
+        self.check_process()
+        runtime, self._runtime = self._running(), None
+        _running.pop(self, None)
+        nodes = [slot.node for slot in self.slots if slot.node is not None]
+        for slot in self.slots:
+            slot.node = None
+        for node in nodes:
+            node.stop_flushing()
+        try:
+            runtime.close(reset=True)
+        finally:
+            for node in nodes:
+                node.crash()
+            for slot in self.slots:
+                slot.lose_power()
+
+    def pause(self) -> None:
+        """Accept connections and answer nothing; idempotent."""
+        self._running().door.hold()
+
+    def resume(self) -> None:
+        """Answer again, what waits first; idempotent."""
+        self._running().door.resume()
+
+    def reset(self, slot: BrokerSlot) -> None:
+        """Empty one broker behind its connections; requests that come meanwhile wait."""
+        runtime = self._running()
+        door = runtime.door
+        was_paused = door.pause.on
+        door.hold()
+        try:
+            slot.reset(runtime)
+            self.journal.clear()
+        except BaseException:
+            self.close()  # half a broker is none
+            raise
+        finally:
+            if not was_paused:
+                door.resume()
+
+    def _running(self) -> Runtime:
+        self.check_process()
+        if self._runtime is None:
+            raise BrokerStateError(f"{self!r}: call start(), or use it inside its with block")
+        return self._runtime
+
     def close_left_over(self) -> None:
         """Close at interpreter exit what nobody closed, and say so."""
         if os.getpid() != self._process:
@@ -129,6 +224,7 @@ class Ensemble:
         nodes = [slot.node for slot in self.slots]
         for slot in self.slots:
             slot.node = None
+            slot.loses = None
         try:
             runtime.close()
         finally:

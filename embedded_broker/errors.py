@@ -12,7 +12,11 @@ and the client's branches.
     │   └── StoreLockedError  another broker holds the directory
     ├── BrokerStateError      the broker is not in the state that the call needs
     │   └── DoorReentryError  code running inside the broker entered it again
+    ├── MessageNotFound       no stored message has the id (LookupError too)
+    ├── TimerNotPending       no timer waits under the id (LookupError too)
+    ├── FaultNotUsedError     a fault was asked for and never happened (AssertionError too)
     └── WaitTimeoutError      a bounded wait ended without what it waited for (TimeoutError too)
+        └── SettleTimeout     clients were still busy: the text names group, message and client
 """
 
 from rocketmq_py.errors import RocketMQError
@@ -21,8 +25,12 @@ __all__ = [
     "BrokerStateError",
     "ClockError",
     "DoorReentryError",
+    "FaultNotUsedError",
+    "MessageNotFound",
+    "SettleTimeout",
     "StoreError",
     "StoreLockedError",
+    "TimerNotPending",
     "WaitTimeoutError",
 ]
 
@@ -47,5 +55,25 @@ class DoorReentryError(BrokerStateError):
     """Code that runs inside the broker (a put hook, a handler) tried to enter it a second time."""
 
 
+class MessageNotFound(RocketMQError, LookupError):  # noqa: N818 - reads as what a test catches
+    """No stored message has the id that was asked for, and the index knows none that had it."""
+
+
+class TimerNotPending(RocketMQError, LookupError):  # noqa: N818 - reads as what a test catches
+    """No timer waits under the id whose time was to be changed; the text says what is known."""
+
+
+class FaultNotUsedError(RocketMQError, AssertionError):
+    """A test asked for a fault that never happened, so it proved nothing; the text names it."""
+
+
 class WaitTimeoutError(RocketMQError, TimeoutError):
     """A wait ended: the text says what was expected, what was seen and what happened last."""
+
+
+class SettleTimeout(WaitTimeoutError):  # noqa: N818 - a time-out, named as its call
+    """Clients did not become idle in time; ``busy`` says what each of them still did."""
+
+    def __init__(self, text: str, busy: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.busy = busy

@@ -93,6 +93,14 @@ class Flusher:
                 logger.error("the flush thread did not end within %s s", CLOSE_S)
         self._do_other()
 
+    def abandon(self) -> None:
+        """End as a killed process would: what is handed over and not begun is not done."""
+        with self._other_done:
+            self._other.clear()
+            self._other_left = 0
+            self._other_done.notify_all()
+        self.close()
+
     def _run(self) -> None:
         while True:
             self._asked.wait()
@@ -116,7 +124,7 @@ class Flusher:
             except Exception:
                 logger.exception("background work failed: %r", work)
             with self._other_done:
-                self._other_left -= 1
+                self._other_left = max(0, self._other_left - 1)
                 self._other_done.notify_all()
 
     def _cycle(self) -> None:
@@ -124,8 +132,17 @@ class Flusher:
             return
         everything = self._everything
         self._log = self._everything = False
+        self.cycle(everything=everything)
+
+    def cycle(self, *, everything: bool, also: Callable[[], None] | None = None) -> None:
+        """Flush now, for work that runs on this thread; raises ``StoreError``.
+
+        ``also`` is called under the door in the entry that captures what is flushed.
+        """
         with self._door:
             work = self._begin(everything)
+            if also is not None:
+                also()
         for index, step in enumerate(work):
             try:
                 step.run()

@@ -7,7 +7,10 @@ registry and the words both sides speak, ``embedded_broker/server.py`` for the T
 
 import logging
 import os
+from collections.abc import Container
 from itertools import count
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 from embedded_broker.connection import Connection
 from embedded_broker.core import Endpoint
@@ -15,7 +18,7 @@ from rocketmq_py.errors import FrameError
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry
 
-__all__ = ["InprocAdapter"]
+__all__ = ["InprocAdapter", "LocalClients"]
 
 logger = logging.getLogger(__name__)
 
@@ -23,12 +26,42 @@ LOOPBACK = "127.0.0.1"
 _ports = count(20_000)
 
 
+class LocalClients:
+    """The clients of this process that ever connected and still exist, also after a crash.
+
+    They can say by themselves whether they are idle.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._names: WeakKeyDictionary[registry.Mailbox, str] = WeakKeyDictionary()
+
+    def enter(self, mailbox: registry.Mailbox, name: str) -> None:
+        """Note a client that connects."""
+        with self._lock:
+            self._names[mailbox] = name
+
+    def busy(self, without: Container[str]) -> list[str]:
+        """Ask every client but those by name; give name and reason of those that are busy."""
+        with self._lock:
+            asked = list(self._names.items())
+        found = []
+        for mailbox, name in asked:
+            reason = None if name in without else mailbox.is_busy()
+            if reason is not None:
+                found.append(f"client {name}: {reason}")
+        return found
+
+
 class InprocAdapter:
     """One endpoint as an in-process server. ``close`` ends every connection."""
 
-    def __init__(self, endpoint: Endpoint, address: str) -> None:
+    def __init__(
+        self, endpoint: Endpoint, address: str, clients: LocalClients | None = None
+    ) -> None:
         self._endpoint = endpoint
         self._address = address
+        self._clients = clients
         self._process = os.getpid()
         self._connections: set[_MailboxConnection] = set()
         self._open = False
@@ -45,6 +78,8 @@ class InprocAdapter:
         port = int(self._address.rpartition(":")[2])
         connection = _MailboxConnection(self, self._endpoint, mailbox, (LOOPBACK, port))
         self._connections.add(connection)
+        if self._clients is not None:
+            self._clients.enter(mailbox, name)
         self._endpoint.connected(connection)
         return connection
 
@@ -66,7 +101,8 @@ class InprocAdapter:
 class _MailboxConnection(Connection):
     """Both ends in one process: the client calls ``send``, answers go to its mailbox."""
 
-    __slots__ = ("_adapter", "_decoder", "_endpoint", "_mailbox")
+    __slots__ = ("_adapter", "_decoder", "_endpoint", "mailbox")
+    mailbox: registry.Mailbox
 
     def __init__(
         self,
@@ -78,7 +114,7 @@ class _MailboxConnection(Connection):
         super().__init__((LOOPBACK, next(_ports) % 65_536), local)
         self._adapter = adapter
         self._endpoint = endpoint
-        self._mailbox = mailbox
+        self.mailbox = mailbox
         self._decoder = FrameDecoder()
 
     def send(self, data: bytes) -> None:
@@ -99,7 +135,7 @@ class _MailboxConnection(Connection):
     def deliver(self, frames: list[bytes]) -> None:
         """Hand frames to the client's mailbox."""
         if not self.closed:
-            self._mailbox.deliver(frames)
+            self.mailbox.deliver(frames)
 
     def close(self) -> None:
         """End the connection, from either side."""
@@ -113,4 +149,4 @@ class _MailboxConnection(Connection):
 
     def _ended(self) -> None:
         self._adapter.forget(self)
-        self._mailbox.closed()
+        self.mailbox.closed()

@@ -56,12 +56,12 @@ class JournalEntry:
     @property
     def topic(self) -> str | None:
         """The topic that the header names."""
-        return _first(self.fields, TOPIC_FIELDS)
+        return first_field(self.fields, TOPIC_FIELDS)
 
     @property
     def group(self) -> str | None:
         """The group that the header names."""
-        return _first(self.fields, GROUP_FIELDS)
+        return first_field(self.fields, GROUP_FIELDS)
 
     def __str__(self) -> str:
         arrow = "<-" if self.pushed else "->"
@@ -130,7 +130,9 @@ class Exchange:
             time=datetime.fromtimestamp(self.at_ms / 1000, tz=UTC),
             endpoint=self.endpoint,
             connection=self.connection.id,
-            client_id=self.connection.client_id or _first(command.ext_fields, ("clientId",)) or "",
+            client_id=self.connection.client_id
+            or first_field(command.ext_fields, ("clientId",))
+            or "",
             language=_name(LanguageCode, command.language),
             version=command.version,
             code=command.code,
@@ -218,7 +220,8 @@ def kept_header(frame: Frame, command: RemotingCommand) -> bytes | RemotingComma
     )
 
 
-def _first(fields: dict[str, str], names: tuple[str, ...]) -> str | None:
+def first_field(fields: dict[str, str], names: tuple[str, ...]) -> str | None:
+    """Return the first of these header fields that is there."""
     return next((fields[name] for name in names if name in fields), None)
 
 

@@ -8,18 +8,29 @@ brokers share, ``embedded_broker/core.py`` for the state.
 
 import logging
 from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
 
 from embedded_broker import handlers
+from embedded_broker.aging import LOOK_EVERY_MS, Aging
 from embedded_broker.arguments import Arguments
 from embedded_broker.clock import VirtualClock
 from embedded_broker.connection import pack_address
 from embedded_broker.core import BrokerCore
+from embedded_broker.driver import Track
 from embedded_broker.flusher import Flusher, FlushWork
+from embedded_broker.housekeeping import TimerHousekeeping
+from embedded_broker.idleness import Idleness
+from embedded_broker.recovery_report import RecoveryReport
 from embedded_broker.runtime import Runtime
+from embedded_broker.snapshot import CLOCK_PATH, clock_document, take_snapshot
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timer.engine import TimerMessageStore
+from embedded_broker.succession import succeed
+from embedded_broker.timeline import SessionTimers
+from embedded_broker.timer.choice import make_engine
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels import ScheduleMessageService
 from embedded_broker.wall_time_hint import WallTimeHint
 
@@ -27,14 +38,21 @@ __all__ = ["BrokerNode"]
 
 logger = logging.getLogger(__name__)
 
-CLOCK_PATH = "config/virtualClock.json"
-
 
 class BrokerNode:
-    """A running broker: ``core`` is its state; ``close`` ends it cleanly."""
+    """A running broker: ``core`` is its state; ``close`` ends it cleanly, ``crash`` does not.
+
+    ``predecessor`` is a state whose clients this one takes over: nothing is opened for them.
+    """
 
     def __init__(
-        self, runtime: Runtime, arguments: Arguments, fs: FileSystem, address: str
+        self,
+        runtime: Runtime,
+        arguments: Arguments,
+        fs: FileSystem,
+        address: str,
+        *,
+        predecessor: BrokerCore | None = None,
     ) -> None:
         self.fs = fs
         self._runtime = runtime
@@ -42,6 +60,8 @@ class BrokerNode:
         self._undo: list[Callable[[], None]] = []
         self._levels_due = False
         self._changes = 0
+        self._predecessor = predecessor
+        self._tracks: list[Track] = []
         try:
             self._open(address)
         except BaseException:
@@ -56,30 +76,42 @@ class BrokerNode:
         store_host = pack_address(host.strip("[]"), int(port))
         owner = f"embedded broker {arguments.broker_name} at {address}"
         store = MessageStore(fs, config, clock, store_host, owner=owner)
-        timers = TimerMessageStore(store, fs, config, clock, random=runtime.random)
-        timers.admission.honours_timers = arguments.profile.timer_messages
-        levels = ScheduleMessageService(store, fs, config, clock)
+        offsets_file = DelayOffsetFile(fs)
+        levels = ScheduleMessageService(store, fs, config, clock, file=offsets_file)
         self._undo.append(store.close)
-        store.load()
+        found = store.load()
+        timers = make_engine(
+            store,
+            fs,
+            config,
+            clock,
+            random=runtime.random,
+            file=offsets_file,
+            levels=arguments.levels,
+        )
+        timers.admission.honours_timers = arguments.profile.timer_messages
+        timers.admission.set_limits(arguments.limits)
         if isinstance(clock, VirtualClock):
-            clock.raise_to(max(_saved_ms(self._clock_file), store.last_store_timestamp))
+            _restore(clock, self._clock_file.load(), store.last_store_timestamp)
         self._undo.append(timers.close)
-        timers.load()
+        self.recovery = RecoveryReport.of(found, timers.load())
         self._undo.append(levels.close)
-        levels.load()
+        if arguments.levels:
+            levels.load()
         self.core = core = BrokerCore(
             door=runtime.door,
             clock=clock,
             session_clock=arguments.session_clock,
             config=config,
             profile=arguments.profile,
+            limits=arguments.limits,
             store=store,
             timers=timers,
             levels=levels,
             namesrv=runtime.namesrv,
             journal=runtime.journal,
             random=runtime.random,
-            session_timers=runtime.session_timers,
+            session_timers=SessionTimers(),
             cluster_name=arguments.cluster_name,
             broker_name=arguments.broker_name,
             address=address,
@@ -89,19 +121,33 @@ class BrokerNode:
         core.in_background = self._flusher.do
         timers.session_timer = core.after
         levels.session_timer = core.after
+        levels.request_flush = self._flusher.request
         with runtime.door:
-            store.put_hooks += [WallTimeHint(arguments.session_clock), timers.admission]
+            hint = WallTimeHint(arguments.session_clock)
+            store.put_hooks += [hint, timers.admission]
+            arguments.put_hooks.run_before(store.put_hooks)
             store.on_arrival.append(timers.on_arrival)
             handlers.install(core)
         config.on_change(self._note_change)
-        runtime.driver.add(clock, core.sources, visible=True, stirs=self._stirs)
-        runtime.driver.after_jump.append(self._after_jump)
-        runtime.driver.barriers.append(self._flusher.wait_other)
-        runtime.serve(address, core.endpoint)
+        self._idleness = Idleness(core, runtime.clients)
+        self._aging = Aging(core, clock)
+        if self._predecessor is None:
+            runtime.serve(address, core.endpoint)
 
     def start(self) -> None:
         """Start flushing; timers fire once the runtime has started."""
-        core = self.core
+        core, runtime = self.core, self._runtime
+        timers, driver = core.session_timers, runtime.driver
+        self._tracks = [
+            driver.add(
+                self._arguments.session_clock, [timers], visible=False, stirs=lambda: timers.asked
+            ),
+            driver.add(self._arguments.clock, core.sources, visible=True, stirs=self._stirs),
+        ]
+        driver.after_jump.append(self._after_jump)
+        driver.after_age.append(self._aging.look_at_once)
+        driver.barriers.append(self._flusher.wait_other)
+        self._arguments.clock.move_in(self._idleness)
         self._flusher.start()
         self._undo.append(self._flusher.close)
         core.config.attach(lambda: core.door)
@@ -110,6 +156,21 @@ class BrokerNode:
             core.every(core.config.int("flushIntervalCommitLog"), self._flusher.request, "flush")
             core.every(core.config.int("timerFlushIntervalMs"), self._flush_all, "flush")
             core.every(core.config.int("flushDelayOffsetInterval"), self._flush_levels, "flush")
+            core.every(LOOK_EVERY_MS, self._aging.look)
+            TimerHousekeeping(core).start()
+
+    def snapshot(self, path: str | PathLike[str]) -> Path:
+        """Copy the store as it is now. Outside the door."""
+        self._levels_due = True  # what the flush writes must be complete
+        return take_snapshot(self.core, self._flusher, path)
+
+    def take_over(self) -> None:
+        """Answer the clients of the predecessor from now on."""
+        old, self._predecessor = self._predecessor, None
+        if old is not None:
+            with self.core.door:
+                self._runtime.replace(old, self.core)
+                succeed(old, self.core)
 
     def close(self) -> None:
         """Save and sync everything, then give the files back. After the runtime has closed."""
@@ -120,9 +181,47 @@ class BrokerNode:
                     call()
             self._flusher.close()
             if isinstance(core.clock, VirtualClock):
-                self._clock_file.save({"nowMs": core.clock.now_ms})
+                self._clock_file.save(clock_document(core.clock))
         finally:
+            self._leave()
             self._run_undo()
+
+    def stop_flushing(self) -> None:
+        """Begin to crash: from now on nothing more becomes durable."""
+        self._flusher.abandon()
+
+    def crash(self) -> None:
+        """Let go of everything as a killed process does: nothing is saved or synced."""
+        core = self.core
+        self._flusher.abandon()
+        self._leave()
+        with core.door:
+            works = [begin() for begin in core.before_crash]
+        for work in works:
+            work()
+        with core.door:
+            core.timers.abandon()
+            core.store.abandon()
+        core.config.detach()
+        self._undo.clear()
+
+    def _leave(self) -> None:
+        """Stop acting: nothing fires, nobody is asked or told."""
+        core, driver = self.core, self._runtime.driver
+        for track in self._tracks:
+            driver.remove(track)
+        self._arguments.clock.move_out(self._idleness)
+        with core.door:
+            for calls, mine in (
+                (driver.after_jump, self._after_jump),
+                (driver.after_age, self._aging.look_at_once),
+                (driver.barriers, self._flusher.wait_other),
+            ):
+                if mine in calls:
+                    calls.remove(mine)
+            for call in core.on_leave:
+                call()
+            core.on_leave.clear()
 
     def _run_undo(self) -> None:
         """Take apart in the reverse order of putting together; a failure stops nothing."""
@@ -146,7 +245,8 @@ class BrokerNode:
 
     def _stirs(self) -> int:
         """Count what can bring a timer's deadline nearer, for the clock driver."""
-        return self.core.store.delayed_puts + self._changes
+        core = self.core
+        return core.store.delayed_puts + core.transactions.stirs + self._changes
 
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""
@@ -169,8 +269,9 @@ class BrokerNode:
         self._flush_all()
 
 
-def _saved_ms(file: JsonConfigFile) -> int:
-    """Return the virtual time at which the store was closed, 0 when it never was."""
-    saved = file.load()
-    now_ms = saved.get("nowMs") if isinstance(saved, dict) else None
-    return now_ms if isinstance(now_ms, int) else 0
+def _restore(clock: VirtualClock, saved: object, last_store_timestamp: int) -> None:
+    """Let a clock go on where the store was closed, at its last message at least."""
+    document = saved if isinstance(saved, dict) else {}
+    now_ms = document.get("nowMs")
+    clock.raise_to(max(now_ms if isinstance(now_ms, int) else 0, last_store_timestamp))
+    clock.leaps.take_over(document.get("leaps"))

@@ -25,7 +25,8 @@ class Option:
 
     ``upstream`` is the default under ``defaults="upstream"``. ``live`` says whether
     ``config.update`` may change it on a running broker. ``fixed`` options can be read, and set
-    to their default only: the broker has just that one behaviour.
+    to their default only: the broker has just that one behaviour. ``hours`` texts are hours of
+    the day.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Option:
     choices: tuple[str, ...] = ()
     live: bool = True
     fixed: bool = False
+    hours: bool = False
 
     @property
     def kind(self) -> type:
@@ -54,6 +56,8 @@ class Option:
             return "100, 200, 500 or 1000 (others are rounded down to one of these)"
         if self.kind is int:
             return f"an integer from {self.low} to {self.high}"
+        if self.hours:
+            return "hours from 00 to 23, separated by semicolons"
         return "one of " + ", ".join(self.choices) if self.choices else "a text"
 
 
@@ -73,6 +77,7 @@ def _option(
     choices: tuple[str, ...] = (),
     live: bool = True,
     fixed: bool = False,
+    hours: bool = False,
 ) -> Option:
     return Option(
         name=name,
@@ -84,12 +89,13 @@ def _option(
         choices=choices,
         live=live,
         fixed=fixed,
+        hours=hours,
     )
 
 
 _TIMERS = (
     _option("timerWheelEnable", True, "timer messages exist"),
-    _option("timerPrecisionMs", 1000, "slot length of the wheel", low=1, live=False),
+    _option("timerPrecisionMs", 1000, "slot length of the wheel", live=False),
     _option(
         "timerReleasePrecisionMs",
         1,
@@ -102,6 +108,41 @@ _TIMERS = (
     _option("timerRollWindowSlot", 172_800, "longest hop in slots", live=False),
     _option("timerMaxDelaySec", 259_200, "longest delay that is accepted"),
     _option("mappedFileSizeTimerLog", 104_857_600, "TimerLog file size", low=128, live=False),
+    _option(
+        "timerEngine",
+        "wheel",
+        "ours: how timers are kept, in RocketMQ 5's wheel or in a log for each time slice",
+        choices=("wheel", "sliced"),
+        live=False,
+    ),
+    _option(
+        "timeSliceLength",
+        1800,
+        "ours, sliced engine: seconds of a slice",
+        low=1,
+        high=86_400,
+        live=False,
+    ),
+    _option(
+        "slicePreloadSec",
+        60,
+        "ours, sliced engine: a slice is loaded so long before it begins",
+        live=False,
+    ),
+    _option(
+        "mappedFileSizeDCommitLog",
+        67_108_864,
+        "ours, sliced engine: file size of a slice's log",
+        low=1024,
+        live=False,
+    ),
+    _option(
+        "sliceCell",
+        "offset",
+        "ours, sliced engine: what a second in memory holds of a timer",
+        choices=("offset", "message"),
+        live=False,
+    ),
     _option("timerFlushIntervalMs", 1000, "flush and checkpoint cadence", low=1),
     _option("timerGetMessageThreadNum", 3, "workers upstream; due order is exact", fixed=True),
     _option("timerPutMessageThreadNum", 3, "workers upstream; due order is exact", fixed=True),
@@ -118,15 +159,27 @@ _TIMERS = (
         "a due message whose put fails is retried for ever, not three times",
         upstream=False,
     ),
+    _option(
+        "timerBareDeleteKey",
+        False,
+        "ours: clients may send TIMER_DEL_UNIQKEY, with or without its topic, as before 5.3.2",
+    ),
     _option("timerSkipUnknownError", False, "drop instead of retry on unexpected errors"),
+    _option(
+        "timerSkipOldSlots",
+        False,
+        "ours: after a downtime longer than the wheel older timers are dropped, not caught up",
+        upstream=True,
+        live=False,
+    ),
     _option("timerStopEnqueue", False, "pause reading the timer topic"),
     _option("timerStopDequeue", False, "pause releasing"),
-    _option("timerEnableCheckMetrics", True, "recount upstream; counts are exact", fixed=True),
-    _option("timerCheckMetricsWhen", "05", "hours of that recount", fixed=True),
-    _option("timerMetricSmallThreshold", 1_000_000, "topics of that recount", fixed=True),
-    _option("timerProgressLogIntervalMs", 10_000, "cadence of a log line upstream", fixed=True),
+    _option("timerEnableCheckMetrics", True, "counts of pending timers are revised"),
+    _option("timerCheckMetricsWhen", "05", "local hours of that", hours=True),
+    _option("timerMetricSmallThreshold", 1_000_000, "topics with fewer timers are revised"),
+    _option("timerProgressLogIntervalMs", 10_000, "cadence of a line in the log", low=1),
     _option("disappearTimeAfterStart", -1, "ms after start without releases", low=-1, live=False),
-    _option("timerWarmEnable", False, "dead upstream", fixed=True),
+    _option("timerWarmEnable", False, "nothing, as upstream: its warm-up is commented out"),
     _option("timerEnableDisruptor", False, "queue class upstream", fixed=True),
     _option("timerInterceptDelayLevel", False, "dead upstream", fixed=True),
     _option(
@@ -148,9 +201,32 @@ _TIMERS = (
     _option("flushDelayOffsetInterval", 10_000, "cadence of delayOffset.json", low=1),
     _option("delayOffsetUpdateVersionStep", 200, "level moves per data version", low=1),
     _option("enableScheduleMessageStats", True, "statistics of levels", fixed=True),
-    _option("enableScheduleAsyncDeliver", False, "pipelined level puts", fixed=True),
-    _option("scheduleAsyncDeliverMaxPendingLimit", 2000, "as above", fixed=True),
-    _option("scheduleAsyncDeliverMaxResendNum2Blocked", 3, "as above", fixed=True),
+    _option(
+        "enableScheduleAsyncDeliver",
+        False,
+        "levels put the next message before the last one is durable",
+        live=False,
+    ),
+    _option(
+        "scheduleAsyncDeliverMaxPendingLimit", 2000, "a level waits when more puts are unanswered"
+    ),
+    _option(
+        "scheduleAsyncDeliverMaxResendNum2Blocked",
+        3,
+        "a level waits while its oldest put was repeated more often",
+    ),
+)
+
+_TRANSACTIONS = (
+    _option("rejectTransactionMessage", False, "half messages are refused with 16"),
+    _option("transactionTimeOut", 6000, "ms until a producer is first asked", low=1),
+    _option("transactionCheckInterval", 30_000, "ms between two checks; 60000 before 5.1.4", low=1),
+    _option("transactionCheckMax", 15, "checks until a half message is parked"),
+    _option(
+        "transactionEndOnce",
+        False,
+        "ours: a second commit or rollback is refused with 1, not carried out again",
+    ),
 )
 
 _TOPICS_AND_GROUPS = (
@@ -164,6 +240,23 @@ _TOPICS_AND_GROUPS = (
     _option("maxTopicLength", 127, "longest topic name; the profile has it", fixed=True),
     _option("validateSystemTopicWhenUpdateTopic", True, "17 refuses system topics"),
     _option("enableMixedMessageType", False, "topics of type MIXED may be created"),
+    _option(
+        "enforceTopicMessageType",
+        False,
+        "ours: a message must be of its topic's message.type, whatever the limits",
+    ),
+    _option(
+        "enableTopicMessageTypeCheck",
+        True,
+        "of the proxy: the same check, in force with limits=proxy",
+    ),
+    _option(
+        "maxDelayTimeMills",
+        86_400_000,
+        "of the proxy: longest delay in ms, in force with limits=proxy; 0 and below: no such limit",
+        low=-1,
+    ),
+    _option("useDelayLevel", False, "of the proxy: levels for delays of gRPC", fixed=True),
     _option("brokerPermission", 6, "perm bits of the broker: 4 read, 2 write", high=7),
     _option("notifyConsumerIdsChangedEnable", True, "group changes are pushed to members"),
     _option(
@@ -230,12 +323,19 @@ _STORE = (
     _option("maxMsgsNumBatch", 64, "most hits of a query by key", low=1),
     _option("defaultQueryMaxNum", 32, "hits of a query by unique key", low=1),
     _option("checkCRCOnRecover", True, "bodies are checked when a store is opened", fixed=True),
-    _option("fileReservedTime", 72, "hours until old files go; nothing ages yet", fixed=True),
-    _option("deleteWhen", "04", "hour of that; nothing ages yet", fixed=True),
+    _option("fileReservedTime", 72, "hours after which commit log files are old", low=1),
+    _option("deleteWhen", "04", "local hours of the broker's clock when old files go", hours=True),
+    _option(
+        "diskMaxUsedSpaceRatio",
+        75,
+        "percent of the disk above which old files go at any hour",
+        low=10,
+        high=95,
+    ),
 )
 
 OPTIONS: dict[str, Option] = {
-    option.name: option for option in (*_TIMERS, *_TOPICS_AND_GROUPS, *_STORE)
+    option.name: option for option in (*_TIMERS, *_TRANSACTIONS, *_TOPICS_AND_GROUPS, *_STORE)
 }
 """Every option of the broker by name."""
 
@@ -253,7 +353,7 @@ abortFile accessMessageInMemoryMaxRatio aclEnable adminBrokerThreadPoolNums
 autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 brokerId cleanFileForciblyEnable
 clientManageThreadPoolNums commitIntervalCommitLog consumerManageThreadPoolNums
 deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
-diskFallRecorded diskMaxUsedSpaceRatio diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
+diskFallRecorded diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
 enableCalcFilterBitMap enableConsumeQueueExt enableControllerMode enableDLegerCommitLog
 enableDetailStat enableMultiDispatch endTransactionThreadPoolNums fastFailIfNoBufferInStorePool
 fetchNamesrvAddrByAddressServer flushCommitLogLeastPages flushCommitLogThoroughInterval
@@ -262,12 +362,13 @@ haMasterAddress haSendHeartbeatInterval heartbeatThreadPoolNums maxRecoveryCommi
 namesrvAddr osPageCacheBusyTimeOutMills processReplyMessageThreadPoolNums
 pullMessageThreadPoolNums pullThreadPoolQueueCapacity queryMessageThreadPoolNums
 queryThreadPoolQueueCapacity redeleteHangedFileInterval registerBrokerTimeoutMills
-registerNameServerPeriod rejectTransactionMessage rocketmqHome sendMessageThreadPoolNums
+registerNameServerPeriod rocketmqHome sendMessageThreadPoolNums
 sendThreadPoolQueueCapacity serverAsyncSemaphoreValue serverCallbackExecutorThreads
 serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
 serverSelectorThreads serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads
-storeCheckpoint storePathCommitLog storePathConsumeQueue storePathIndex transactionCheckInterval
-transactionCheckMax transactionTimeOut transferMsgByHeap transientStorePoolEnable
+storeCheckpoint storePathCommitLog storePathConsumeQueue storePathIndex
+enableTransactionMetrics transactionMetricFlushInterval transactionOpBatchInterval
+transactionOpMsgMaxSize transferMsgByHeap transientStorePoolEnable
 transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage useTLS
 waitTimeMillsInPullQueue waitTimeMillsInSendQueue warmMapedFileEnable
 """

@@ -1,15 +1,18 @@
 """Behaviour profiles: which RocketMQ the broker answers as, as data.
 
 Answers: what differs between the versions that users deploy on. Must not know: any handler; the
-code that acts on a field reads it from ``core.profile``. Read on: ``embedded_broker/config.py``
-for RocketMQ's own options, which every profile shares.
+code that acts on a field reads it from ``core.profile`` or ``core.limits``. Read on:
+``embedded_broker/config.py`` for RocketMQ's own options, which every profile shares.
 """
 
-from attrs import frozen
+from collections.abc import Mapping
 
+from attrs import field, frozen
+
+from embedded_broker.options import OptionValue
 from rocketmq_py.errors import ConfigError
 
-__all__ = ["PROFILES", "Profile", "find_profile"]
+__all__ = ["LIMITS", "PROFILES", "Limits", "Profile", "find_limits", "find_profile"]
 
 
 @frozen(kw_only=True)
@@ -47,6 +50,8 @@ class Profile:
     """DataVersion bodies carry ``stateVersion``."""
     stats_have_put_tps: bool
     """202 carries ``topicPutTps`` and 208 ``pullOffset``."""
+    options: Mapping[str, OptionValue] = field(factory=dict)
+    """Options whose default was another one in this version."""
 
 
 PROFILES: dict[str, Profile] = {
@@ -56,7 +61,7 @@ PROFILES: dict[str, Profile] = {
         invalid_parameter=1,
         answers_with_request_type=True,
         namesrv_answers_unknown=False,
-        unsupported_codes=frozenset({361, 370}),
+        unsupported_codes=frozenset({60, 61, 361, 370}),
         empty_body_allowed=True,
         topic_length_max=127,
         system_topic_length_max=127,
@@ -68,6 +73,7 @@ PROFILES: dict[str, Profile] = {
         topic_attributes=False,
         data_version_has_state=False,
         stats_have_put_tps=False,
+        options={"transactionCheckInterval": 60_000},
     ),
     "rocketmq-5.x": Profile(
         name="rocketmq-5.x",
@@ -98,3 +104,42 @@ def find_profile(name: str) -> Profile:
     if profile is None:
         raise ConfigError("profile", name, "one of " + ", ".join(sorted(PROFILES)))
     return profile
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What stands in front of the broker and allows less, or what a service sells as its limits."""
+
+    name: str
+    options: Mapping[str, OptionValue] = field(factory=dict)
+    """Options whose default is another one under these limits; what a user sets wins."""
+    proxy_delay: bool = False
+    """``maxDelayTimeMills`` is in force: a longer delay is refused with 13."""
+    checks_types: bool = False
+    """``enableTopicMessageTypeCheck`` is in force: a message must be of its topic's type."""
+    longest_delay_excluded: bool = False
+    """A delay of exactly ``timerMaxDelaySec`` is refused too."""
+
+
+LIMITS: dict[str, Limits] = {
+    "broker": Limits(name="broker"),
+    "proxy": Limits(name="proxy", proxy_delay=True, checks_types=True),
+    "aliyun": Limits(
+        name="aliyun",
+        options={"timerMaxDelaySec": 3_456_000, "fileReservedTime": 168},
+        longest_delay_excluded=True,
+    ),
+}
+"""The limits by name. ``broker`` is the default: what an open-source broker does by itself.
+
+``proxy`` are those of RocketMQ 5's proxy, on the classic path too; ``aliyun`` those of the cloud
+service: less than 40 days, messages kept for 7 days.
+"""
+
+
+def find_limits(name: str) -> Limits:
+    """Return the limits called ``name``; ``ConfigError`` lists the names there are."""
+    limits = LIMITS.get(name)
+    if limits is None:
+        raise ConfigError("limits", name, "one of " + ", ".join(sorted(LIMITS)))
+    return limits

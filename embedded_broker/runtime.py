@@ -12,10 +12,9 @@ from embedded_broker.arguments import Arguments
 from embedded_broker.core import BrokerCore, Endpoint
 from embedded_broker.door import Door
 from embedded_broker.driver import ClockDriver
-from embedded_broker.inproc import InprocAdapter
+from embedded_broker.inproc import InprocAdapter, LocalClients
 from embedded_broker.journal import Journal
 from embedded_broker.namesrv.name_server import NameServer
-from embedded_broker.timeline import SessionTimers
 
 if TYPE_CHECKING:
     from embedded_broker.server import TcpServer
@@ -33,18 +32,18 @@ class Runtime:
     in, ``close`` undoes everything that was done so far, also after a failed start.
     """
 
-    def __init__(self, arguments: Arguments, journal: Journal, number: int) -> None:
+    def __init__(
+        self, arguments: Arguments, journal: Journal, number: int, clients: LocalClients
+    ) -> None:
+        self.clients = clients
         self.arguments = arguments
         self.number = number
         self.door = Door()
         self.journal = journal
-        self.session_timers = timers = SessionTimers()
         self.driver = ClockDriver(self.door)
-        self.driver.add(
-            arguments.session_clock, [timers], visible=False, stirs=lambda: timers.asked
-        )
         self.namesrv = NameServer()
         self.random = Random(arguments.seed)
+        self._namesrv_endpoint: Endpoint | None = None
         self._tcp: TcpServer | None = None
         self._adapters: list[InprocAdapter] = []
 
@@ -52,11 +51,21 @@ class Runtime:
         """Bind the name server's address and return it."""
         return self.open_address(port, NAMESRV_PORT, self.number)
 
-    def serve_namesrv(self, address: str, core: BrokerCore) -> None:
+    def serve_namesrv(self, address: str, core: BrokerCore) -> Endpoint:
         """Answer at the name server's address, on behalf of the cluster's first broker."""
         silent = not core.profile.namesrv_answers_unknown
         endpoint = Endpoint(core, "namesrv", self.namesrv.handlers, silent_unknown=silent)
+        self._namesrv_endpoint = endpoint
         self.serve(address, endpoint)
+        return endpoint
+
+    def replace(self, old: BrokerCore, new: BrokerCore) -> None:
+        """Let the new state of a broker answer where the old one did. Under the door."""
+        old.endpoint.become(new.endpoint)
+        new.endpoint = old.endpoint
+        namesrv = self._namesrv_endpoint
+        if namesrv is not None and namesrv.core is old:
+            namesrv.core = new
 
     def open_address(self, port: int, placeholder_port: int, number: int) -> str:
         """Bind a listener, and return the advertised address.
@@ -84,7 +93,7 @@ class Runtime:
         if self._tcp is not None:
             self._tcp.serve(address, endpoint)
         if self.arguments.inproc:
-            self._adapters.append(InprocAdapter(endpoint, address))
+            self._adapters.append(InprocAdapter(endpoint, address, self.clients))
 
     def start(self) -> None:
         """Start the threads and let clients in."""
@@ -94,15 +103,18 @@ class Runtime:
         for adapter in self._adapters:
             adapter.start()
 
-    def close_clients(self) -> None:
-        """End every connection and listen no longer; idempotent."""
+    def close_clients(self, *, reset: bool = False) -> None:
+        """End every connection and listen no longer; idempotent.
+
+        ``reset`` ends TCP connections as a process does that dies with unread requests.
+        """
         for adapter in self._adapters:
             adapter.close()
         self._adapters.clear()
         if self._tcp is not None:
-            self._tcp.close()
+            self._tcp.close(reset=reset)
 
-    def close(self) -> None:
+    def close(self, *, reset: bool = False) -> None:
         """Let nobody in and join every thread; idempotent."""
-        self.close_clients()
+        self.close_clients(reset=reset)
         self.driver.close()

@@ -9,6 +9,7 @@ Must not know: requests. Read on: ``embedded_broker/core.py`` (``Endpoint.receiv
 import asyncio
 import logging
 import socket
+import struct
 from collections.abc import Callable, Coroutine
 from threading import Event, Lock, Thread, get_ident
 from typing import Any, cast
@@ -59,6 +60,8 @@ class TcpServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._all_gone: asyncio.Event | None = None
+        self._reset = False
+        self._ending = False
         self._thread: Thread | None = None
         self._ready = Event()
         self._failure: BaseException | None = None
@@ -100,8 +103,12 @@ class TcpServer:
         self.call_soon(written.set)
         written.wait(HAND_OVER_S)
 
-    def close(self) -> None:
-        """Close listeners and connections, join the thread; idempotent."""
+    def close(self, *, reset: bool = False) -> None:
+        """Close listeners and connections, join the thread; idempotent.
+
+        With ``reset`` peers see a connection reset instead of an end.
+        """
+        self._reset = reset
         thread, self._thread = self._thread, None
         if thread is None:
             self._close_listeners()
@@ -116,6 +123,8 @@ class TcpServer:
     def adopt(self, connection: "TcpConnection") -> None:
         """Note an open connection, to be closed with the server."""
         self._connections.add(connection)
+        if self._ending:  # accepted while the server was closing the others
+            self._abort(connection)
 
     def forget(self, connection: "TcpConnection") -> None:
         """Note that a connection has ended."""
@@ -153,13 +162,19 @@ class TcpServer:
         self._loop = loop
         self._ready.set()
         await self._stop.wait()
+        self._ending = True
         for server in servers:
             server.close()
         if self._connections:
             self._all_gone = asyncio.Event()
             for connection in list(self._connections):
-                connection.abort()
+                self._abort(connection)
             await asyncio.wait_for(self._all_gone.wait(), CLOSE_S)
+
+    def _abort(self, connection: "TcpConnection") -> None:
+        if self._reset:
+            connection.reset_on_close()
+        connection.abort()
 
 
 class TcpConnection(Connection):
@@ -197,6 +212,12 @@ class TcpConnection(Connection):
         """Close after what is buffered has been written."""
         self.closed = True
         self._server.call_soon(self._transport.close)
+
+    def reset_on_close(self) -> None:
+        """Let the kernel send a reset when the socket closes. On the loop's thread."""
+        peer = self._transport.get_extra_info("socket")
+        if peer is not None:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def abort(self) -> None:
         """Close at once. On the loop's thread."""

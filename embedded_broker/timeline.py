@@ -7,14 +7,22 @@ threads, messages. Read on: ``embedded_broker/clock.py`` for who calls this, and
 """
 
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from rocketmq_py.clock import monotonic_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Budget", "Deadline", "DeadlineSource", "SessionTimer", "SessionTimers"]
+__all__ = [
+    "Budget",
+    "Deadline",
+    "DeadlineSource",
+    "Foreseeing",
+    "LookAhead",
+    "SessionTimer",
+    "SessionTimers",
+]
 
 DOOR_BUDGET_MS = 5
 """How long one entry may hold the door before it yields."""
@@ -54,6 +62,34 @@ class DeadlineSource(Protocol):
         ``now_ms``. Returns how many things a user can see were released. After a call that did
         not exhaust the budget ``next_deadline`` is later than ``now_ms``.
         """
+        ...
+
+
+class LookAhead(Protocol):
+    """A search for the next thing that a user can see; see ``Foreseeing``."""
+
+    done: bool
+
+    def step(self, budget: Budget) -> None:
+        """Go on until the budget is used up. Under the door."""
+        ...
+
+    def arrange(self) -> None:
+        """Do what needs no state; between two steps, outside the door."""
+        ...
+
+    @property
+    def first_due_ms(self) -> int | None:
+        """What was found; None when there is nothing to see."""
+        ...
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """A source whose ``next_deadline`` may be preparations that nobody sees."""
+
+    def look_ahead(self) -> LookAhead:
+        """Begin to search for the first thing that a user will see. Under the door."""
         ...
 
 

@@ -5,14 +5,15 @@ what is waited for. Read on: ``embedded_broker/broker.py`` (``wait_for``, ``wait
 """
 
 import inspect
+import sys
 from collections.abc import Callable
 from threading import Event
 
 from embedded_broker.door import Door
-from embedded_broker.errors import WaitTimeoutError
+from embedded_broker.errors import BrokerStateError, WaitTimeoutError
 from rocketmq_py.clock import monotonic
 
-__all__ = ["wait_until"]
+__all__ = ["LOOK_AGAIN_S", "describe", "failed_wait", "refuse_in_event_loop", "wait_until"]
 
 LOOK_AGAIN_S = 0.01
 """A condition over the test's own variables is looked at this often at least."""
@@ -31,6 +32,7 @@ def wait_until(
     ``condition`` runs on the calling thread outside the door. A ``LookupError`` from it counts as
     not yet true: the topic it asks for may still come.
     """
+    refuse_in_event_loop("broker.wait_for(...)", "await broker.aio.wait_for(...)")
     deadline = monotonic() + timeout_s
     changed = Event()
     trouble: LookupError | None = None
@@ -51,10 +53,35 @@ def wait_until(
             changed.wait(min(left_s, LOOK_AGAIN_S))
     finally:
         door.unwatch(changed)
-    text = f"waited {timeout_s:g} s for {expected()}\nseen: {seen()}"
+    raise failed_wait(timeout_s, expected(), seen(), trouble)
+
+
+def failed_wait(
+    timeout_s: float, expected: str, seen: str, trouble: LookupError | None
+) -> WaitTimeoutError:
+    """Build the error of a wait that ended without what it waited for."""
+    text = f"waited {timeout_s:g} s for {expected}\nseen: {seen}"
     if trouble is not None:
         text += f"\nthe condition raised {trouble!r}"
-    raise WaitTimeoutError(text)
+    return WaitTimeoutError(text)
+
+
+def refuse_in_event_loop(call: str, instead: str) -> None:
+    """Raise ``BrokerStateError`` on the thread of a running event loop: nothing there would run.
+
+    The module is only looked up: a program without asyncio does not load it by waiting.
+    """
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        return
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise BrokerStateError(
+        f"{call} would block the event loop of this thread, and with it the clients that run "
+        f"there: {instead}, or call it on another thread"
+    )
 
 
 def describe(condition: Callable[..., object]) -> str:

@@ -26,6 +26,7 @@ class WallTimeHint:
 
     name = "wallTimeHint"
     ignores_plain = True
+    ignores_copies = True
 
     def __init__(self, wall: Clock) -> None:
         self._wall = wall

@@ -17,6 +17,9 @@ from rocketmq_py._version import __version__
 TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms to import
 
 if TYPE_CHECKING:
+    from rocketmq_py.admin import DefaultMQAdminExt
+    from rocketmq_py.client.queue_access import QueueAccess, QueueBounds, RawPull, RawSend
+    from rocketmq_py.client.raw_messages import MessageIds, RawMessages
     from rocketmq_py.clock import Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials
     from rocketmq_py.consumer.listener import (
@@ -58,11 +61,20 @@ if TYPE_CHECKING:
     )
     from rocketmq_py.message import Message, MessageBatch, MessageExt
     from rocketmq_py.producer.producer import DefaultMQProducer
+    from rocketmq_py.producer.transaction import (
+        LocalTransactionState,
+        TransactionListener,
+        TransactionMQProducer,
+        TransactionSendResult,
+    )
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
     from rocketmq_py.protocol.handles import RecallHandle
     from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
 
 _NAMES_OF = {
+    "admin": "DefaultMQAdminExt",
+    "client.queue_access": "QueueAccess QueueBounds RawPull RawSend",
+    "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
     "config": "ClientConfig Credentials",
     "consumer.listener": (
@@ -81,6 +93,9 @@ _NAMES_OF = {
     ),
     "message": "Message MessageBatch MessageExt",
     "producer.producer": "DefaultMQProducer",
+    "producer.transaction": (
+        "LocalTransactionState TransactionListener TransactionMQProducer TransactionSendResult"
+    ),
     "protocol.delay": "Delay DelayKind DelayLevel",
     "protocol.handles": "RecallHandle",
     "send_result": "MessageQueue SendResult SendStatus",
@@ -96,6 +111,7 @@ __all__ = [
     "ConsumeConcurrentlyStatus",
     "ConsumeFromWhere",
     "Credentials",
+    "DefaultMQAdminExt",
     "DefaultMQProducer",
     "DefaultMQPushConsumer",
     "Delay",
@@ -108,11 +124,13 @@ __all__ = [
     "ForkedClientError",
     "IllegalStateError",
     "InvalidDelayError",
+    "LocalTransactionState",
     "MQBrokerException",
     "MQClientException",
     "Message",
     "MessageBatch",
     "MessageExt",
+    "MessageIds",
     "MessageListenerConcurrently",
     "MessageModel",
     "MessageQueue",
@@ -121,6 +139,11 @@ __all__ = [
     "NoRouteError",
     "NotStartedError",
     "PermissionDeniedError",
+    "QueueAccess",
+    "QueueBounds",
+    "RawMessages",
+    "RawPull",
+    "RawSend",
     "RecallHandle",
     "RemotingCommandException",
     "RemotingConnectException",
@@ -135,6 +158,9 @@ __all__ = [
     "SendStatus",
     "SystemClock",
     "TopicNotExistError",
+    "TransactionListener",
+    "TransactionMQProducer",
+    "TransactionSendResult",
     "UnsupportedOperationError",
     "__version__",
 ]

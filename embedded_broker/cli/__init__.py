@@ -16,6 +16,7 @@ def main() -> None:
     except ModuleNotFoundError:
         sys.exit('rocketmq-py needs its cli extra: pip install "rocketmq-py[cli]"')
     from embedded_broker.cli.serve import serve, version
+    from embedded_broker.cli.timers import timers
 
     app = typer.Typer(
         name="rocketmq-py",
@@ -24,5 +25,6 @@ def main() -> None:
         pretty_exceptions_show_locals=False,
     )
     app.command()(serve)
+    app.command()(timers)
     app.command()(version)
     app()

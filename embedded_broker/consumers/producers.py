@@ -39,6 +39,10 @@ class ProducerRegistry:
         """Name the groups with a live producer."""
         return list(self._groups)
 
+    def take_over(self, other: "ProducerRegistry") -> None:
+        """Go on with the members of another registry, which is not used any more."""
+        self._groups = other._groups  # noqa: SLF001 - of the same class
+
     def all_members(self) -> Iterator[Member]:
         """Give every live membership; a connection in two groups comes twice."""
         for members in self._groups.values():

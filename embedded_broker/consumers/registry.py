@@ -152,6 +152,10 @@ class ConsumerRegistry:
         lost = [self.unregister(group, connection) for group in list(self._groups)]
         return [group for group in lost if group is not None]
 
+    def take_over(self, other: "ConsumerRegistry") -> None:
+        """Go on with the members of another registry, which is not used any more."""
+        self._groups = other._groups  # noqa: SLF001 - of the same class
+
     def all_members(self) -> Iterator[Member]:
         """Give every live membership; a connection in two groups comes twice."""
         for group in self._groups.values():

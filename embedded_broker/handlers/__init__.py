@@ -5,12 +5,16 @@ module                requests
 ====================  ===================================================
 send_message          310, 10, 320 (the short way: plain_sends)
 send_back             36
+end_transaction       37 (half messages and 39: the room `transactions/`)
 pull_message          11, 361 (waiting pulls: polls)
 consumer_manage       38, 14, 15
 client_manage         34, 35, 46 (who is told, who is gone: liveness)
 query_message         12, 33
 admin_broker          17, 200, 202, 203, 208, 29 to 32, 41, 42
 recall_message        370
+broker_config         25, 26
+inspection            28, 45, 60, 61
+reset_offset          222 (tells members: 220)
 ====================  ===================================================
 
 The name server's 105, 106 and 206 are in `namesrv/name_server.py`. A handler gets a `Request` under
@@ -22,19 +26,24 @@ modules read. To add a request: the module of its family, one line in `register`
 from embedded_broker.consumers import ConsumerRegistry, GroupTable, ProducerRegistry, QueueLocks
 from embedded_broker.core import BrokerCore
 from embedded_broker.handlers.admin_broker import AdminBrokerProcessor
+from embedded_broker.handlers.broker_config import BrokerConfigProcessor
 from embedded_broker.handlers.client_manage import ClientManageProcessor
 from embedded_broker.handlers.consumer_manage import ConsumerManageProcessor
+from embedded_broker.handlers.end_transaction import EndTransactionProcessor
+from embedded_broker.handlers.inspection import InspectionProcessor, traffic_of
 from embedded_broker.handlers.liveness import Liveness
 from embedded_broker.handlers.plain_sends import PlainSends
 from embedded_broker.handlers.pull_message import PullMessageProcessor
 from embedded_broker.handlers.query_message import QueryMessageProcessor
 from embedded_broker.handlers.recall_message import RecallMessageProcessor
+from embedded_broker.handlers.reset_offset import ResetOffsetProcessor
 from embedded_broker.handlers.send_back import SendBackProcessor
 from embedded_broker.handlers.send_message import SendMessageProcessor
 from embedded_broker.handlers.table_files import keep_tables
 from embedded_broker.namesrv.registration import Registration
-from embedded_broker.offsets import OffsetTable
+from embedded_broker.offsets import DeliveryLog, OffsetTable
 from embedded_broker.topics import TopicTable
+from embedded_broker.transactions import TransactionalMessageService
 
 __all__ = ["install"]
 
@@ -53,28 +62,38 @@ def install(core: BrokerCore) -> None:
     )
     core.groups = GroupTable(core.config, core.profile, core.clock)
     core.offsets = OffsetTable()
+    core.deliveries = DeliveryLog(lambda: core.clock.now_ms)
+    core.offsets.on_moved = core.deliveries.committed
     core.consumers = ConsumerRegistry()
     core.producers = ProducerRegistry()
     core.locks = QueueLocks()
     keep_tables(core)
+    core.transactions = TransactionalMessageService(core)
+    core.transactions.load()
+    core.sources.append(core.transactions)
 
+    core.traffic = traffic_of(core)
     pulls = PullMessageProcessor(core)
     core.polls = pulls.polls
     core.store.on_arrival.append(pulls.polls.on_arrival)
     core.door.before_release(pulls.polls.run_woken)
-    core.on_close.append(lambda: core.door.forget(pulls.polls.run_woken))
+    core.on_leave.append(lambda: core.door.forget(pulls.polls.run_woken))
     liveness = Liveness(core)
     sends = SendMessageProcessor(core)
     core.endpoint.plain_sends = PlainSends(core, sends)
     for processor in (
         sends,
         SendBackProcessor(core),
+        EndTransactionProcessor(core),
         pulls,
         ConsumerManageProcessor(core),
         ClientManageProcessor(core, liveness),
         QueryMessageProcessor(core),
         AdminBrokerProcessor(core),
+        BrokerConfigProcessor(core),
         RecallMessageProcessor(core),
+        InspectionProcessor(core, core.traffic),
+        ResetOffsetProcessor(core),
     ):
         processor.register()
     Registration(core)

@@ -67,7 +67,10 @@ class ConsumerManageProcessor:
         return command.answer(ResponseCode.SUCCESS, ext_fields={"offset": str(offset)})
 
     def update_offset(self, request: Request) -> RemotingCommand:
-        """15: store an offset. From 5.1 on an unknown group is 26 and an unknown topic 17."""
+        """15: store an offset. From 5.1 on an unknown group is 26 and an unknown topic 17.
+
+        While a reset waits for the group's next pull, what its members commit is stale: 1.
+        """
         command = request.command
         header = UpdateConsumerOffsetRequestHeader.from_ext(command.ext_fields)
         if not self._core.profile.unknown_offset_group_accepted:
@@ -78,7 +81,11 @@ class ConsumerManageProcessor:
                 )
             if header.topic not in self._core.topics:
                 raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} not exist!")
-        self._core.offsets.commit(
-            header.consumer_group, header.topic, header.queue_id, header.commit_offset
-        )
+        offsets = self._core.offsets
+        if offsets.is_reset(header.consumer_group, header.topic, header.queue_id):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "Offset has been previously reset: the next pull says where the group continues",
+            )
+        offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return command.answer(ResponseCode.SUCCESS)

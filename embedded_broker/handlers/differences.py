@@ -32,6 +32,8 @@ class Differences:
     """40 is sent to broadcasting groups too."""
     checks_group_names: bool
     """Request 200 refuses a bad group name."""
+    resets_at_pull: bool
+    """An offset that is reset reaches a consumer as the answer to its next pull, not by 220."""
 
 
 _V4: Final = Differences(
@@ -41,6 +43,7 @@ _V4: Final = Differences(
     locked_group_gives_up=False,
     tells_broadcasting_groups=True,
     checks_group_names=False,
+    resets_at_pull=False,
 )
 
 _V5: Final = Differences(
@@ -50,6 +53,7 @@ _V5: Final = Differences(
     locked_group_gives_up=True,
     tells_broadcasting_groups=False,
     checks_group_names=True,
+    resets_at_pull=True,
 )
 
 

@@ -208,6 +208,7 @@ class PlainSends:
         return (
             self._ordinary.names_stored_messages
             and not self._core.sync_flush
+            and not self._ordinary.checks_types
             and self._store.hooks_ignore_plain
         )
 

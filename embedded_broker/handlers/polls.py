@@ -61,6 +61,12 @@ class ParkedPulls:
         """Count the pulls that wait for a queue."""
         return len(self._parked.get((topic, queue_id), ()))
 
+    def is_parked(self, group: str, topic: str, queue_id: int) -> bool:
+        """Say whether a pull of a group waits for a queue."""
+        return any(
+            pull.header.consumer_group == group for pull in self._parked.get((topic, queue_id), ())
+        )
+
     def park(self, pull: ParkedPull, wait_ms: int) -> bool:
         """Keep a pull for at most `wait_ms` of session time; false when there is no room."""
         if self._count >= PARKED_MAX:
@@ -96,6 +102,20 @@ class ParkedPulls:
             woken, self._woken = self._woken, []
             for pull in woken:
                 self._run(pull)
+
+    def wake(self, group: str, topic: str, queue_id: int) -> None:
+        """Mark the pulls of a group that wait for a queue: something else than a message came."""
+        for pull in list(self._parked.get((topic, queue_id), ())):
+            if pull.header.consumer_group == group:
+                self._leave(pull)
+                self._woken.append(pull)
+
+    def drain(self) -> list[ParkedPull]:
+        """Take every waiting pull out, unanswered."""
+        waiting = [pull for pulls in self._parked.values() for pull in pulls]
+        for pull in waiting:
+            self._leave(pull)
+        return waiting
 
     def forget(self, connection: Connection) -> None:
         """Drop the pulls of a connection that has ended; nothing is answered."""

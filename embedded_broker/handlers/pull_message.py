@@ -60,7 +60,10 @@ class PullMessageProcessor:
 
     def __init__(self, core: BrokerCore) -> None:
         self._core = core
+        self._store = core.store
         self._get = core.store.get
+        self._offsets = core.offsets
+        self._note = core.deliveries.handed_out
         self._topics = core.topics
         self._groups = core.groups
         self.polls = ParkedPulls(core, self._run_again)
@@ -75,7 +78,8 @@ class PullMessageProcessor:
         header = PullMessageRequestHeader.from_ext(request.command.ext_fields)
         pull = self._checked(request, header)
         result = self._read(pull)
-        if header.sys_flag & PullSysFlag.COMMIT_OFFSET:
+        is_reset = result.status is GetStatus.OFFSET_RESET
+        if header.sys_flag & PullSysFlag.COMMIT_OFFSET and not is_reset:
             self._core.offsets.commit(
                 header.consumer_group, header.topic, header.queue_id, header.commit_offset
             )
@@ -97,20 +101,33 @@ class PullMessageProcessor:
     # -- reading ----------------------------------------------------------------------------
 
     def _read(self, pull: Pull) -> GetResult:
+        """Read what is asked for, unless the group's offset was reset: then it begins there."""
         header = pull.header
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        reset = self._offsets.take_reset(group, topic, queue_id)
+        if reset is not None:
+            low = self._store.min_offset(topic, queue_id)
+            high = self._store.max_offset(topic, queue_id)
+            return GetResult(GetStatus.OFFSET_RESET, reset, low, high, [], 0)
         return self._get(
-            header.topic,
-            header.queue_id,
-            header.queue_offset,
-            header.max_msg_nums,
-            codes=pull.codes,
+            topic, queue_id, header.queue_offset, header.max_msg_nums, codes=pull.codes
         )
 
     def _answer(self, pull: Pull, result: GetResult) -> RemotingCommand:
         status = result.status
+        self._core.traffic.note_pull(result.count)
         code = CODE_OF_STATUS[status]
-        if status in _EMPTY and pull.header.queue_offset != 0:
+        header = pull.header
+        if status in _EMPTY and header.queue_offset != 0:
             code = ResponseCode.PULL_OFFSET_MOVED
+        self._note(
+            header.consumer_group,
+            header.topic,
+            header.queue_id,
+            header.queue_offset,
+            result.next_begin_offset,
+            result.count,
+        )
         answer = pull.request.command.answer(
             code,
             status.value,

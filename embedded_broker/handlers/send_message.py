@@ -18,6 +18,8 @@ from embedded_broker.handlers.send_back import RetryRoutes
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.run import Run, tags_codes
 from embedded_broker.timer.admission import strip_client_properties
+from embedded_broker.topics.message_types import type_problem
+from embedded_broker.transactions.half import asks_for_transaction, into_half
 from rocketmq_py.errors import HeaderError, RecordError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_WRITE, RequestCode, ResponseCode, TopicSysFlag
@@ -29,6 +31,7 @@ from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.names import (
     NOT_SENDABLE_TOPICS,
     RETRY_PREFIX,
+    SLICE_TIMER_TOPIC,
     TIMER_TOPIC,
     TOPIC_LENGTH_MAX,
     topic_problem,
@@ -36,7 +39,7 @@ from rocketmq_py.protocol.names import (
 from rocketmq_py.protocol.properties import Prop, decode_properties, encode_properties
 from rocketmq_py.protocol.sysflag import MULTI_TAGS, TRANSACTION_MASK, TRANSACTION_PREPARED
 
-_FORBIDDEN_TOPICS: Final = NOT_SENDABLE_TOPICS | {TIMER_TOPIC}
+_FORBIDDEN_TOPICS: Final = NOT_SENDABLE_TOPICS | {TIMER_TOPIC, SLICE_TIMER_TOPIC}
 
 
 class SendMessageProcessor:
@@ -58,6 +61,9 @@ class SendMessageProcessor:
         self._stamp_text = ""
         self._added_names: frozenset[str] = frozenset()
         self._broker_perm = 0
+        self._keeps_delete_keys = False
+        self.checks_types = False
+        """Whether a message must be of its topic's message.type."""
         self._read_settings(frozenset())
         core.config.on_change(self._read_settings)
 
@@ -168,14 +174,15 @@ class SendMessageProcessor:
     ) -> RemotingCommand | None:
         name = header.topic
         text = header.properties or ""
-        properties = self._client_properties(text, name)
+        properties = self._client_properties(text, name, keep_delete_key=self._keeps_delete_keys)
+        self._check_type(topic, properties)
         queue_id = self._queue_id(header, topic)
         if name.startswith(RETRY_PREFIX):
             routed = self._retries.of_client_send(header, request.command, properties)
             text = ""  # the properties may be others now
             if routed is not None:
                 name, queue_id = routed
-        self._refuse_prepared(header, properties)
+        prepared = self._is_prepared(header, properties)
         encoded = self._complete(properties, text)
         msg = InnerMessage(
             name,
@@ -190,6 +197,8 @@ class SendMessageProcessor:
             0,
             encoded,
         )
+        if prepared:
+            into_half(msg)
         result = self._store.put(msg)
         answer = self._accepted(result)
         answer["msgId"] = f"{self.host_digits}{result.commit_log_offset:016X}"
@@ -197,7 +206,7 @@ class SendMessageProcessor:
         answer["queueOffset"] = str(result.queue_offset)
         if self._habits.names_stored_messages:
             answer["transactionId"] = properties[Prop.UNIQ_KEY]
-            if msg.topic == TIMER_TOPIC:
+            if msg.topic == self._core.timers.topic and Prop.TIMER_OUT_MS in properties:
                 self._attach_recall_handle(answer, properties)
         return self._answer(request, result, answer, properties)
 
@@ -285,7 +294,9 @@ class SendMessageProcessor:
                 f"the batch has {size} bytes, at most {size_max} are allowed (maxMessageSize)"
             )
         outer = self._client_properties(header.properties or "", name)
-        self._refuse_prepared(header, outer)
+        self._check_type(topic, outer)
+        if self._is_prepared(header, outer):
+            raise self._illegal("a batch cannot be a transaction: send half messages one by one")
         try:
             items = decode_batch(request.command.body)
         except RecordError as error:
@@ -356,7 +367,9 @@ class SendMessageProcessor:
 
     # -- shared -----------------------------------------------------------------------------
 
-    def _client_properties(self, text: str, topic: str) -> dict[str, str]:
+    def _client_properties(
+        self, text: str, topic: str, *, keep_delete_key: bool = False
+    ) -> dict[str, str]:
         """Read what a client wrote, without what only the timer may write.
 
         U+0000 is refused: recovery takes a zero byte in properties for a torn record.
@@ -364,7 +377,7 @@ class SendMessageProcessor:
         if "\0" in text:
             raise self._illegal("the properties hold U+0000, which cannot be stored")
         properties = decode_properties(text)
-        strip_client_properties(properties, topic)
+        strip_client_properties(properties, topic, keep_delete_key=keep_delete_key)
         return properties
 
     def _queue_id(self, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
@@ -379,24 +392,32 @@ class SendMessageProcessor:
             return header.sys_flag | MULTI_TAGS
         return header.sys_flag
 
-    def _refuse_prepared(
-        self, header: SendMessageRequestHeader, properties: Mapping[str, str]
-    ) -> None:
-        """Refuse the first half of a transaction as rejectTransactionMessage=true would (16).
+    def _is_prepared(self, header: SendMessageRequestHeader, properties: Mapping[str, str]) -> bool:
+        """Say whether this is the first half of a transaction; 16 when those are refused.
 
-        A retry that still carries TRAN_MSG is an ordinary message (clients before 4.6.1).
+        TRAN_MSG decides, as on a real broker. That one stores a message which only has the bits
+        in its sysFlag where nobody ever finds it; here it is 13.
         """
-        prepared = header.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED
-        if not prepared:
-            if properties.get(Prop.TRAN_MSG, "").lower() != "true":
-                return
-            if (header.reconsume_times or 0) > 0 and Prop.DELAY in properties:
-                return
-        raise self._refusal(
-            ResponseCode.NO_PERMISSION,
-            f"the broker[{self._core.address}] sending transaction message is forbidden: "
-            "this embedded broker has no transactions (sysFlag 4, TRAN_MSG)",
-        )
+        if asks_for_transaction(properties, header.reconsume_times or 0):
+            if self._core.config.flag("rejectTransactionMessage"):
+                raise self._refusal(
+                    ResponseCode.NO_PERMISSION,
+                    f"the broker[{self._core.address}] sending transaction message is forbidden: "
+                    "rejectTransactionMessage=true",
+                )
+            return True
+        if header.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED:
+            raise self._illegal("sysFlag 4 says half message, but TRAN_MSG is not true")
+        return False
+
+    def _check_type(self, topic: TopicConfig, properties: Mapping[str, str]) -> None:
+        """Refuse (13) what is not of the topic's message.type, where that is enforced."""
+        if not self.checks_types:
+            return
+        aliased = self._core.config.flag("startDeliverTimeEnable")
+        problem = type_problem(topic, properties, start_deliver=aliased)
+        if problem is not None:
+            raise self._illegal(problem)
 
     def _accepted(self, result: PutResult) -> dict[str, str]:
         """Start the header of an answer to a stored message, or refuse with the store's reason."""
@@ -430,6 +451,11 @@ class SendMessageProcessor:
         """Keep what every send needs; called again when a setting changes."""
         config = self._core.config
         self._broker_perm = config.int("brokerPermission")
+        self._keeps_delete_keys = config.flag("timerBareDeleteKey")
+        self.checks_types = self._core.profile.topic_attributes and (
+            config.flag("enforceTopicMessageType")
+            or (self._core.limits.checks_types and config.flag("enableTopicMessageTypeCheck"))
+        )
         self._marks = {
             Prop.MSG_REGION: config.text("regionId"),
             Prop.TRACE_ON: str(config.flag("traceOn")).lower(),

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from embedded_broker.core import BrokerCore
 from embedded_broker.errors import StoreError
 from embedded_broker.store.config_files import JsonConfigFile
+from rocketmq_py.protocol.bodies.topics import TopicConfig
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class TableFile:
         table.changed = False
         table.on_changed = self._schedule
         core.on_close.append(self._save)
+        core.tables[path] = table
 
     def _schedule(self) -> None:
         due_ms = self._core.session_clock.now_ms + self._wait_ms
@@ -63,6 +65,10 @@ class TableFile:
         """Make the document inside the door; it is written outside, on another thread."""
         if self._table.changed or self._failed:
             self._core.in_background(self._prepare())
+
+    def begin_save(self) -> Callable[[], None]:
+        """Make the document; what is returned writes it. Under the door."""
+        return self._prepare() if self._table.changed else _nothing
 
     def _prepare(self) -> Callable[[], None]:
         self._table.changed = False
@@ -87,6 +93,31 @@ class TableFile:
 def keep_tables(core: BrokerCore) -> None:
     """Load the broker's tables from their files and save them from now on."""
     offsets_ms = core.config.int("flushConsumerOffsetInterval")
-    TableFile(core, core.topics, "config/topics.json", SOON_MS)
-    TableFile(core, core.groups, "config/subscriptionGroup.json", SOON_MS)
+    for table, name in ((core.topics, "topics"), (core.groups, "subscriptionGroup")):
+        file = TableFile(core, table, f"config/{name}.json", SOON_MS)
+        # The original writes these two before it answers who caused the change.
+        core.before_crash.append(file.begin_save)
     TableFile(core, core.offsets, "config/consumerOffset.json", offsets_ms)
+    _restore_topics(core)
+
+
+def _restore_topics(core: BrokerCore) -> None:
+    """Make the topics anew that have messages and are in no file.
+
+    That is when the process died between a topic's creation and the save. A topic gets as many
+    queues as are known to have been used.
+    """
+    queues: dict[str, int] = {}
+    for (topic, queue_id), queue in core.store.queues.items():
+        known = topic in core.topics or core.topics.is_system(topic)
+        if queue.max_offset > 0 and not known:
+            queues[topic] = max(queues.get(topic, 0), queue_id + 1)
+    for topic, count in queues.items():
+        logger.warning("topic %s was in no file; it has %d queues again", topic, count)
+        core.topics.put(
+            TopicConfig(topic_name=topic, read_queue_nums=count, write_queue_nums=count)
+        )
+
+
+def _nothing() -> None:
+    """Everything is written."""

@@ -24,7 +24,7 @@ class Registration:
         self._register_all()
         core.topics.listeners.append(self._register_topic)
         core.config.on_change(self._settings_changed)
-        core.on_close.append(lambda: core.namesrv.unregister_broker(core.broker_name))
+        core.on_leave.append(lambda: core.namesrv.unregister_broker(core.broker_name))
 
     def _register_all(self) -> None:
         core = self._core

@@ -1,7 +1,8 @@
 """Committed offsets: the next offset to consume, per group, topic and queue.
 
 State of RocketMQ's ConsumerOffsetManager; every call is made under the door. It never compares
-an offset with a queue's bounds, as the original does not.
+an offset with a queue's bounds, as the original does not. When what was handed out and committed
+is in `deliveries.py`.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,11 +16,14 @@ class OffsetTable:
     """Group and topic to the offsets of their queues.
 
     `changed` is true while a commit is not saved yet, and `on_changed` is called when it turns
-    true; `to_document` gives what a save writes.
+    true; `to_document` gives what a save writes. `on_moved(group, topic, queue_id, before, after)`
+    is called when an offset changes by a commit; before the first one it is -1.
     """
 
     def __init__(self) -> None:
         self._offsets: dict[tuple[str, str], dict[int, int]] = {}
+        self._resets: dict[tuple[str, str, int], int] = {}
+        self.on_moved: Callable[[str, str, int, int, int], None] | None = None
         self.changed = False
         self.on_changed: Callable[[], None] = _nothing
 
@@ -34,10 +38,42 @@ class OffsetTable:
         queues = self._offsets.get(key)
         if queues is None:
             queues = self._offsets[key] = {}
+        before = queues.get(queue_id, NOT_STORED)
         queues[queue_id] = offset
+        if before != offset and self.on_moved is not None:
+            self.on_moved(group, topic, queue_id, before, offset)
         if not self.changed:
             self.changed = True
             self.on_changed()
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int, *, tell: bool) -> None:
+        """Set an offset from outside; with `tell` the next pull of the queue is to hear of it.
+
+        `ConsumerOffsetManager.assignResetOffset`; the pending resets are not saved.
+        """
+        self._offsets.setdefault((group, topic), {})[queue_id] = offset
+        if tell:
+            self._resets[group, topic, queue_id] = offset
+        if not self.changed:
+            self.changed = True
+            self.on_changed()
+
+    def begin_anew(self, group: str, topic: str, queue_id: int) -> None:
+        """Let the next pull of a queue hear that it begins at 0; nothing is stored.
+
+        For a client that still counts messages which are gone; its commits are stale until then.
+        """
+        self._resets[group, topic, queue_id] = 0
+
+    def is_reset(self, group: str, topic: str, queue_id: int) -> bool:
+        """Say whether a reset waits for the next pull; commits are stale until then."""
+        return bool(self._resets) and (group, topic, queue_id) in self._resets
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Give the offset of a pending reset, which is then over; None without one."""
+        if not self._resets:
+            return None
+        return self._resets.pop((group, topic, queue_id), None)
 
     def queues(self, group: str, topic: str) -> dict[int, int]:
         """Give a copy of the offsets of one group in one topic, by queue."""

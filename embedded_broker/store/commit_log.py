@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Final
+from typing import Final, TypeAlias
+from zlib import crc32
 
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue
@@ -23,13 +24,19 @@ from rocketmq_py.protocol.message_codec import (
     MessageRecord,
     decode_record,
 )
-from rocketmq_py.protocol.sysflag import BORN_HOST_V6
+from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
 
-__all__ = ["BLANK_SIZE_MIN", "COMMIT_LOG_FOLDER", "CommitLog"]
+__all__ = ["BLANK_SIZE_MIN", "COMMIT_LOG_FOLDER", "CRC_MASK", "HEAD_IPV4", "CommitLog", "Parts"]
 
 COMMIT_LOG_FOLDER: Final = "commitlog"
 BLANK_SIZE_MIN: Final = 8
 """Every file keeps this much room behind its last record; ``END_FILE_MIN_BLANK_LENGTH``."""
+
+HEAD_IPV4: Final = Struct(">5i2qiq8sq8siqi")
+"""Everything before the body of a record whose hosts are IPv4; see ``message_codec``."""
+CRC_MASK: Final = 0x7FFF_FFFF
+Parts: TypeAlias = tuple[int, int, str, int, int, int, int, bytes]
+"""Of a record: its offset, size, topic, queue, queue offset, sys flag, store time, properties."""
 
 _SIZE_AND_MAGIC: Final = Struct(">ii")
 _PLACE: Final = Struct(">ii20xq")  # size, magic, then the record's own commit-log offset
@@ -142,6 +149,75 @@ class CommitLog:
                 return
             yield record
             offset += record.size
+
+
+    def scan_parts(
+        self, start: int, end: int | None = None, *, check_crc: bool = True
+    ) -> Iterator[Parts]:
+        """Go through the same records as ``scan``, at a third of its cost."""
+        offset = max(start, self.min_offset)
+        end = self.max_offset if end is None else end
+        topics: dict[bytes, str] = {}
+        while offset < end:
+            part = self.files.read_file_from(offset)
+            begin = offset
+            while offset < end:
+                found = _parts_at(part, offset - begin, topics, check_crc=check_crc)
+                if found is None or found[0] != offset:
+                    break
+                yield found
+                offset += found[1]
+            else:
+                return
+            # What is no plain record here: a blank, one of IPv6, or the end.
+            single = next(self.scan(offset, end, check_crc=check_crc), None)
+            if single is None:
+                return
+            offset = single.commit_log_offset + single.size
+            yield (
+                single.commit_log_offset,
+                single.size,
+                single.topic,
+                single.queue_id,
+                single.queue_offset,
+                single.sys_flag,
+                single.store_timestamp,
+                single.properties_bytes,
+            )
+
+
+def _parts_at(
+    part: memoryview, at: int, topics: dict[bytes, str], *, check_crc: bool
+) -> Parts | None:
+    """Take the record apart that begins here; None if it is no good one with IPv4 hosts."""
+    room = len(part) - at
+    if room < HEAD_IPV4.size:
+        return None
+    size, magic, crc, queue_id, _, queue_offset, offset, flag, _, _, stored, _, _, _, length = (
+        HEAD_IPV4.unpack_from(part, at)
+    )
+    if magic != MAGIC_V1 or size > room or flag & HOST_MASK or length < 0:
+        return None
+    body_at = at + HEAD_IPV4.size
+    topic_at = body_at + length + 1
+    end = at + size
+    if topic_at + 2 > end:
+        return None
+    properties_at = topic_at + part[topic_at - 1] + 2
+    if properties_at > end:
+        return None
+    if part[properties_at - 2] << 8 | part[properties_at - 1] != end - properties_at:
+        return None
+    if check_crc and crc32(part[body_at : topic_at - 1]) & CRC_MASK != crc:
+        return None
+    properties = bytes(part[properties_at:end])
+    name = bytes(part[topic_at : properties_at - 2])
+    if b"\0" in properties or b"\0" in name:
+        return None
+    topic = topics.get(name)
+    if topic is None:
+        topic = topics[name] = name.decode("utf-8", "replace")
+    return offset, size, topic, queue_id, queue_offset, flag, stored, properties
 
 
 def _is_torn(record: MessageRecord) -> bool:

@@ -126,15 +126,30 @@ class ConsumeQueue:
         self.files = MappedFileQueue(self.files.fs, self.files.directory, self.files.file_size)
         self.min_offset = self.max_offset = 0
 
-    def place(self, queue_offset: int, commit_log_offset: int, size: int, tags_code: int) -> bool:
+    def place(
+        self,
+        queue_offset: int,
+        commit_log_offset: int,
+        size: int,
+        tags_code: int,
+        *,
+        trusted: bool = False,
+    ) -> bool:
         """See that an entry is there; returns whether it had to be written.
 
+        One that names the message keeps its tags code when the queue is ``trusted``: that of a
+        delay level says when its message was to go when it came.
         The offset must not lie before ``first_offset``, unless the queue is empty.
         Behind a gap the entries between are marked as never written, as the original does in
         front of a first entry that is not number 0.
         """
         if queue_offset < self.max_offset:
-            if self.entry(queue_offset) == (commit_log_offset, size, tags_code):
+            found = self.entry(queue_offset)
+            if (
+                found is not None
+                and found[:2] == (commit_log_offset, size)
+                and (trusted or found[2] == tags_code)
+            ):
                 return False
             self.files.write(
                 queue_offset * ENTRY_SIZE, _ENTRY.pack(commit_log_offset, size, tags_code)
@@ -162,8 +177,17 @@ class ConsumeQueue:
     def correct_min(self, commit_log_min: int) -> None:
         """Move the minimum to the first entry whose message still exists.
 
-        As ``ConsumeQueue.correctMinOffset``: when none does, the minimum is the maximum. Files
-        without any such entry are removed, but not the newest.
+        Files without any such entry are removed, but not the newest.
+        """
+        remove = self.follow(commit_log_min)
+        if remove is not None:
+            remove()
+
+    def follow(self, commit_log_min: int) -> Callable[[], None] | None:
+        """Move the minimum to the first entry whose message still exists.
+
+        As ``ConsumeQueue.correctMinOffset``: when none does, the minimum is the maximum. Gives
+        the work that removes the files without any such entry, but not the newest; None without.
         """
         low = self.first_offset
         high = self.max_offset
@@ -175,7 +199,7 @@ class ConsumeQueue:
             else:
                 low = middle + 1
         self.min_offset = low
-        self.files.delete_before(low * ENTRY_SIZE)
+        return self.files.let_go_before(low * ENTRY_SIZE)
 
     def trim(self, is_alive: Callable[[Entry], bool]) -> int:
         """Drop entries from the end until one is alive; returns how many were dropped."""

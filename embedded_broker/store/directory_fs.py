@@ -12,30 +12,57 @@ import errno
 import mmap
 import os
 import posixpath
+import shutil
 from pathlib import Path
+from random import Random
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.directory_lock import DirectoryLocks
+from embedded_broker.store.fault_points import NO_FAULTS, FaultPoints, Unsynced
 
 __all__ = ["DirectoryFileSystem", "DirectorySegment"]
 
 _IS_POSIX = os.name == "posix"
 
 
+class _Record:
+    """What was written to a file and what of it is durable; it outlives the open file."""
+
+    __slots__ = ("end", "unsynced")
+
+    def __init__(self, end: int) -> None:
+        self.end = end
+        self.unsynced = Unsynced(end)
+
+
 class DirectorySegment:
     """A sparse file of a fixed size; see ``fs.Segment``."""
 
-    __slots__ = ("_fd", "_pages", "_view", "path", "size")
+    __slots__ = ("_fd", "_pages", "_record", "_view", "faults", "path", "size")
 
-    def __init__(self, path: str, size: int, fd: int) -> None:
+    def __init__(self, path: str, size: int, fd: int, record: _Record | None = None) -> None:
         self.path = path
         self.size = size
+        self.faults = NO_FAULTS
         self._fd = fd
+        self._record = _Record(self.data_end()) if record is None else record
         self._pages: mmap.mmap | None = None
         self._view: memoryview | None = None
 
     def write(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """Put the bytes there before returning."""
+        record, reason = self._record, None
+        if self.faults.armed:
+            kept, reason = self.faults.admit(self.path, len(data))
+            data = data[:kept]
+        if at < record.unsynced.synced_end:
+            record.unsynced.note(at, os.pread(self._fd, len(data), at))
+        record.end = max(record.end, at + len(data))
+        self._put(at, data)
+        if reason is not None:
+            raise StoreError(f"{self.path}: {reason}")
+
+    def _put(self, at: int, data: bytes | bytearray | memoryview) -> None:
         try:
             done = os.pwrite(self._fd, data, at)
             while done < len(data):  # a signal or a nearly full disk cut it short
@@ -61,12 +88,21 @@ class DirectorySegment:
             return end if error.errno == errno.ENXIO else self.size
         return end
 
+    @property
+    def record(self) -> _Record:
+        """What is known of the file's durability."""
+        return self._record
+
     def sync(self) -> None:
         """Return when the bytes are on the disk."""
+        if self.faults.armed:
+            self.faults.check_sync(self.path)
+        end = self._record.end
         try:
             os.fdatasync(self._fd)
         except OSError as error:
             raise StoreError(f"{self.path}: cannot sync: {error}") from error
+        self._record.unsynced.synced(end)
 
     def close(self) -> None:
         """Close the file; the mapping goes when the last view of it goes."""
@@ -99,9 +135,21 @@ class DirectoryFileSystem:
         self.root = Path(root).absolute()
         self._locks = DirectoryLocks(self.root)
         self._new_folders: set[str] = set()
+        self._records: dict[str, _Record] = {}
+        self.faults = FaultPoints()
 
     def __repr__(self) -> str:
         return f"DirectoryFileSystem({str(self.root)!r})"
+
+    @property
+    def used_percent(self) -> float:
+        """How full the disk is: what is used of what could be."""
+        try:
+            disk = os.statvfs(self.root)
+        except OSError:
+            return 0.0
+        used = disk.f_blocks - disk.f_bfree
+        return 100.0 * used / max(1, used + disk.f_bavail)
 
     def open_segment(self, path: str, size: int, *, create: bool = True) -> DirectorySegment:
         """Open or create a segment."""
@@ -123,7 +171,26 @@ class DirectoryFileSystem:
         if length not in {0, size}:
             os.close(fd)
             raise StoreError(f"{path}: length {length} instead of {size} bytes")
-        return DirectorySegment(path, size, fd)
+        if length == 0:
+            self._records[path] = _Record(0)
+        segment = DirectorySegment(path, size, fd, self._records.get(path))
+        self._records.setdefault(path, segment.record)
+        segment.faults = self.faults
+        return segment
+
+    def lose_unsynced(self, random: Random | None = None) -> int:
+        """Lose what no sync has made durable; see ``fs.FileSystem``."""
+        lost = 0
+        for path, record in sorted(self._records.items()):
+            writes = record.unsynced.lose(record.end, random)
+            record.end = record.unsynced.synced_end
+            lost += bool(writes)
+            if writes and self._full(path).exists():
+                with self._full(path).open("r+b") as file:
+                    for at, data in writes:
+                        file.seek(at)
+                        file.write(data)
+        return lost
 
     def exists(self, path: str) -> bool:
         """Tell whether there is a file or a folder."""
@@ -146,9 +213,27 @@ class DirectoryFileSystem:
             raise StoreError(f"{path}: cannot list: {error}") from error
 
     def remove(self, path: str) -> None:
-        """Remove a file."""
+        """Remove a file, or an empty folder."""
+        full = self._full(path)
+        self._records.pop(path, None)
         try:
-            self._full(path).unlink(missing_ok=True)
+            if full.is_dir():
+                full.rmdir()
+            else:
+                full.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"{path}: cannot remove: {error}") from error
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a file, or a folder with everything in it."""
+        full = self._full(path)
+        for known in [one for one in self._records if one == path or one.startswith(f"{path}/")]:
+            del self._records[known]
+        try:
+            if full.is_dir() and not full.is_symlink():
+                shutil.rmtree(full)
+            else:
+                full.unlink(missing_ok=True)
         except OSError as error:
             raise StoreError(f"{path}: cannot remove: {error}") from error
 
@@ -169,17 +254,24 @@ class DirectoryFileSystem:
     def write_file(self, path: str, data: bytes) -> None:
         """Write a whole small file."""
         self._make_folder(posixpath.dirname(path))
+        data, refusal = self.faults.check_write(path, data)
         try:
             self._full(path).write_bytes(data)
         except OSError as error:
             raise StoreError(f"{path}: cannot write: {error}") from error
+        if refusal is not None:
+            raise refusal
 
     def sync_file(self, path: str) -> None:
         """Make a small file's bytes durable."""
+        if self.faults.armed:
+            self.faults.check_sync(path)
         self._sync(self._full(path), path)
 
     def sync_dir(self, path: str) -> None:
         """Make a folder's entries durable, and those of its parents that we created it in."""
+        if self.faults.armed:
+            self.faults.check_sync(path)
         self._sync(self._full(path), path)
         while path in self._new_folders:
             self._new_folders.discard(path)

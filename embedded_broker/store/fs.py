@@ -9,9 +9,11 @@ endless log out of segments.
 
 from __future__ import annotations
 
+from random import Random
 from typing import Protocol, TypeAlias
 
 from embedded_broker.store.directory_fs import DirectoryFileSystem
+from embedded_broker.store.fault_points import FaultPoints
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
 
 __all__ = [
@@ -66,9 +68,26 @@ class Segment(Protocol):
 class FileSystem(Protocol):
     """A tree of segments and small files. Every method raises ``StoreError`` when it fails."""
 
+    faults: FaultPoints
+    """Where a test lets writes and syncs fail."""
+
     @property
     def persistent(self) -> bool:
         """Whether the bytes survive the process."""
+        ...
+
+    def lose_unsynced(self, random: Random | None = None) -> int:
+        """Lose what no sync has made durable, as a power loss does; gives how many files lost.
+
+        With ``random`` each file keeps a random first part of it. Only segments lose anything:
+        small files are synced right after they are written, and names count as durable. To be
+        called while no broker uses the store.
+        """
+        ...
+
+    @property
+    def used_percent(self) -> float:
+        """How full the disk is, as ``UtilAll.getDiskPartitionSpaceUsedPercent``; 0 for memory."""
         ...
 
     def open_segment(self, path: str, size: int, *, create: bool = True) -> Segment:
@@ -94,6 +113,10 @@ class FileSystem(Protocol):
 
     def remove(self, path: str) -> None:
         """Remove a file; a missing one is no error."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a file, or a folder with everything in it; a missing one is no error."""
         ...
 
     def rename(self, source: str, target: str) -> None:

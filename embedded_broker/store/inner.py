@@ -91,7 +91,8 @@ class PutHook(Protocol):
     put. The first answer that is not None ends the put.
 
     A hook with a true attribute ``ignores_plain`` promises to let every message pass unchanged
-    whose properties ask for nothing; it is then not asked about those of a ``run.Run``.
+    whose properties ask for nothing; it is then not asked about those of a ``run.Run``. One with
+    a true attribute ``ignores_copies`` is not asked about messages that the timer releases.
     """
 
     @property

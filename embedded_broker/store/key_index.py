@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import posixpath
 import threading
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -144,12 +145,27 @@ class KeyIndex:
 
     def delete_before(self, offset: int) -> None:
         """Remove the files that tell only of messages below a commit-log offset, but the last."""
+        remove = self.let_go_before(offset)
+        if remove is not None:
+            remove()
+
+    def let_go_before(self, offset: int) -> Callable[[], None] | None:
+        """Forget those files, and give the work that removes them; None when there are none."""
+        gone: list[IndexFile] = []
         with self._lock:
             while len(self._files) > 1 and self._files[0].end_offset < offset:
-                gone = self._files.pop(0)
-                gone.segment.close()
-                self._fs.remove(gone.segment.path)
-                self._names_changed = True
+                gone.append(self._files.pop(0))
+            self._changed = [one for one in self._changed if one not in gone]
+            self._names_changed |= bool(gone)
+        if not gone:
+            return None
+
+        def remove() -> None:
+            for one in gone:
+                one.segment.close()
+                self._fs.remove(one.segment.path)
+
+        return remove
 
     def close(self) -> None:
         """Give the handles back."""

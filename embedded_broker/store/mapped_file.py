@@ -10,7 +10,7 @@ crash. Names, sizes and the rule for an empty last file as in ``MappedFileQueue`
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from attrs import frozen
 
@@ -256,18 +256,33 @@ class MappedFileQueue:
 
         As ``MappedFileQueue.deleteExpiredFileByOffset`` keeps the newest file.
         """
-        count = 0
+        before = len(self._segments)
+        work = self.let_go_before(offset)
+        if work is not None:
+            work()
+        return before - len(self._segments)
+
+    def let_go_before(self, offset: int) -> Callable[[], None] | None:
+        """Forget the files that end at or before an offset, never the last one.
+
+        Gives the work that removes them, to be run outside the door; None when there are none.
+        """
+        gone: list[Segment] = []
         first = self.min_offset - self.min_offset % self.file_size
         while len(self._segments) > 1 and first + self.file_size <= offset:
-            segment = self._segments.pop(0)
-            segment.close()
-            self.fs.remove(segment.path)
+            gone.append(self._segments.pop(0))
             first += self.file_size
-            count += 1
-        if count:
-            self.min_offset = first
+        if not gone:
+            return None
+        self.min_offset = first
+
+        def remove() -> None:
+            for segment in gone:
+                segment.close()
+                self.fs.remove(segment.path)
             self.fs.sync_dir(self.directory)
-        return count
+
+        return remove
 
     def plan_sync(self) -> SyncPlan | None:
         """Say what must be synced for everything below ``max_offset``; None when nothing."""

@@ -12,8 +12,10 @@ from __future__ import annotations
 import mmap
 import posixpath
 import sys
+from random import Random
 
 from embedded_broker.errors import StoreError, StoreLockedError
+from embedded_broker.store.fault_points import NO_FAULTS, FaultPoints, Unsynced
 
 __all__ = ["MemoryFileSystem", "MemorySegment"]
 
@@ -32,7 +34,7 @@ class MemorySegment:
     ``MemoryFileSystem.new_segment`` decides the class.
     """
 
-    __slots__ = ("_end", "_pages", "_view", "path", "size")
+    __slots__ = ("_end", "_pages", "_view", "faults", "path", "size", "unsynced")
 
     def __init__(self, path: str, size: int) -> None:
         self.path = path
@@ -40,13 +42,31 @@ class MemorySegment:
         self._pages = _private_pages(size)
         self._view = memoryview(self._pages).toreadonly()
         self._end = 0
+        self.faults = NO_FAULTS
+        self.unsynced = Unsynced()
 
     def write(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """Put the bytes there."""
         end = at + len(data)
+        if at < self._end or self.faults.armed:
+            self._overwrite(at, data)
+            return
         self._pages[at:end] = data
-        if end > self._end:  # noqa: PLR1730 - max() costs more than the write's other half
-            self._end = end
+        self._end = end
+
+    def _overwrite(self, at: int, data: bytes | bytearray | memoryview) -> None:
+        """Write where something may lie, or while something may go wrong."""
+        reason = None
+        if self.faults.armed:
+            kept, reason = self.faults.admit(self.path, len(data))
+            data = data[:kept]
+        end = at + len(data)
+        if at < self.unsynced.synced_end:
+            self.unsynced.note(at, bytes(self._pages[at:end]))
+        self._pages[at:end] = data
+        self._end = max(self._end, end)
+        if reason is not None:
+            raise StoreError(f"{self.path}: {reason}")
 
     def view(self, at: int, length: int) -> memoryview:
         """Show bytes without copying."""
@@ -57,7 +77,18 @@ class MemorySegment:
         return self._end
 
     def sync(self) -> None:
-        """Do nothing: memory is as durable as it gets."""
+        """Note that a lost power cannot take these bytes any more."""
+        if self.faults.armed:
+            self.faults.check_sync(self.path)
+        self.unsynced.synced(self._end)
+
+    def lose_unsynced(self, random: Random | None) -> bool:
+        """Take back what was written since the last sync; says whether there was anything."""
+        writes = self.unsynced.lose(self._end, random)
+        for at, data in writes:
+            self._pages[at : at + len(data)] = data
+        self._end = max(self.unsynced.synced_end, 0)
+        return bool(writes)
 
     def close(self) -> None:
         """Do nothing: the file system keeps the bytes for the next opening."""
@@ -76,9 +107,15 @@ class MemoryFileSystem:
     persistent = False
 
     def __init__(self) -> None:
+        self.faults = FaultPoints()
         self._segments: dict[str, MemorySegment] = {}
         self._files: dict[str, bytes] = {}
         self._locks: dict[str, str] = {}
+
+    @property
+    def used_percent(self) -> float:
+        """Memory counts as empty."""
+        return 0.0
 
     def new_segment(self, path: str, size: int) -> MemorySegment:
         """Make the object behind a new path; a subclass returns its own kind."""
@@ -94,6 +131,7 @@ class MemoryFileSystem:
             if data and len(data) != size:
                 raise StoreError(f"{path}: length {len(data)} instead of {size} bytes")
             found = self.new_segment(path, size)
+            found.faults = self.faults
             if data:
                 found.write(0, data)
             self._files.pop(path, None)
@@ -130,6 +168,13 @@ class MemoryFileSystem:
         self._files.pop(path, None)
         self._segments.pop(path, None)
 
+    def remove_tree(self, path: str) -> None:
+        """Remove a file, or a folder with everything in it."""
+        folder = path + "/"
+        for name in self.files():
+            if name == path or name.startswith(folder):
+                self.remove(name)
+
     def rename(self, source: str, target: str) -> None:
         """Move a small file over another one."""
         data = self.read_file(source)
@@ -143,16 +188,27 @@ class MemoryFileSystem:
 
     def write_file(self, path: str, data: bytes) -> None:
         """Write a whole small file."""
+        data, error = self.faults.check_write(path, data)
         self._segments.pop(path, None)
         self._files[path] = bytes(data)
+        if error is not None:
+            raise error
 
     def sync_file(self, path: str) -> None:
-        """Check only that the file exists."""
+        """Check only that the file exists, and whether this is to fail."""
         if path not in self._segments:
             self._file(path)
+        if self.faults.armed:
+            self.faults.check_sync(path)
 
     def sync_dir(self, path: str) -> None:
-        """Do nothing."""
+        """Check only whether this is to fail."""
+        if self.faults.armed:
+            self.faults.check_sync(path)
+
+    def lose_unsynced(self, random: Random | None = None) -> int:
+        """Lose what no sync has made durable; see ``fs.FileSystem``."""
+        return sum(one.lose_unsynced(random) for _, one in sorted(self._segments.items()))
 
     def lock(self, path: str, owner: str) -> None:
         """Take the store: one broker at a time uses one file system object."""

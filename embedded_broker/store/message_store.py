@@ -20,6 +20,7 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry
+from embedded_broker.store.copies import Copies
 from embedded_broker.store.flush import FlushWork
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import (
@@ -39,18 +40,19 @@ from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import (
-    MessageRecord,
     encode_neighbours,
     encode_record,
 )
 from rocketmq_py.protocol.names import (
     SCHEDULE_TOPIC,
+    SLICE_TIMER_TOPIC,
     TIMER_TOPIC,
     is_retry_topic,
 )
 from rocketmq_py.protocol.properties import (
     PROPERTIES_SIZE_MAX,
     Prop,
+    decode_properties,
     encode_properties,
 )
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
@@ -82,7 +84,7 @@ _NOT_ORDINARY: Final = INNER_BATCH | TRANSACTION_MASK
 _offset: Final = itemgetter(0)
 _size: Final = itemgetter(1)
 _code: Final = itemgetter(2)
-_DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
+_DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, SLICE_TIMER_TOPIC})
 
 
 def _unknown_level(_level: int, store_timestamp: int) -> int:
@@ -115,6 +117,8 @@ class MessageStore(StoreReader):
         self.store_host = store_host
         self.owner = owner
         self.put_hooks: list[PutHook] = []
+        self._hooks_asked: list[PutHook] = []
+        self._hooks_ignore_copies = True
         self._hooks_seen: list[PutHook] = []
         self._hooks_ignore_plain = True
         self.on_arrival: list[Callable[[Arrival], None]] = []
@@ -128,6 +132,8 @@ class MessageStore(StoreReader):
         self._dirty: set[ConsumeQueue] = set()
         self._last_store_timestamp = 0
         self._open = False
+        self.was_clean = False
+        """Whether the last owner closed the store; known after ``load``."""
         self._limits = PullLimits(1, 1)
         self._body_size_max = 0
         self._read_settings()
@@ -148,7 +154,7 @@ class MessageStore(StoreReader):
             raise
 
     def _load(self) -> StoreRecovery:
-        clean = not self.fs.exists(ABORT_FILE)
+        clean = self.was_clean = not self.fs.exists(ABORT_FILE)
         sizes = StoreSizes.find(self.fs, self.config, clean=clean)
         self._queue_file_size = sizes.consume_queue
         # Before anything is changed: dying in the middle of this must look like a dirty stop.
@@ -165,7 +171,7 @@ class MessageStore(StoreReader):
             clean=clean,
             whole=not intact,
             queue_for=self._queue,
-            tags_code=self._record_code,
+            tags_code=self._stored_code,
         )
         if self.config.flag("messageIndexEnable"):
             self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)
@@ -375,6 +381,57 @@ class MessageStore(StoreReader):
         whole = PutResult(_OK, begin, first, len(data), now_ms)
         return RunResult(whole, list(map(_offset, entries)))
 
+    @property
+    def body_size_max(self) -> int:
+        """The largest body in bytes (``maxMessageSize``)."""
+        return self._body_size_max
+
+    @property
+    def takes_copies(self) -> bool:
+        """Whether no put hook wants to see the messages that ``put_copies`` stores."""
+        if self.put_hooks != self._hooks_asked:
+            self._hooks_asked = self.put_hooks.copy()
+            self._hooks_ignore_copies = all(
+                getattr(one, "ignores_copies", False) for one in self.put_hooks
+            )
+        return self._open and self._hooks_ignore_copies
+
+    def put_copies(self, copies: Copies) -> bool:
+        """Store copies of stored messages next to each other, all of them or none.
+
+        False when none is stored, because the disk refuses or they do not fit in the current file
+        of the log: ``put`` them one by one. ``on_arrival`` is called for the last copy of each
+        queue and tags code only. Ask ``takes_copies`` first.
+        """
+        files = self.log.files
+        begin, data = files.max_offset, b"".join(copies.parts)
+        if not self.log.fits(len(data)):
+            return False
+        entries = copies.entries
+        ends = {queue: queue.max_offset for queue in entries}
+        try:
+            files.append(data)
+            for queue, added in entries.items():
+                queue.append_all(added)
+        except StoreError:
+            for queue, end in ends.items():
+                queue.take_back(end)
+            files.take_back(begin)
+            return False
+        self._last_store_timestamp = now_ms = copies.store_timestamp
+        self._dirty.update(entries)
+        self.delayed_puts += sum(
+            len(added) for queue, added in entries.items() if queue.topic in _DELAY_TOPICS
+        )
+        for (queue, code), queue_offset in copies.last.items():
+            offset, size, _ = entries[queue][queue_offset - ends[queue]]
+            arrival = Arrival(
+                queue.topic, queue.queue_id, queue_offset, offset, size, code, now_ms, {}
+            )
+            for listener in self.on_arrival:
+                listener(arrival)
+        return True
+
     def _takes_shortcut(self, run: Run) -> bool:
         """Whether nothing about a run needs a look at its single messages."""
         return (
@@ -533,8 +590,10 @@ class MessageStore(StoreReader):
                 return self.level_deliver_ms(int(level), store_timestamp)
         return tags_code(properties.get("TAGS"))
 
-    def _record_code(self, record: MessageRecord) -> int:
-        return self._code(record.topic, record.properties, record.store_timestamp)
+    def _stored_code(self, topic: str, properties: bytes, store_timestamp: int) -> int:
+        if topic != SCHEDULE_TOPIC and b"TAGS" not in properties:
+            return 0  # nearly every message of a timer store; decoding them takes seconds
+        return self._code(topic, decode_properties(properties), store_timestamp)
 
     def _queue_of(self, msg: InnerMessage) -> ConsumeQueue | None:
         """Give the message's queue; None for transaction halves and rollbacks."""

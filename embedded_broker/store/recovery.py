@@ -17,7 +17,6 @@ from attrs import frozen
 from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ConsumeQueue
-from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.sysflag import (
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
@@ -69,7 +68,7 @@ def recover(
     clean: bool,
     whole: bool,
     queue_for: Callable[[str, int], ConsumeQueue],
-    tags_code: Callable[[MessageRecord], int],
+    tags_code: Callable[[str, bytes, int], int],
 ) -> StoreRecovery:
     """Find the log's end and mend the queues; everything is synced when it returns.
 
@@ -78,7 +77,9 @@ def recover(
     """
     log.files.load()
     for start in _starts(log, queues, checkpoint, clean=clean, whole=whole):
-        reader = _Reader(log, queue_for, tags_code, start, whole=start <= log.min_offset)
+        reader = _Reader(
+            log, queue_for, tags_code, start, whole=start <= log.min_offset, clean=clean
+        )
         try:
             reader.read()
         except _Gap:
@@ -114,10 +115,11 @@ class _Reader:
         self,
         log: CommitLog,
         queue_for: Callable[[str, int], ConsumeQueue],
-        tags_code: Callable[[MessageRecord], int],
+        tags_code: Callable[[str, bytes, int], int],
         start: int,
         *,
         whole: bool,
+        clean: bool,
     ) -> None:
         self.start = self.end = start
         self.count = self.added = 0
@@ -127,29 +129,33 @@ class _Reader:
         self._queue_for = queue_for
         self._tags_code = tags_code
         self._whole = whole
+        self._clean = clean
 
     def read(self) -> None:
         """Check every record and its queue entry. Raises ``_Gap`` if earlier ones lack."""
-        for record in self._log.scan(self.start):
-            self.end = record.commit_log_offset + record.size
+        for offset, size, topic, queue_id, queue_offset, flag, stored, properties in (
+            self._log.scan_parts(self.start)
+        ):
+            self.end = offset + size
             self.count += 1
-            self.last_store_timestamp = max(self.last_store_timestamp, record.store_timestamp)
-            if record.sys_flag & TRANSACTION_MASK in NOT_QUEUED:
+            self.last_store_timestamp = max(self.last_store_timestamp, stored)
+            if flag & TRANSACTION_MASK in NOT_QUEUED:
                 continue
-            queue = self._queue_for(record.topic, record.queue_id)
-            if not queue.first_offset <= record.queue_offset <= queue.max_offset:
+            queue = self._queue_for(topic, queue_id)
+            if not queue.first_offset <= queue_offset <= queue.max_offset:
                 if not self._whole:
                     raise _Gap
-                if record.queue_offset < queue.first_offset:
+                if queue_offset < queue.first_offset:
                     # Its oldest files are gone though the log still has their messages.
                     queue.clear()
             self.added += queue.place(
-                record.queue_offset,
-                record.commit_log_offset,
-                record.size,
-                self._tags_code(record),
+                queue_offset,
+                offset,
+                size,
+                self._tags_code(topic, properties, stored),
+                trusted=self._clean,
             )
-            self.next_offsets[record.topic, record.queue_id] = record.queue_offset + 1
+            self.next_offsets[topic, queue_id] = queue_offset + 1
 
 
 def _starts(

@@ -14,12 +14,15 @@ Read on: `rocketmq_py/protocol/delay.py` for the order of the requests and their
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from random import Random
 from typing import Final
 
 from embedded_broker.config import BrokerConfig
+from embedded_broker.profiles import LIMITS, Limits
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.timer.request import delete_key
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.protocol.delay import (
     DELAY_PROPERTIES,
@@ -52,19 +55,25 @@ _NEVER_TRANSFORMED: Final = frozenset({HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
 _LONGER_THAN_EVER: Final = "the largest 64-bit number of milliseconds"
 
 
-def strip_client_properties(properties: dict[str, str], topic: str = "") -> None:
+def strip_client_properties(
+    properties: dict[str, str], topic: str = "", *, keep_delete_key: bool = False
+) -> None:
     """Remove what only the timer may write from the properties that a client sent.
 
     Call it where client sends enter, before the put: a client's own TIMER_OUT_MS would silence
     its delay. A send to a retry topic keeps that one property, because there it is the timer's
-    own: the guard that keeps a failed message from being timed again.
+    own: the guard that keeps a failed message from being timed again. ``keep_delete_key`` lets
+    clients take timers back by sending delete marks, as they do before 5.3.2.
     """
     if TIMER_BOOKKEEPING_PROPERTIES.isdisjoint(properties):
         return
     keep_guard = is_retry_topic(topic)
     for name in TIMER_BOOKKEEPING_PROPERTIES.intersection(properties):
-        if not (keep_guard and name == Prop.TIMER_OUT_MS):
-            del properties[name]
+        if name == Prop.TIMER_OUT_MS and keep_guard:
+            continue
+        if name == Prop.TIMER_DEL_UNIQKEY and keep_delete_key:
+            continue
+        del properties[name]
 
 
 class Admission:
@@ -73,15 +82,37 @@ class Admission:
     `slot_num` gives the live estimate of a wheel slot, for flow control; `random` decides in its
     grey band. A broker that does not know timer messages (a 4.9 profile) clears
     `honours_timers`: they are then stored at once, and only levels wait.
+
+    Accepted timers go to `topic` and `queue_id`, in slots of `precision_ms` (None: the setting
+    timerPrecisionMs). `levels_as_timers` sends levels there as well. `record_size_max` is the
+    largest record that the engine can keep, 0 without limit; `record_size_setting` names what
+    says so.
     """
 
     name = "handleScheduleMessage"
     ignores_plain = True
+    ignores_copies = True
 
     def __init__(
-        self, config: BrokerConfig, *, slot_num: Callable[[int], int], random: Random
+        self,
+        config: BrokerConfig,
+        *,
+        slot_num: Callable[[int], int],
+        random: Random,
+        topic: str = TIMER_TOPIC,
+        queue_id: int = 0,
+        precision_ms: int | None = None,
+        levels_as_timers: bool = False,
+        record_size_max: int = 0,
+        record_size_setting: str = "",
     ) -> None:
         self.honours_timers = True
+        self._limits = LIMITS["broker"]
+        self._place = (topic, queue_id)
+        self._fixed_precision_ms = precision_ms
+        self._levels_as_timers = levels_as_timers
+        self._record_size_max = record_size_max
+        self._record_size_setting = record_size_setting
         self._config = config
         self._slot_num = slot_num
         self._random = random
@@ -89,21 +120,32 @@ class Admission:
         self._read_settings()
         config.on_change(lambda _: self._read_settings())
 
+    def set_limits(self, limits: Limits) -> None:
+        """Refuse what these limits refuse as well: the proxy's, or those of a service."""
+        self._limits = limits
+        self._read_settings()
+
+    def serve_levels(self) -> None:
+        """Send delay levels to the timers as well, from now on: they have no queues."""
+        self._levels_as_timers = True
+        self._read_settings()
+
     def before_put(self, msg: InnerMessage, now_ms: int) -> PutRefusal | None:
         """Send the message another way if it asks for a delay, or refuse it."""
         properties = msg.properties
-        if DELAY_PROPERTIES.isdisjoint(properties) or msg.topic == TIMER_TOPIC:
+        if DELAY_PROPERTIES.isdisjoint(properties) or msg.topic == self._place[0]:
             return None
         if msg.topic in _NEVER_TRANSFORMED:
             return None
         if msg.sys_flag & TRANSACTION_MASK not in {0, TRANSACTION_COMMIT}:
             return None
-        try:
-            level = delay_level(properties)
-        except DelayValueError as error:
-            return PutRefusal(PutStatus.UNKNOWN_ERROR, str(error))
-        if level > 0:
-            return self._admit_level(msg, level, now_ms)
+        if Prop.DELAY in properties:
+            try:
+                level = delay_level(properties)
+            except DelayValueError as error:
+                return PutRefusal(PutStatus.UNKNOWN_ERROR, str(error))
+            if level > 0:
+                return self._admit_level(msg, level, now_ms)
         if Prop.TIMER_OUT_MS in properties or not self.honours_timers:
             return None
         return self._admit_timed(msg, now_ms)
@@ -115,12 +157,15 @@ class Admission:
         for name in TIMER_REQUEST_PROPERTIES:
             properties.pop(name, None)
         level = clamp_level(level, self._levels)
+        if self._levels_as_timers and not self._wheel_enabled:
+            return self._not_enabled()
         if self._levels_use_wheel and self._wheel_enabled:
             # A level longer than timerMaxDelaySec stays allowed, it is the broker's own number.
             del properties[Prop.DELAY]
             properties.pop(Prop.TIMER_OUT_MS, None)
             delay_ms = self._levels[level - 1]
             properties[Prop.TIMER_DELAY_MS] = str(delay_ms)
+            msg.properties_bytes = None
             return self._into_wheel(msg, now_ms + delay_ms)
         properties[Prop.DELAY] = str(level)
         properties[Prop.REAL_TOPIC] = msg.topic
@@ -140,10 +185,7 @@ class Admission:
         ):
             return None
         if not self._wheel_enabled:
-            return PutRefusal(
-                PutStatus.WHEEL_TIMER_NOT_ENABLE,
-                "accurate timer message is not enabled, timerWheelEnable is false",
-            )
+            return self._not_enabled()
         try:
             delay = effective_delay(properties, start_deliver=alias)
         except DelayValueError as error:
@@ -155,11 +197,12 @@ class Admission:
             if Prop.TIMER_DEL_UNIQKEY in properties:
                 return self._illegal(f"the delete message asks for {due_ms}, now is {now_ms}")
             return None
-        if due_ms - now_ms > self._max_delay_ms:
-            return self._too_far(delay, due_ms - now_ms)
+        if due_ms - now_ms >= self._refused_from_ms:
+            return self._too_far(properties, delay, due_ms - now_ms)
         if delay.kind is DelayKind.START_DELIVER:
             # A broker without the alias that opens this store must still know the time.
             properties[Prop.TIMER_DELIVER_MS] = delay.text
+            msg.properties_bytes = None
         return self._into_wheel(msg, due_ms)
 
     def _into_wheel(self, msg: InnerMessage, due_ms: int) -> PutRefusal | None:
@@ -173,10 +216,10 @@ class Admission:
                 f"in the band [{limit}, {2 * limit}], see timerCongestNumEachSlot",
             )
         properties = msg.properties
-        properties[Prop.TIMER_OUT_MS] = str(out_ms)
-        properties[Prop.REAL_TOPIC] = msg.topic
-        properties[Prop.REAL_QID] = str(msg.queue_id)
-        encoded = encode_properties(properties)
+        if self._bare_keys and Prop.TIMER_DEL_UNIQKEY in properties:
+            _qualify_delete_key(properties, msg.topic)
+            msg.properties_bytes = None
+        encoded = _routed(msg, out_ms)
         room = PROPERTIES_SIZE_MAX - len(encoded)
         if room < ROOM_FOR_TIMER_PROPERTIES:
             return self._illegal(
@@ -184,12 +227,27 @@ class Admission:
                 f"{PROPERTIES_SIZE_MAX - ROOM_FOR_TIMER_PROPERTIES}: the timer adds its own"
             )
         msg.properties_bytes = encoded
-        msg.topic = TIMER_TOPIC
-        msg.queue_id = 0
+        msg.topic, msg.queue_id = self._place
+        size = len(msg.body) + len(encoded) + _RECORD_OVERHEAD
+        if self._record_size_max and size > self._record_size_max:
+            return PutRefusal(
+                PutStatus.MESSAGE_ILLEGAL,
+                f"the message takes up to {size} bytes, a timer may take "
+                f"{self._record_size_max} ({self._record_size_setting})",
+            )
         return None
 
-    def _too_far(self, delay: Delay, delay_ms: int) -> PutRefusal | None:
-        if self._deliver_too_far_at_once:
+    @staticmethod
+    def _not_enabled() -> PutRefusal:
+        return PutRefusal(
+            PutStatus.WHEEL_TIMER_NOT_ENABLE,
+            "accurate timer message is not enabled, timerWheelEnable is false",
+        )
+
+    def _too_far(
+        self, properties: Mapping[str, str], delay: Delay, delay_ms: int
+    ) -> PutRefusal | None:
+        if self._deliver_too_far_at_once and Prop.TIMER_DEL_UNIQKEY not in properties:
             return None
         shown = str(delay_ms) if delay_ms < 2**63 else _LONGER_THAN_EVER
         return self._illegal(f"{delay.kind.value}={delay.value} asks for {shown} ms")
@@ -198,9 +256,8 @@ class Admission:
         """Refuse for good; clients match on the numbers in the remark."""
         return PutRefusal(
             PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
-            f"timer message illegal: {what}; the delay time should not be longer than "
-            f"{self._max_delay_ms} ms (timerMaxDelaySec), or for a delete message "
-            "it should be in the future",
+            f"timer message illegal: {what}; the delay time {self._limit_text}, or for a delete "
+            "message it should be in the future",
         )
 
     # --- flow control ------------------------------------------------------------------------
@@ -227,13 +284,66 @@ class Admission:
         config = self._config
         self._wheel_enabled = config.flag("timerWheelEnable")
         self._alias_enabled = config.flag("startDeliverTimeEnable")
-        self._levels_use_wheel = config.flag("routeDelayLevelToWheel")
+        self._bare_keys = config.flag("timerBareDeleteKey")
+        self._levels_use_wheel = self._levels_as_timers or config.flag("routeDelayLevelToWheel")
         self._deliver_too_far_at_once = config.text("outOfRangePolicy") == "immediate"
-        self._precision_ms = config.int("timerPrecisionMs")
-        self._max_delay_ms = config.int("timerMaxDelaySec") * 1000
+        self._precision_ms = self._fixed_precision_ms or config.int("timerPrecisionMs")
+        self._read_longest_delay()
         self._congest_num = config.int("timerCongestNumEachSlot")
         self._rising = config.text("timerCongestPolicy") == "monotone"
 
+    def _read_longest_delay(self) -> None:
+        """Work out from which delay on a request is refused, and the words for it."""
+        longest_ms, setting = self._config.int("timerMaxDelaySec") * 1000, "timerMaxDelaySec"
+        proxy_ms = self._config.int("maxDelayTimeMills")
+        if self._limits.proxy_delay and 0 < proxy_ms < longest_ms:
+            longest_ms, setting = proxy_ms, "maxDelayTimeMills, limits=proxy"
+        words = "should not be longer than"
+        self._refused_from_ms = longest_ms + 1
+        if self._limits.longest_delay_excluded:
+            words = "should be shorter than"
+            self._refused_from_ms = longest_ms
+        self._limit_text = f"{words} {longest_ms} ms ({setting})"
 
+
+def _qualify_delete_key(properties: dict[str, str], topic: str) -> None:
+    """Give a delete mark of a client the form that those of request 370 have.
+
+    A bare key means a message of the topic that the mark was sent to. The mark takes over the id
+    of its victim; nobody ever sees it under its own.
+    """
+    victim_topic, separator, unique_key = properties[Prop.TIMER_DEL_UNIQKEY].partition("+")
+    if not separator:
+        victim_topic, unique_key = topic, victim_topic
+    properties[Prop.TIMER_DEL_UNIQKEY] = delete_key(victim_topic, unique_key)
+    properties[Prop.UNIQ_KEY] = unique_key
+
+
+_RECORD_OVERHEAD: Final = 91 + 2 * 12 + 64  # two IPv6 hosts, and the timer topic's name
+
+
+def _routed(msg: InnerMessage, out_ms: int) -> bytes:
+    """Note in the properties where the message waits and where it goes; gives their stored form.
+
+    The form that is known already is continued where it says exactly what the properties say.
+    """
+    properties, before = msg.properties, msg.properties_bytes
+    known = 0 if before is None or before[-1:] != b"\x02" else before.count(b"\x02")
+    can_go_on = before is not None and known == len(properties) == before.count(b"\x01")
+    properties[Prop.TIMER_OUT_MS] = str(out_ms)
+    properties[Prop.REAL_TOPIC] = msg.topic
+    properties[Prop.REAL_QID] = str(msg.queue_id)
+    if before is None or not can_go_on or len(properties) != known + _ADDED_PROPERTIES:
+        return encode_properties(properties)
+    return b"%bTIMER_OUT_MS\x01%d\x02%b" % (before, out_ms, _origin(msg.topic, msg.queue_id))
+
+
+@lru_cache(maxsize=1024)
+def _origin(topic: str, queue_id: int) -> bytes:
+    """Give the stored form of the two properties that say where a message came from."""
+    return encode_properties({Prop.REAL_TOPIC: topic, Prop.REAL_QID: str(queue_id)})
+
+
+_ADDED_PROPERTIES: Final = 3
 _NO_LIMIT: Final = 2**31 - 1
 """The default of timerCongestNumEachSlot: flow control is off."""

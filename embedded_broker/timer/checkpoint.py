@@ -3,7 +3,8 @@
 Answers: which positions were durable at the last flush. `config/timercheck` is RocketMQ's own
 (`org.apache.rocketmq.store.timer.TimerCheckpoint`: 4096 bytes, 56 used); `config/timermeta` is
 ours, JSON that a real broker ignores: what timercheck has no room for, and a copy of it in case
-it is lost. Must not know: how positions come about.
+it is lost. The 56 bytes are also what request 60 answers: their codec is `TimerCheckpoint` in
+`rocketmq_py.protocol.bodies.timers`. Must not know: how positions come about.
 
 Read on: `engine.py` for the order in which they are written, `recovery.py` for how they are used.
 """
@@ -11,14 +12,13 @@ Read on: `engine.py` for the order in which they are written, `recovery.py` for 
 from __future__ import annotations
 
 import logging
-import struct
 from typing import Final
 
-from attrs import define, evolve, frozen
+from attrs import frozen
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem, Segment
-from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.json_text import dumps, loads
 
 __all__ = [
@@ -32,59 +32,7 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 CHECKPOINT_SIZE: Final = 4096
-_FIELDS: Final = struct.Struct(">7q")
-_OLD_FIELDS: Final = struct.Struct(">4q")
-
-
-@define(slots=True)
-class TimerCheckpoint:
-    """The seven numbers of timercheck; times in epoch milliseconds, all zero in a new store.
-
-    Everything before `last_read_time_ms` is released, before `last_timer_log_flush_pos` synced,
-    and every entry of the timer queue below `last_timer_queue_offset` is in the wheel or released.
-    """
-
-    last_read_time_ms: int = 0
-    last_timer_log_flush_pos: int = 0
-    last_timer_queue_offset: int = 0
-    master_timer_queue_offset: int = 0
-    state_version: int = 0
-    timestamp: int = 0
-    counter: int = 0
-
-    def encode(self) -> bytes:
-        """Give the 56 bytes, also the body of request GET_TIMER_CHECK_POINT."""
-        return _FIELDS.pack(
-            self.last_read_time_ms,
-            self.last_timer_log_flush_pos,
-            self.last_timer_queue_offset,
-            self.master_timer_queue_offset,
-            self.state_version,
-            self.timestamp,
-            self.counter,
-        )
-
-    @classmethod
-    def decode(cls, data: bytes | memoryview) -> TimerCheckpoint:
-        """Read 56 bytes, or the 32 of old brokers. Raises RecordError when there are fewer."""
-        if len(data) >= _FIELDS.size:
-            return cls(*_FIELDS.unpack_from(data))
-        if len(data) >= _OLD_FIELDS.size:
-            return cls(*_OLD_FIELDS.unpack_from(data))
-        raise RecordError(0, "timer checkpoint", f"{len(data)} bytes, at least 32 are needed")
-
-    @property
-    def version_key(self) -> tuple[int, int, int]:
-        """What data versions are compared by: state version, counter, timestamp."""
-        return (self.state_version, self.counter, self.timestamp)
-
-    def same_positions(self, other: TimerCheckpoint) -> bool:
-        """Say whether both name the same read time and positions."""
-        return self.encode()[:32] == other.encode()[:32]
-
-    def copy(self) -> TimerCheckpoint:
-        """Give an independent copy."""
-        return evolve(self)
+_USED: Final = 56
 
 
 class TimerCheckpointFile:
@@ -99,7 +47,7 @@ class TimerCheckpointFile:
         """Give what is stored; None when the file is missing or was never written."""
         if not self._fs.exists(self._path) or self._fs.size(self._path) == 0:
             return None
-        view = self._open().view(0, _FIELDS.size)
+        view = self._open().view(0, _USED)
         return TimerCheckpoint.decode(view) if any(view) else None
 
     def write(self, checkpoint: TimerCheckpoint) -> None:

@@ -13,16 +13,16 @@ from collections import deque
 from typing import Final
 
 from embedded_broker.timeline import Budget
-from embedded_broker.timer.request import parse_request
+from embedded_broker.timer.request import parse_request, topic_hash
 from embedded_broker.timer.services import Stage
 from embedded_broker.timer.state import TimerState
-from embedded_broker.timer.timer_log import MAGIC_DELETE, TimerLogRecord
+from embedded_broker.timer.timer_log import MAGIC_DELETE, OFFSET_PY_AT, LogEntry
 from embedded_broker.timer.wheel import NO_SLOT
-from rocketmq_py.protocol.tag_hash import java_hash
 
 __all__ = ["TimerDequeueGetMessageService", "TimerDequeueGetService"]
 
 _CHECK_BUDGET_EVERY: Final = 16
+_WALKED_AT_ONCE: Final = 16
 
 
 class TimerDequeueGetMessageService(Stage):
@@ -32,7 +32,13 @@ class TimerDequeueGetMessageService(Stage):
 
     def __init__(self, state: TimerState) -> None:
         super().__init__(state)
-        self._slots: deque[tuple[int, list[TimerLogRecord], set[int]]] = deque()
+        self._slots: deque[tuple[int, list[LogEntry], set[int]]] = deque()
+        self.messages = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Messages of loaded slots that were read."""
+        return {"messages": self.messages}
 
     @property
     def queue_depth(self) -> int:
@@ -44,7 +50,7 @@ class TimerDequeueGetMessageService(Stage):
         """Whether a loaded slot is still to be read, or to be found read."""
         return bool(self._slots)
 
-    def hand_over(self, slot_ms: int, newest_first: list[TimerLogRecord]) -> None:
+    def hand_over(self, slot_ms: int, newest_first: list[LogEntry]) -> None:
         """Take the records of a slot."""
         if newest_first:
             self._slots.append((slot_ms, newest_first, set()))
@@ -60,7 +66,7 @@ class TimerDequeueGetMessageService(Stage):
             slot_ms, records, seen = slots[0]
             while records:
                 record = records.pop()
-                offset = record.offset_py
+                offset = record[OFFSET_PY_AT]
                 if offset not in seen and offset not in done:
                     seen.add(offset)
                     self._read(slot_ms, record)
@@ -70,27 +76,30 @@ class TimerDequeueGetMessageService(Stage):
             slots.popleft()
         return True
 
-    def _read(self, slot_ms: int, record: TimerLogRecord) -> None:
+    def _read(self, slot_ms: int, record: LogEntry) -> None:
         state = self.state
-        message = state.timer_record(record.offset_py, record.size_py)
-        if message is None:
+        self.messages += 1
+        _, _, magic, write_ms, _, offset_py, size_py, hash_of_topic, _ = record
+        head = state.timer_head(offset_py, size_py)
+        if head is None:
             state.lost["unreadable"] += 1
-            if not record.magic & MAGIC_DELETE:
-                state.uncount(record.topic_hash)
+            if not magic & MAGIC_DELETE:
+                state.uncount(hash_of_topic)
             return
-        request = parse_request(message.properties)
-        if request is None or java_hash(request.real_topic) != record.topic_hash:
+        properties, store_timestamp = head
+        request = parse_request(properties)
+        if request is None or topic_hash(request.real_topic) != hash_of_topic:
             state.lost["malformed"] += 1
             return
         state.take(
-            record.magic,
+            magic,
             slot_ms,
-            record.write_time_ms,
-            record.offset_py,
-            record.size_py,
-            message.properties,
+            write_ms,
+            offset_py,
+            size_py,
+            properties,
             request,
-            message.store_timestamp,
+            store_timestamp,
         )
 
 
@@ -102,7 +111,13 @@ class TimerDequeueGetService(Stage):
     def __init__(self, state: TimerState, reader: TimerDequeueGetMessageService) -> None:
         super().__init__(state)
         self._reader = reader
-        self._walks: deque[tuple[int, int, list[TimerLogRecord]]] = deque()
+        self._walks: deque[tuple[int, int, list[LogEntry]]] = deque()
+        self.slots = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Slots whose chain was walked."""
+        return {"slots": self.slots}
 
     @property
     def queue_depth(self) -> int:
@@ -142,18 +157,17 @@ class TimerDequeueGetService(Stage):
 
     def load(self, budget: Budget) -> bool:
         """Walk the chains and read the messages; True when the loaded slots are complete."""
-        walks = self._walks
+        walks, log = self._walks, self.state.log
         while walks:
             slot_ms, position, records = walks.popleft()
-            for found, record in self.state.log.chain(position, slot_ms):
-                records.append(record)
-                if not len(records) % _CHECK_BUDGET_EVERY and budget.exhausted():
-                    if 0 <= record.prev_pos < found:
-                        walks.appendleft((slot_ms, record.prev_pos, records))
-                        return False
-                    break
-            if not records or records[-1].prev_pos != -1:
+            while position >= 0:
+                position = log.walk(position, slot_ms, _WALKED_AT_ONCE, records)
+                if position >= 0 and budget.exhausted():
+                    walks.appendleft((slot_ms, position, records))
+                    return False
+            if not records or position != -1:
                 self.state.lost["broken chain"] += 1
+            self.slots += 1
             self._reader.hand_over(slot_ms, records)
         return self._reader.run(budget)
 

@@ -33,12 +33,18 @@ from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timeline import Budget, Deadline
 from embedded_broker.timer.admission import Admission
+from embedded_broker.timer.change import MoveOutcome, TimerChanges
+from embedded_broker.timer.checkpoint import TimerCheckpoint
 from embedded_broker.timer.dequeue import TimerDequeueGetMessageService, TimerDequeueGetService
+from embedded_broker.timer.distribution import Distribution
 from embedded_broker.timer.enqueue import Queued, TimerEnqueueGetService, TimerEnqueuePutService
+from embedded_broker.timer.escape import Bridge
 from embedded_broker.timer.flush import Checkpointer, TimerFlush
 from embedded_broker.timer.front import Mark
+from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.recall import RecallOutcome, find_copies, mark_message
+from embedded_broker.timer.pins import WheelPins
+from embedded_broker.timer.recall import RecallOutcome, find_copies
 from embedded_broker.timer.recount import recount
 from embedded_broker.timer.recovery import TimerRecovery, recover
 from embedded_broker.timer.release import Release, TimerDequeuePutMessageService
@@ -51,7 +57,9 @@ from embedded_broker.timer.request import (
 from embedded_broker.timer.services import Stage, TimerDequeueWarmService, TimerFlushService
 from embedded_broker.timer.state import TimerState
 from embedded_broker.timer.timer_log import TimerLog
+from embedded_broker.timer.upkeep import TimerUpkeep
 from embedded_broker.timer.wheel import SLOTS_DEFAULT, TimerWheel
+from embedded_broker.timer.wheel_listing import WheelListing, WheelWalk
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -67,7 +75,6 @@ METRICS_FILE: Final = "config/timermetrics"
 
 _SPARE_SLOTS: Final = 60
 _NO_BUDGET_MS: Final = 1e12
-_LOOPBACK: Final = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
 
 
 class TimerMessageStore:
@@ -97,22 +104,10 @@ class TimerMessageStore:
         slots: int = SLOTS_DEFAULT,
         random: Random | None = None,
     ) -> None:
-        precision_ms = config.int("timerPrecisionMs")
-        window = config.int("timerRollWindowSlot")
-        if not 2 <= window <= slots - _SPARE_SLOTS:
-            window = max(2, slots - _SPARE_SLOTS)
         self._store = store
         self._config = config
         self._clock = clock
-        self._state = TimerState(
-            store=store,
-            wheel=TimerWheel(fs, WHEEL_FILE, slots=slots, precision_ms=precision_ms),
-            log=TimerLog(fs, LOG_FOLDER, config.int("mappedFileSizeTimerLog")),
-            metrics=TimerMetrics(fs, METRICS_FILE),
-            precision_ms=precision_ms,
-            release_precision_ms=config.int("timerReleasePrecisionMs"),
-            roll_window=window,
-        )
+        self._state = _new_state(store, fs, config, slots)
         self._checkpointer = Checkpointer(self._state, fs)
         self.admission = Admission(
             config,
@@ -120,6 +115,9 @@ class TimerMessageStore:
             random=Random(0) if random is None else random,
         )
         self.session_timer: Callable[[int, Callable[[], None]], object] | None = None
+        self.new_budget: Callable[[], Budget] = Budget
+        """How long `fire_now` may work at once; a simulation counts turns instead of time."""
+        self.topic = TIMER_TOPIC
 
         state = self._state
         self._enqueue_get = TimerEnqueueGetService(state)
@@ -127,6 +125,8 @@ class TimerMessageStore:
         self._get_message = TimerDequeueGetMessageService(state)
         self._dequeue_get = TimerDequeueGetService(state, self._get_message)
         self._put_message = TimerDequeuePutMessageService(state, config)
+        self._put_message.on_answer = self._end_of_wait
+        self._flush_service = TimerFlushService(state)
         stages: tuple[Stage, ...] = (
             self._enqueue_get,
             self._enqueue_put,
@@ -134,18 +134,32 @@ class TimerMessageStore:
             self._get_message,
             self._put_message,
             TimerDequeueWarmService(state),
-            TimerFlushService(state),
+            self._flush_service,
         )
+        self._changes = TimerChanges(state, clock)
+        self._listing = WheelListing(state, self._dequeue_get)
         self.stages: dict[str, Stage] = {stage.name: stage for stage in stages}
         """The seven services by the names of the original's threads."""
+        self.pins = WheelPins(state)
+        """Which messages of the commit log are still needed."""
+        self.upkeep = TimerUpkeep(state, config, stages, settle=self._settle)
+        """What is done now and then; the caller has the clock."""
         self._running = False
         self._firing = False
         self._retry_at_ms: int | None = None
         self._waits_for_session = False
+        self._wait_number = 0
         self._hold_until_ms = 0
         self._old_queue_end = 0
         self._latest_ms = 0
         self._unsettled: list[tuple[int, TimerRequest, int | None]] = []
+        self._read_settings()
+        config.on_change(lambda _: self._read_settings())
+
+    def _read_settings(self) -> None:
+        """Keep what is asked for with every timer as attributes."""
+        self._stop_enqueue = self._config.flag("timerStopEnqueue")
+        self._stop_dequeue = self._config.flag("timerStopDequeue")
 
     # --- life --------------------------------------------------------------------------------
 
@@ -161,21 +175,33 @@ class TimerMessageStore:
         state.metrics.load()
         checkpoint, meta = self._checkpointer.load()
         now_ms = self._clock.now_ms
-        recovered = recover(state, checkpoint, meta, wheel_found=wheel_found, now_ms=now_ms)
+        reach_ms = (state.wheel.slots_total // 2 - _SPARE_SLOTS) * state.precision_ms
+        skips = self._config.flag("timerSkipOldSlots")
+        recovered = recover(
+            state,
+            checkpoint,
+            meta,
+            wheel_found=wheel_found,
+            now_ms=now_ms,
+            skip_before_ms=state.floor(now_ms) - reach_ms if skips else 0,
+        )
         self._checkpointer.start(recovered.checkpoint)
+        state.role.follow(recovered.checkpoint.master_timer_queue_offset)
         if recovered.report.whole_log and meta is not None:
             self._checkpointer.distrust_wheel(meta)
         state.old_scan_pos = recovered.release_scan_pos
         state.old_scan_until_ms = max(recovered.released_until_ms, state.displaced_until_ms)
         self._old_queue_end = self._enqueue_get.queue.max_offset
         found = (self._store.log.max_offset, state.log.end, state.metrics.counter)
-        if meta is None or meta.clean_end != found:
+        if meta is None or meta.clean_end != found or recovered.report.skipped:
             state.metrics.replace(recount(state), now_ms)
         self._latest_ms = max(now_ms, self._store.last_store_timestamp)
         self._dequeue_get.open_window()
         self._note_unread_marks()
         hold_ms = self._config.int("disappearTimeAfterStart")
         self._hold_until_ms = now_ms + hold_ms if hold_ms > 0 else 0
+        state.hops.scanned_to, state.hops.cold_until = state.log.begin, state.log.end
+        self._changes.look_for_unfinished()
         self._running = True
         pending = state.metrics.total
         _LOG.info("timer store loaded: %d pending, %r", pending, recovered.report)
@@ -184,6 +210,7 @@ class TimerMessageStore:
             truncated_bytes=recovered.report.truncated_bytes,
             already_released=recovered.report.already_released,
             whole_log=recovered.report.whole_log,
+            skipped=recovered.report.skipped,
             queue_offset=state.curr_queue_offset,
             read_time_ms=state.curr_read_ms,
             pending=pending,
@@ -290,7 +317,9 @@ class TimerMessageStore:
 
         The queue before it is read first, and with it the time may go on to the latest in there.
         """
-        if request.deletes is not None and request.out_ms < self._latest_ms:
+        # A moved copy may be due in the slot before its own.
+        first_ms = request.out_ms - self._state.precision_ms
+        if request.deletes is not None and first_ms < self._latest_ms:
             mark = Mark(root_offset(properties, offset), victim_root(properties))
             self._state.front.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
 
@@ -323,12 +352,52 @@ class TimerMessageStore:
             return None
         if behind or self._dequeue_get.is_loading:
             return Deadline(now_ms, "timers to enqueue or load")
-        state = self._state
-        due_ms = state.front.next_due_ms
-        waiting_ms = state.wheel.next_waiting(state.curr_read_ms)
-        if waiting_ms is not None and (due_ms is None or waiting_ms - state.precision_ms < due_ms):
-            return Deadline(waiting_ms - state.precision_ms, "slot of the timer wheel")
+        due_ms, slot_ms = self._state.front.next_due_ms, self._next_slot_ms()
+        if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
+            return Deadline(slot_ms, "slot of the timer wheel")
         return None if due_ms is None else Deadline(due_ms, "timer")
+
+    def _next_slot_ms(self) -> int | None:
+        """When the next slot is to be loaded."""
+        waiting_ms = self._state.wheel.next_waiting(self._state.curr_read_ms)
+        return None if waiting_ms is None else waiting_ms - self._state.precision_ms
+
+    def _next_due_ms(self) -> int | None:
+        """Give the time of `next_deadline`, quickly where nothing is in the way."""
+        if (
+            self._retry_at_ms is not None
+            or self._waits_for_session
+            or not self._running
+            or self._enqueue_get.queue_depth
+            or self._dequeue_get.is_loading
+            or self._dequeue_held(self._clock.now_ms)
+        ):
+            deadline = self.next_deadline()
+            return None if deadline is None else deadline.due_ms
+        due_ms, slot_ms = self._state.front.next_due_ms, self._next_slot_ms()
+        if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
+            return slot_ms
+        return due_ms
+
+    def fire_through(
+        self, limit_ms: int, *, pin: Callable[[int], None], horizon_ms: int, budget: Budget
+    ) -> int:
+        """Do what `fire` does at every deadline up to `limit_ms`, telling `pin` each time first.
+
+        Ends early when the budget is used up or a message went to a topic of delayed ones: then
+        another source may have to fire first.
+        """
+        fired = 0
+        delayed = self._store.delayed_puts
+        due_ms, before_ms = self._next_due_ms(), None
+        # The same time again: held, or a put is to be tried again.
+        while due_ms is not None and due_ms <= limit_ms and due_ms != before_ms:
+            pin(due_ms)
+            fired += self.fire(due_ms, horizon_ms=horizon_ms, budget=budget)
+            if budget.exhausted() or self._store.delayed_puts != delayed:
+                break
+            due_ms, before_ms = self._next_due_ms(), due_ms
+        return fired
 
     def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
         """Do everything that is due at `now_ms` until the budget is used up.
@@ -348,25 +417,34 @@ class TimerMessageStore:
         state = self._state
         if self._retry_at_ms is not None and now_ms >= self._retry_at_ms:
             self._retry_at_ms = None
-        self._settle_marks()
+        if self._changes.unfinished is not None:
+            self._dequeue_get.load(Budget(_NO_BUDGET_MS))
+            self._changes.finish()
+        if self._unsettled:  # before a release finds a victim gone, whose mark came just now
+            self._settle_marks()
         released = 0
+        heap, releases = state.front.heap, not self._dequeue_held(now_ms)
         while True:
-            queued = None if self._enqueue_held else self._enqueue_get.peek()
+            queued = None
+            if self._enqueue_get.queue_depth and not self._enqueue_held:
+                queued = self._enqueue_get.peek()
             limit_ms = now_ms if queued is None else min(now_ms, queued.store_timestamp)
-            if not self._dequeue_held(now_ms):
+            if releases:
                 if self._retry_at_ms is not None or self._waits_for_session:
                     return released
-                if not self._dequeue_get.load(budget):
+                if self._dequeue_get.is_loading and not self._dequeue_get.load(budget):
                     return released
-                end_ms = state.curr_read_ms + state.precision_ms
-                count, ending = self._put_message.release(
-                    min(limit_ms, end_ms), now_ms, reach_ms, budget
-                )
-                released += count
-                if ending is Release.BLOCKED:
-                    self._wait_before_retry(now_ms)
-                if ending is not Release.DRAINED:
-                    return released
+                ready_ms = min(limit_ms, state.curr_read_ms + state.precision_ms)
+                if (heap and heap[0][0] <= ready_ms) or self._put_message.is_waiting:
+                    rolled = self._put_message.rolled
+                    count, ending = self._put_message.release(ready_ms, now_ms, reach_ms, budget)
+                    released += count
+                    if self._put_message.rolled != rolled:
+                        self._latest_ms = max(self._latest_ms, self._store.last_store_timestamp)
+                    if ending is Release.BLOCKED:
+                        self._wait_before_retry(now_ms)
+                    if ending is not Release.DRAINED:
+                        return released
                 # Where a former life had been before the clock was set back, timers may lie.
                 upto_ms = limit_ms if queued else max(limit_ms, state.displaced_until_ms)
                 if self._move_on(upto_ms):
@@ -375,8 +453,9 @@ class TimerMessageStore:
                 break
             if self._enqueue(queued, now_ms) and budget.exhausted():
                 return released
-        if state.curr_read_ms >= state.curr_write_ms and self._enqueue_get.queue_depth == 0:
-            state.front.forget_late_marks()
+        is_even = state.curr_read_ms >= state.curr_write_ms
+        if releases and is_even and self._enqueue_get.queue_depth == 0:
+            state.front.forget_late_marks(now_ms - state.precision_ms)
         return released
 
     def _move_on(self, limit_ms: int) -> bool:
@@ -433,17 +512,23 @@ class TimerMessageStore:
             self._retry_at_ms = now_ms + wait_ms
             return
         self._waits_for_session = True
-        self.session_timer(wait_ms, self._end_of_wait)
+        number = self._wait_number
+        self.session_timer(wait_ms, lambda: self._end_of_wait(number))
 
-    def _end_of_wait(self) -> None:
-        self._waits_for_session = False
+    def _end_of_wait(self, number: int | None = None) -> None:
+        """End the wait, or the one with this number: an answer may have ended that before."""
+        if number in {None, self._wait_number}:
+            self._wait_number += 1
+            self._waits_for_session = False
+            self._retry_at_ms = None
 
     @property
     def _enqueue_held(self) -> bool:
         return (
             self._enqueue_get.paused
             or self._enqueue_put.paused
-            or self._config.flag("timerStopEnqueue")
+            or self._stop_enqueue
+            or not self._state.role.may_enqueue(self._state.curr_queue_offset)
         )
 
     @property
@@ -452,11 +537,46 @@ class TimerMessageStore:
             self._dequeue_get.paused
             or self._get_message.paused
             or self._put_message.paused
-            or self._config.flag("timerStopDequeue")
+            or self._stop_dequeue
+            or not self._state.role.releases
         )
 
     def _dequeue_held(self, now_ms: int) -> bool:
         return now_ms < self._hold_until_ms or self._stopped_by_option
+
+    # --- role ----------------------------------------------------------------------------------
+
+    @property
+    def should_running_dequeue(self) -> bool:
+        """Whether due timers leave this store; true from the start, as on a master."""
+        return self._state.role.releases
+
+    def set_should_running_dequeue(self, running: bool) -> None:
+        """Release, or only follow a master: then the wheel is filled up to where it has come.
+
+        What was released stays released: after taking over again the slot goes on where it ended.
+        """
+        role = self._state.role
+        if running:
+            role.take_over()
+        elif role.releases:
+            role.step_down(self._state.curr_queue_offset)
+
+    def follow_master(self, timer_queue_offset: int) -> None:
+        """Let the wheel be filled up to this entry of the timer topic's queue.
+
+        The offset is `masterTimerQueueOffset` of the master's check point (request 60).
+        """
+        self._state.role.follow(timer_queue_offset)
+
+    @property
+    def escape(self) -> Bridge | None:
+        """Where released and rolled messages are put instead of this store; None: nowhere else."""
+        return self._put_message.escape
+
+    @escape.setter
+    def escape(self, bridge: Bridge | None) -> None:
+        self._put_message.escape = bridge
 
     # --- looking in --------------------------------------------------------------------------
 
@@ -477,6 +597,11 @@ class TimerMessageStore:
         return self._state.lost.total()
 
     @property
+    def checkpoint(self) -> TimerCheckpoint:
+        """What the last flush began to write into timercheck."""
+        return self._checkpointer.checkpoint.copy()
+
+    @property
     def metrics(self) -> TimerMetrics:
         """The counts by topic."""
         self._settle_marks()
@@ -485,22 +610,50 @@ class TimerMessageStore:
     def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:
         """Take back every waiting timer with this id; exact, until the release itself."""
         self._dequeue_get.load(Budget(_NO_BUDGET_MS))
-        copies = find_copies(self._state, uniq_key, topic)
-        outcome = RecallOutcome.UNKNOWN
-        for copy in copies:
-            if copy.marked_by is not None:
-                continue
-            if not copy.waits:
-                if outcome is RecallOutcome.UNKNOWN:
-                    outcome = RecallOutcome.ALREADY_DUE
-                continue
-            message = mark_message(copy, now_ms=self._clock.now_ms, born_host=_LOOPBACK)
-            result = self._store.put(message)
-            if not result.ok:
-                _LOG.warning("recall of %s was not stored: %s", uniq_key, result.remark)
-                continue
-            outcome = RecallOutcome.RECALLED
+        return self._changes.recall(uniq_key, topic)
+
+    def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:
+        """Deliver every waiting timer with this id at once.
+
+        It is released with the next step, after what is due already. Raises StoreError when the
+        disk refuses.
+        """
+        now_ms = self._clock.now_ms
+        return self.reschedule(uniq_key, now_ms, topic)
+
+    def reschedule(self, uniq_key: str, due_ms: int, topic: str | None = None) -> MoveOutcome:
+        """Give every waiting timer with this id another time; a past one is now.
+
+        Raises StoreError when the disk refuses; the timer then keeps its time.
+        """
+        self._dequeue_get.load(Budget(_NO_BUDGET_MS))
+        outcome = self._changes.move(uniq_key, due_ms, topic)
+        now_ms = self._clock.now_ms
+        if outcome is MoveOutcome.MOVED and due_ms <= now_ms:
+            self.fire(now_ms, horizon_ms=now_ms, budget=self.new_budget())
         return outcome
+
+    def pending(self, wanted: Wanted) -> WheelWalk:
+        """Begin to list timers in the order in which they are due; nothing is changed by it."""
+        return self._listing.walk(wanted)
+
+    def look_ahead(self) -> WheelWalk:
+        """Begin to search for the first timer that will leave; slots and hops are none."""
+        return self._listing.walk(Wanted(limit=1))
+
+    def find(self, uniq_key: str, topic: str | None = None) -> list[Pending]:
+        """Give every waiting timer with this id, oldest first; through the key index."""
+        self._dequeue_get.load(Budget(_NO_BUDGET_MS))
+        return self._listing.find(uniq_key, topic)
+
+    def distribution(self) -> Distribution:
+        """Begin to count timers by how soon they are due."""
+        return Distribution(self._state, self._clock.now_ms)
+
+    def _settle(self) -> None:
+        """Bring everything in memory up to date with the files."""
+        self._dequeue_get.load(Budget(_NO_BUDGET_MS))
+        self._settle_marks()
 
     def _settle_marks(self) -> None:
         """Take the victims of new marks out of the counts.
@@ -526,6 +679,10 @@ class TimerMessageStore:
                 ):
                     metrics.add(topic, -1, now_ms)
 
+    def log_ends(self) -> dict[str, int]:
+        """Give the end of every log of ours, by folder: what lies before it does not change."""
+        return {LOG_FOLDER: self._state.log.end}
+
     # --- durability --------------------------------------------------------------------------
 
     def begin_flush(self, *, clean: bool = False) -> TimerFlush:
@@ -535,4 +692,22 @@ class TimerMessageStore:
         entry: the positions account for messages that must be durable first.
         """
         self._settle_marks()
+        self._flush_service.begun += 1
         return self._checkpointer.begin(self._clock.now_ms, clean=clean)
+
+
+def _new_state(store: MessageStore, fs: FileSystem, config: BrokerConfig, slots: int) -> TimerState:
+    """Begin with empty files; `load` reads what there is."""
+    precision_ms = config.int("timerPrecisionMs")
+    window = config.int("timerRollWindowSlot")
+    if not 2 <= window <= slots - _SPARE_SLOTS:
+        window = max(2, slots - _SPARE_SLOTS)
+    return TimerState(
+        store=store,
+        wheel=TimerWheel(fs, WHEEL_FILE, slots=slots, precision_ms=precision_ms),
+        log=TimerLog(fs, LOG_FOLDER, config.int("mappedFileSizeTimerLog")),
+        metrics=TimerMetrics(fs, METRICS_FILE),
+        precision_ms=precision_ms,
+        release_precision_ms=config.int("timerReleasePrecisionMs"),
+        roll_window=window,
+    )

@@ -9,18 +9,35 @@ Read on: `dequeue.py` for the way out, `engine.py` for who steps it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.timer.front import Kind, Mark, Waiting
-from embedded_broker.timer.request import TimerRequest, parse_request, root_offset, victim_root
+from embedded_broker.timer.hop_index import home_slot
+from embedded_broker.timer.request import (
+    TimerRequest,
+    parse_request,
+    root_offset,
+    topic_hash,
+    victim_root,
+)
 from embedded_broker.timer.services import Stage
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS, TimerState
-from embedded_broker.timer.timer_log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL
+from embedded_broker.timer.timer_log import (
+    ELSEWHERE,
+    MAGIC_DEFAULT,
+    MAGIC_DELETE,
+    MAGIC_EARLY,
+    MAGIC_ROLL,
+)
+from embedded_broker.timer.wheel import NO_SLOT
 from rocketmq_py.protocol.names import TIMER_TOPIC
-from rocketmq_py.protocol.tag_hash import java_hash
+from rocketmq_py.protocol.properties import Prop
 
 __all__ = ["Queued", "TimerEnqueueGetService", "TimerEnqueuePutService"]
+
+
+_TIMER_QUEUE: Final = (TIMER_TOPIC, 0)
 
 
 class Queued(NamedTuple):
@@ -42,6 +59,16 @@ class TimerEnqueueGetService(Stage):
     def __init__(self, state: TimerState) -> None:
         super().__init__(state)
         self._ahead: Queued | None = None
+        self.read = 0
+        self.skipped = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Entries read from the queue when something was behind, and those passed over.
+
+        A message that enters the wheel as it arrives is read by nobody.
+        """
+        return {"read": self.read, "skipped": self.skipped}
 
     @property
     def queue(self) -> ConsumeQueue:
@@ -53,8 +80,11 @@ class TimerEnqueueGetService(Stage):
     @property
     def queue_depth(self) -> int:
         """Entries between the pointer and the queue's end."""
-        queue = self.state.store.queues.get((TIMER_TOPIC, 0))
-        return 0 if queue is None else max(0, queue.max_offset - self.state.curr_queue_offset)
+        queue = self.state.store.queues.get(_TIMER_QUEUE)
+        if queue is None:
+            return 0
+        depth = queue.max_offset - self.state.curr_queue_offset
+        return depth if depth > 0 else 0  # noqa: FURB136 - asked at every step, max() costs more
 
     def lag_ms(self, now_ms: int) -> int:
         """Age of the next entry's message."""
@@ -67,13 +97,15 @@ class TimerEnqueueGetService(Stage):
         ahead = self._ahead
         if ahead is not None and ahead.queue_offset == state.curr_queue_offset:
             return ahead
-        queue = self.queue
+        queue = state.store.queues.get(_TIMER_QUEUE) or self.queue
         state.curr_queue_offset = max(state.curr_queue_offset, queue.min_offset)
         while state.curr_queue_offset < queue.max_offset:
             found = self._read(queue, state.curr_queue_offset)
             if found is not None:
                 self._ahead = found
+                self.read += 1
                 return found
+            self.skipped += 1
             state.curr_queue_offset += 1
         return None
 
@@ -88,23 +120,32 @@ class TimerEnqueueGetService(Stage):
             return None
         if offset in state.front.done:
             return None
-        record = state.timer_record(offset, size)
-        if record is None:
+        head = state.timer_head(offset, size)
+        if head is None:
             state.lost["unreadable"] += 1
             return None
-        request = parse_request(record.properties)
+        properties, store_timestamp = head
+        request = parse_request(properties)
         if request is None:
             state.lost["malformed"] += 1
             return None
-        return Queued(
-            queue_offset, offset, size, record.store_timestamp, record.properties, request
-        )
+        return Queued(queue_offset, offset, size, store_timestamp, properties, request)
 
 
 class TimerEnqueuePutService(Stage):
     """Links a message into the wheel, or hands it over if its slot is past."""
 
     name = "TimerEnqueuePutService"
+
+    def __init__(self, state: TimerState) -> None:
+        super().__init__(state)
+        self.enqueued = 0
+        self.late = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Records linked into the wheel, and messages whose slot was past (`late`)."""
+        return {"enqueued": self.enqueued, "late": self.late}
 
     def lag_ms(self, now_ms: int) -> int:
         """How far the write pointer is behind the clock's slot."""
@@ -122,22 +163,29 @@ class TimerEnqueuePutService(Stage):
         slot_ms = request.out_ms
         if slot_ms < state.curr_read_ms:
             if self._take_late(queued, now_ms):
+                self.late += 1
                 return None
             slot_ms = state.curr_read_ms
             state.displaced_until_ms = max(state.displaced_until_ms, slot_ms)
-        magic = MAGIC_DEFAULT if request.deletes is None else MAGIC_DEFAULT | MAGIC_DELETE
         hop_ms = self._hop(slot_ms)
-        in_way_ms = self._slot_in_way(hop_ms)
-        while in_way_ms is not None:
+        if hop_ms == slot_ms - state.precision_ms and Prop.TIMER_DEL_OFFSET in queued.properties:
+            # A moved copy may be due in this very slot, and its marks must be there before.
             hop_ms -= state.precision_ms
-            if hop_ms < state.curr_write_ms:
-                return in_way_ms
-            in_way_ms = self._slot_in_way(hop_ms)
-        if hop_ms != slot_ms:
-            slot_ms = hop_ms
-            magic |= MAGIC_ROLL
         wheel = state.wheel
-        slot = wheel.get_slot(slot_ms)
+        slot = wheel.get_slot(hop_ms)
+        if slot is NO_SLOT:
+            in_way_ms = self._slot_in_way(hop_ms)
+            while in_way_ms is not None:
+                hop_ms -= state.precision_ms
+                if hop_ms < state.curr_write_ms:
+                    return in_way_ms
+                in_way_ms = self._slot_in_way(hop_ms)
+            slot = wheel.get_slot(hop_ms)
+        home_ms = home_slot(queued.properties, request, state.precision_ms)
+        magic = MAGIC_DEFAULT if request.deletes is None else MAGIC_DEFAULT | MAGIC_DELETE
+        magic |= MAGIC_EARLY if home_ms < request.out_ms else 0
+        magic |= MAGIC_ROLL if hop_ms != slot_ms else 0
+        slot_ms = hop_ms
         write_ms = min(state.curr_write_ms, slot_ms)
         pos = state.log.append_record(
             slot.last_pos,
@@ -146,8 +194,9 @@ class TimerEnqueuePutService(Stage):
             slot_ms - write_ms,
             queued.offset_py,
             queued.size_py,
-            java_hash(request.real_topic),
+            topic_hash(request.real_topic),
         )
+        self.enqueued += 1
         loaded = slot_ms in state.front.loaded
         wheel.put_slot(
             slot_ms,
@@ -156,6 +205,7 @@ class TimerEnqueuePutService(Stage):
             slot.num + (1 if request.deletes is None else -1),
             slot.magic,
             waiting=not loaded,
+            has_due=not magic & ELSEWHERE,
         )
         if loaded:
             state.take(
@@ -168,6 +218,8 @@ class TimerEnqueuePutService(Stage):
                 request,
                 queued.store_timestamp,
             )
+        elif magic & ELSEWHERE:
+            state.hops.add(home_ms, queued.offset_py)
         return None
 
     def _slot_in_way(self, slot_ms: int) -> int | None:

@@ -40,10 +40,13 @@ class TimerFlush:
     """A flush that was begun; `run` it once, with no lock held, after the store's own.
 
     `checkpoint`, `meta` and `metrics` are None when they are stored already as they are.
+    `meta_before` is the timermeta that goes with the old timercheck, but knows what marks have
+    removed since: the new timercheck may pass the marks, and nothing else tells of it.
     """
 
     log_plan: SyncPlan | None
     wheel: WheelFlush
+    meta_before: TimerMeta | None
     checkpoint: TimerCheckpoint | None
     checkpoint_file: TimerCheckpointFile
     meta: TimerMeta | None
@@ -58,6 +61,8 @@ class TimerFlush:
             if self.log_plan is not None:
                 self.log_plan.run()
             self.wheel.run()
+            if self.meta_before is not None:
+                self.meta_file.write(self.meta_before)
             if self.checkpoint is not None:
                 self.checkpoint_file.write(self.checkpoint)
             if self.metrics is not None:
@@ -82,12 +87,14 @@ class Checkpointer:
         self._meta_file = TimerMetaFile(fs, META_FILE)
         self._written: tuple[bytes, int, int, frozenset[int]] | None = None
         self._written_counter = -1
+        self._last_meta: TimerMeta | None = None
         self._recovered_read_ms = 0
         self.checkpoint = TimerCheckpoint()
 
     def load(self) -> tuple[TimerCheckpoint | None, TimerMeta | None]:
         """Read both files."""
-        return self._file.load(), self._meta_file.load()
+        self._last_meta = self._meta_file.load()
+        return self._file.load(), self._last_meta
 
     def start(self, checkpoint: TimerCheckpoint) -> None:
         """Go on from what recovery found; the pointers of the state are set."""
@@ -99,7 +106,8 @@ class Checkpointer:
 
         Else a process that dies while it writes a rebuilt wheel leaves a part that looks whole.
         """
-        self._meta_file.write(evolve(meta, wheel_covered_pos=0, clean_end=None))
+        self._last_meta = evolve(meta, wheel_covered_pos=0, clean_end=None)
+        self._meta_file.write(self._last_meta)
 
     def begin(self, now_ms: int, *, clean: bool) -> TimerFlush:
         """Capture everything; `clean` says that nothing follows and the counts are exact."""
@@ -124,14 +132,19 @@ class Checkpointer:
         counter = self._written_counter
         self._written, self._written_counter = written, metrics.counter
         wheel = state.wheel.begin_flush()
+        last_meta, before = self._last_meta, self._meta_before(meta)
+        if not same:
+            self._last_meta = meta
 
         def failed() -> None:
             self._written, self._written_counter = None, -1
+            self._last_meta = last_meta
             state.wheel.flush_failed(wheel)
 
         return TimerFlush(
             log_plan=state.log.begin_flush(),
             wheel=wheel,
+            meta_before=None if same else before,
             checkpoint=None if same else self.checkpoint.copy(),
             checkpoint_file=self._file,
             meta=None if same else meta,
@@ -144,6 +157,18 @@ class Checkpointer:
     def close(self) -> None:
         """Give the files back."""
         self._file.close()
+
+    def _meta_before(self, meta: TimerMeta) -> TimerMeta | None:
+        """Give the last timermeta with what was removed since; None when that is nothing."""
+        last = self._last_meta
+        if last is None:
+            # Of a new store: recovery then looks at everything, as without the file.
+            nothing = TimerCheckpoint()
+            last = evolve(meta, checkpoint=nothing, release_scan_pos=0, removed=frozenset())
+            last = evolve(last, wheel_covered_pos=0)
+        if meta.removed <= last.removed:
+            return None
+        return evolve(last, removed=last.removed | meta.removed, clean_end=None)
 
     def _move(self, now_ms: int) -> None:
         """Set the pointers as `TimerMessageStore.prepareTimerCheckPoint`, on the safe side.
@@ -158,12 +183,15 @@ class Checkpointer:
         if state.curr_read_ms < state.displaced_until_ms:
             # Marks that were passed already may have victims ahead.
             read_ms = min(read_ms, self._recovered_read_ms)
-        if offset != one.master_timer_queue_offset or read_ms != one.last_read_time_ms:
+        role = state.role
+        master_offset = offset if role.releases else role.master_queue_offset
+        if master_offset != one.master_timer_queue_offset or read_ms != one.last_read_time_ms:
             one.counter += 1
             one.timestamp = now_ms
         one.last_read_time_ms = read_ms
         one.last_timer_log_flush_pos = state.log.end
-        one.last_timer_queue_offset = one.master_timer_queue_offset = offset
+        one.master_timer_queue_offset = master_offset
+        one.last_timer_queue_offset = min(offset, master_offset)
 
     def _removed(self) -> frozenset[int]:
         """Give the timers that recovery would read again although a mark removed them."""

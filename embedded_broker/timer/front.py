@@ -12,23 +12,31 @@ Read on: `dequeue.py` and `release.py` for who fills and empties it.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["NOT_LATE", "Front", "Kind", "Mark", "Waiting"]
+__all__ = ["KIND_AT", "NOT_LATE", "Entry", "Front", "Kind", "Mark", "Waiting"]
 
 NOT_LATE: Final = -1
 
 
-class Kind(IntEnum):
+Entry: TypeAlias = tuple[int, int, int, int, int, int, int, int, int]
+"""What the heap holds: the fields of a `Waiting` as a bare tuple of numbers.
+
+Python's collector stops looking at those, which it cannot with a named tuple or an enum inside:
+else every full collection would walk over all timers of a slot while the door is held.
+"""
+
+
+class Kind:
     """What happens to an entry when its time has come."""
 
-    RELEASE = 0
-    CARRIED = 1
+    RELEASE: Final = 0
+    CARRIED: Final = 1
     """A release that was kept past its hop: its hop slot is held."""
-    ROLL = 2
-    ROLL_MARK = 3
+    ROLL: Final = 2
+    ROLL_MARK: Final = 3
 
 
 class Waiting(NamedTuple):
@@ -46,8 +54,17 @@ class Waiting(NamedTuple):
     out_ms: int
     slot_ms: int
     enqueue_ms: int
-    kind: Kind
+    kind: int
     queue_offset: int = NOT_LATE
+
+
+KIND_AT: Final = Waiting._fields.index("kind")
+"""Where an `Entry` has its kind."""
+
+
+def _bare(entry: Waiting) -> Entry:
+    due_ms, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms, kind, queue_offset = entry
+    return due_ms, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms, kind, queue_offset
 
 
 class Mark(NamedTuple):
@@ -61,7 +78,7 @@ class Front:
     """Heap, marks, and the bookkeeping of what is not finished."""
 
     def __init__(self) -> None:
-        self.heap: list[Waiting] = []
+        self.heap: list[Entry] = []
         self.loaded: dict[int, int] = {}
         """Slot to the commit-log end when it was loaded: its releases lie behind that."""
         self.held: dict[int, list[int]] = {}
@@ -79,27 +96,31 @@ class Front:
 
     def add(self, entry: Waiting) -> None:
         """Take a timer of a loaded slot."""
-        heappush(self.heap, entry)
+        heappush(self.heap, _bare(entry))
 
     def add_late(self, entry: Waiting) -> None:
         """Take a timer whose slot is behind the read pointer."""
         self._late[entry.queue_offset] = entry.offset_py
-        heappush(self.heap, entry)
+        heappush(self.heap, _bare(entry))
 
     def pop(self) -> Waiting:
         """Take out the entry that acts first."""
-        return heappop(self.heap)
+        return Waiting(*heappop(self.heap))
+
+    def __iter__(self) -> Iterator[Waiting]:
+        """Go through the entries, in no order."""
+        return (Waiting(*entry) for entry in self.heap)
 
     def carry(self, entry: Waiting, due_ms: int) -> None:
         """Keep a timer past its hop, until its due time: nothing is written."""
         self._hold(entry.slot_ms)
-        heappush(self.heap, entry._replace(due_ms=due_ms, kind=Kind.CARRIED))
+        heappush(self.heap, _bare(entry._replace(due_ms=due_ms, kind=Kind.CARRIED)))
 
     def finish(self, entry: Waiting) -> None:
         """Note that nothing more happens to an entry that was popped."""
         if entry.queue_offset != NOT_LATE:
             self._late.pop(entry.queue_offset, None)
-        elif entry.kind is Kind.CARRIED:
+        elif entry.kind == Kind.CARRIED:
             self._unhold(entry.slot_ms)
 
     def carried(self, slot_ms: int) -> list[Waiting]:
@@ -108,19 +129,22 @@ class Front:
         Its marks go on working here; their rolled copies do so after a crash.
         """
         taken: list[Waiting] = []
-        others: list[Waiting] = []
-        for entry in self.heap:
-            is_carried = entry.kind is Kind.CARRIED and entry.slot_ms == slot_ms
-            (taken if is_carried else others).append(entry)
+        others: list[Entry] = []
+        for one in self.heap:
+            entry = Waiting(*one)
+            if entry.kind == Kind.CARRIED and entry.slot_ms == slot_ms:
+                taken.append(entry)
+            else:
+                others.append(one)
         if taken:
-            self.heap = others
+            self.heap[:] = others
             heapify(self.heap)
         return taken + self._carried_marks.pop(slot_ms, [])
 
     @property
     def next_due_ms(self) -> int | None:
         """When the first entry acts; None without any."""
-        return self.heap[0].due_ms if self.heap else None
+        return self.heap[0][0] if self.heap else None
 
     # --- marks -------------------------------------------------------------------------------
 
@@ -156,14 +180,18 @@ class Front:
             for out_ms, by_key in self._marks.items()
         }
 
-    def forget_late_marks(self) -> None:
-        """End a step: late marks have met every victim there was."""
+    def forget_late_marks(self, upto_ms: int) -> None:
+        """End a step: late marks for slots up to this one have met every victim there was.
+
+        Victims of later ones may still wait: a clock that was set back keeps them.
+        """
         if self._late_marks:
             still_needed = {out_ms for _, out_ms, _ in self._mark_ends}
-            for out_ms in self._late_marks.values():
+            over = {at: out_ms for at, out_ms in self._late_marks.items() if out_ms <= upto_ms}
+            for queue_offset, out_ms in over.items():
+                del self._late_marks[queue_offset]
                 if out_ms not in still_needed:
                     self._marks.pop(out_ms, None)
-            self._late_marks.clear()
 
     def note_removed(self, entry: Waiting) -> None:
         """Remember a victim while recovery would read its slot again.
@@ -188,7 +216,8 @@ class Front:
         ends = self._mark_ends
         while ends and ends[0][0] < read_ms:
             _, out_ms, held_slot = heappop(ends)
-            self._marks.pop(out_ms, None)
+            if not self._late_marks or out_ms not in self._late_marks.values():
+                self._marks.pop(out_ms, None)
             if held_slot != NOT_LATE:
                 self._unhold(held_slot)
 

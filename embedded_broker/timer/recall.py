@@ -41,6 +41,7 @@ __all__ = [
     "delete_message",
     "find_copies",
     "mark_message",
+    "slots_with_marks",
 ]
 
 RECALL_TAG: Final = "_RECALL_TAG_"
@@ -135,6 +136,7 @@ class PendingCopy(NamedTuple):
     """The newest copy of a timer in the timer topic, and whether it still waits."""
 
     root: int
+    offset_py: int
     request: TimerRequest
     unique_key: str
     waits: bool
@@ -159,7 +161,7 @@ def find_copies(state: TimerState, unique_key: str, topic: str | None = None) ->
     copies = []
     for root, (record, request) in sorted(newest.items()):
         if request.out_ms < state.curr_read_ms + 2 * state.precision_ms and in_memory is None:
-            in_memory = {entry.offset_py for entry in state.front.heap}
+            in_memory = {entry.offset_py for entry in state.front}
         key = delete_key(request.real_topic, unique_key)
         hits = [
             mark_root
@@ -169,8 +171,23 @@ def find_copies(state: TimerState, unique_key: str, topic: str | None = None) ->
             and victim_root(mark.properties) in {None, root}
         ]
         waits = _waits(state, record, request, in_memory)
-        copies.append(PendingCopy(root, request, unique_key, waits, min(hits, default=None)))
+        marked_by = min(hits, default=None)
+        offset_py = record.commit_log_offset
+        copies.append(PendingCopy(root, offset_py, request, unique_key, waits, marked_by))
     return copies
+
+
+def slots_with_marks(state: TimerState, unique_key: str) -> tuple[set[int], set[int]]:
+    """Give the slots with a mark of this id: all of them, and those whose mark spares no copy."""
+    marked: set[int] = set()
+    removes_all: set[int] = set()
+    for record in _messages_of(state, unique_key, TIMER_TOPIC):
+        request = parse_request(record.properties)
+        if request is not None and request.deletes is not None:
+            marked.add(request.out_ms)
+            if victim_root(record.properties) is None:
+                removes_all.add(request.out_ms)
+    return marked, removes_all
 
 
 def _messages_of(state: TimerState, unique_key: str, topic: str) -> Iterator[MessageRecord]:

@@ -29,7 +29,7 @@ from embedded_broker.timer.timer_log import MAGIC_DELETE, RECORD_SIZE, TimerLogR
 from embedded_broker.timer.wheel import Slot
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
-from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import java_hash
 
 __all__ = ["Recovered", "TimerRecovery", "recover"]
@@ -44,13 +44,15 @@ class TimerRecovery:
 
     `records_scanned` of the timer log were read again, `truncated_bytes` behind its end given up.
     `already_released` timers of unfinished slots will not be released again. `whole_log` says
-    that the wheel could not be trusted and was rebuilt from every file of the log.
+    that the wheel could not be trusted and was rebuilt from every file of the log. `skipped`
+    timers were too old (`timerSkipOldSlots`).
     """
 
     records_scanned: int = 0
     truncated_bytes: int = 0
     already_released: int = 0
     whole_log: bool = False
+    skipped: int = 0
     queue_offset: int = 0
     read_time_ms: int = 0
     pending: int = 0
@@ -75,9 +77,11 @@ def recover(
     *,
     wheel_found: bool,
     now_ms: int,
+    skip_before_ms: int = 0,
 ) -> Recovered:
     """Bring the wheel, the log and the pointers of `state` in order.
 
+    Timers of slots before `skip_before_ms` are given up and counted, not caught up.
     The files are loaded, nothing of them is changed yet. Raises ConfigError when the store was
     written with another precision, before anything is changed.
     """
@@ -91,18 +95,23 @@ def recover(
         known = True
     _check_precision(state, meta)
     state.displaced_until_ms = meta.displaced_until_ms if meta is not None else 0
-    scan = _LogScan(state, checkpoint, meta, wheel_found=wheel_found and known)
-    scan.run()
     released_from = _release_scan_start(state, checkpoint, meta)
     state.front.done, released_until_ms = _find_released(state, released_from)
     if meta is not None:
         state.old_removed = meta.removed
         state.front.done |= meta.removed
+    scan = _LogScan(state, checkpoint, meta, wheel_found=wheel_found and known)
+    scan.run()
     state.curr_queue_offset = _queue_offset(state, checkpoint, scan)
     read_ms = state.floor(checkpoint.last_read_time_ms)
     if read_ms <= 0:
         read_ms = scan.earliest_slot_ms if scan.earliest_slot_ms is not None else now_ms
         read_ms = min(state.floor(read_ms), state.floor(now_ms))
+    skipped = 0
+    if read_ms < skip_before_ms:
+        skipped = _count_waiting(state, read_ms, skip_before_ms)
+        state.lost["older than the wheel"] += skipped
+        read_ms = skip_before_ms
     state.curr_read_ms = state.curr_write_ms = read_ms
     state.wheel.mark_waiting(read_ms)
     return Recovered(
@@ -114,10 +123,23 @@ def recover(
             truncated_bytes=scan.truncated,
             already_released=len(state.front.done),
             whole_log=scan.whole,
+            skipped=skipped,
             queue_offset=state.curr_queue_offset,
             read_time_ms=read_ms,
         ),
     )
+
+
+def _count_waiting(state: TimerState, from_ms: int, to_ms: int) -> int:
+    """Count the timers of the slots in between that no earlier life released."""
+    waiting = {
+        record.offset_py
+        for slot in state.wheel.used_slots()
+        if from_ms <= slot.time_ms < to_ms
+        for _, record in state.log.chain(slot.last_pos, slot.time_ms)
+        if not record.magic & MAGIC_DELETE
+    }
+    return len(waiting - state.front.done)
 
 
 def _is_torn(found: TimerCheckpoint, copy: TimerCheckpoint) -> bool:
@@ -333,6 +355,8 @@ class _LogScan:
         Two slots of one place occur when a clock jump went around the wheel and was never
         flushed. The later one is still to be read; of the earlier one everything is done, and
         the copies say so, but for its marks: they may be needed to drop a victim once more.
+        Where a power loss took the copies, the earlier one keeps the place, and the messages of
+        the later one enter the wheel anew.
         """
         wheel, log = self._state.wheel, self._state.log
         read_ms = self._checkpoint.last_read_time_ms
@@ -342,6 +366,8 @@ class _LogScan:
                 self._keep_marks(slot_ms, last)
                 continue
             if read_ms <= other_ms < slot_ms:
+                if self._is_undone(other_ms) and self._may_enter_again(slot_ms, last):
+                    continue
                 self._keep_marks(other_ms, wheel.get_slot(other_ms).last_pos)
             first, num = -1, 0
             for position, record in log.chain(last, slot_ms):
@@ -351,6 +377,30 @@ class _LogScan:
                 wheel.put_slot(slot_ms, first, last, num, 0)
             elif other_ms == slot_ms:
                 wheel.clear_slot(slot_ms)
+
+    def _is_undone(self, slot_ms: int) -> bool:
+        """Say whether a timer of the slot was released by nobody."""
+        state = self._state
+        chain = state.log.chain(state.wheel.get_slot(slot_ms).last_pos, slot_ms)
+        return any(
+            record.offset_py not in state.front.done and not record.magic & MAGIC_DELETE
+            for _, record in chain
+        )
+
+    def _may_enter_again(self, slot_ms: int, last_pos: int) -> bool:
+        """Let the messages of a slot be enqueued once more; False if the queue is past them.
+
+        It is not: the place was free only after the checkpoint that recovery starts from.
+        """
+        state = self._state
+        offsets = []
+        for _, record in state.log.chain(last_pos, slot_ms):
+            message = state.timer_record(record.offset_py, record.size_py)
+            if message is None or message.queue_offset < self._checkpoint.last_timer_queue_offset:
+                return False
+            offsets.append(record.offset_py)
+        state.already_logged.difference_update(offsets)
+        return True
 
     def _keep_marks(self, slot_ms: int, last_pos: int) -> None:
         state = self._state
@@ -418,11 +468,11 @@ def _find_released(state: TimerState, start: int) -> tuple[set[int], int]:
     """
     found: set[int] = set()
     last_ms = state.store.last_store_timestamp
-    for record in state.store.scan(start):
+    for _, _, topic, _, _, _, _, encoded in state.store.scan_parts(start):
         # Nearly every message lacks the name: looking into the bytes saves decoding them.
-        if b"TIMER_SRC_OFFSET" not in record.properties_bytes:
+        if b"TIMER_SRC_OFFSET" not in encoded:
             continue
-        properties = record.properties
+        properties = decode_properties(encoded)
         source = source_offset(properties)
         if source is None:
             continue
@@ -431,7 +481,7 @@ def _find_released(state: TimerState, start: int) -> tuple[set[int], int]:
         request = parse_request(properties)
         if enqueued.isdecimal() and int(enqueued) < NEVER_ENQUEUED_MS:
             last_ms = max(last_ms, int(enqueued))
-        if request is not None and record.topic != TIMER_TOPIC:
+        if request is not None and topic != TIMER_TOPIC:
             last_ms = max(last_ms, request.out_ms)
     if found:
         _LOG.info("timers released before the last stop and not yet accounted for: %d", len(found))

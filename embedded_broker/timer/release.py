@@ -10,24 +10,37 @@ prove after a crash what was released.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from enum import Enum, auto
+from heapq import heappop, heappush
 from typing import Final
 
+from attrs import define
+
 from embedded_broker.config import BrokerConfig
-from embedded_broker.store.inner import InnerMessage, PutStatus
+from embedded_broker.store.copies import Copies, stored_parts, topic_field
+from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.timeline import Budget
-from embedded_broker.timer.front import NOT_LATE, Kind, Mark, Waiting
+from embedded_broker.timer.escape import Bridge, LatePut
+from embedded_broker.timer.front import KIND_AT, NOT_LATE, Entry, Kind, Mark, Waiting
+from embedded_broker.timer.put_verdict import (
+    ATTEMPTS,
+    DONE,
+    HOPELESS,
+    SOON_BETTER,
+    UNKNOWN_ERROR_WAIT_MS,
+)
 from embedded_broker.timer.recall import find_copies
 from embedded_broker.timer.request import delete_key, victim_root
 from embedded_broker.timer.services import Stage
-from embedded_broker.timer.state import TimerState
+from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
 from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.names import TIMER_TOPIC
-from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketmq_py.protocol.properties import Prop, decode_properties
+from rocketmq_py.protocol.tag_hash import tags_code
 
 __all__ = ["Release", "TimerDequeuePutMessageService"]
-
-_ATTEMPTS: Final = 3
 
 
 class Release(Enum):
@@ -38,31 +51,32 @@ class Release(Enum):
     BLOCKED = auto()
 
 
-_DONE: Final = frozenset(
-    {
-        PutStatus.PUT_OK,
-        # The message lies in the log; putting it again would double it.
-        PutStatus.FLUSH_DISK_TIMEOUT,
-        PutStatus.FLUSH_SLAVE_TIMEOUT,
-        PutStatus.SLAVE_NOT_AVAILABLE,
-    }
+_LOOK_EVERY_MS: Final = 1000
+_LOOKS_MOST: Final = 4
+"""`checkDequeueLatch`: the first second, two with nothing but this put at work, one to be sure."""
+
+_TOGETHER_MOST: Final = 32
+_TOGETHER_BYTES: Final = 256 * 1024
+_PLACES_MOST: Final = 1024
+_TAGS: Final = b"TAGS\x01"
+_NOTED_BY_ROLL: Final = re.compile(
+    rb"\x02TIMER_DUE_MS\x01(\d{1,18})\x02TIMER_ROLL_TIMES\x01(\d{1,9})\x02TIMER_ENQUEUE_MS\x01\d+\x02"
+    rb"TIMER_DEQUEUE_MS\x01\d+\x02TIMER_SRC_OFFSET\x01\d+\x02TIMER_ROOT_OFFSET\x01\d+\x02"
 )
-_HOPELESS: Final = frozenset(
-    {
-        PutStatus.MESSAGE_ILLEGAL,
-        PutStatus.PROPERTIES_SIZE_EXCEEDED,
-        PutStatus.WHEEL_TIMER_NOT_ENABLE,
-        PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
-    }
-)
-_SOON_BETTER: Final = frozenset(
-    {
-        PutStatus.SERVICE_NOT_AVAILABLE,
-        PutStatus.OS_PAGE_CACHE_BUSY,
-        PutStatus.CREATE_MAPPED_FILE_FAILED,
-    }
-)
-_UNKNOWN_ERROR_WAIT_MS: Final = 50
+"""The end of the properties of a copy that `_roll` made."""
+_DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
+
+
+@define(slots=True)
+class _Lane:
+    """A put whose answer has not come, and how often it was looked for."""
+
+    put: LatePut
+    looks: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self.put.result is None and self.looks < _LOOKS_MOST
 
 
 class TimerDequeuePutMessageService(Stage):
@@ -78,11 +92,32 @@ class TimerDequeuePutMessageService(Stage):
         super().__init__(state)
         self._config = config
         self._attempts = 0
+        self._places: dict[bytes, tuple[str, int, bytes]] = {}
+        self._lanes: dict[int, _Lane] = {}
+        self.escape: Bridge | None = None
+        """Where messages are put; None is this broker's own store."""
+        self.on_answer: Callable[[], None] = _nobody_waits
+        """Called when an answer comes that a release waits for."""
         self.retry_wait_ms = 0
         """How long to wait before the next `release`; 0 when nothing failed."""
         self.released = 0
         self.rolled = 0
         self.recalled = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Messages delivered, hops made, timers that a mark removed, messages given up."""
+        return {
+            "released": self.released,
+            "rolled": self.rolled,
+            "recalled": self.recalled,
+            "dropped": self.state.lost.total(),
+        }
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether `release` waits for the answer of a put."""
+        return bool(self._lanes)
 
     @property
     def queue_depth(self) -> int:
@@ -104,11 +139,14 @@ class TimerDequeuePutMessageService(Stage):
         front = self.state.front
         before = self.released
         self.retry_wait_ms = 0
+        if self._lanes and self._is_lane_open():
+            return 0, Release.BLOCKED
         while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms:
-            entry = front.pop()
-            if not self._act(entry, now_ms, reach_ms):
-                front.add(entry)
-                return self.released - before, Release.BLOCKED
+            if not self._act_together(limit_ms, now_ms, reach_ms, budget):
+                entry = front.pop()
+                if not self._act(entry, now_ms, reach_ms):
+                    front.add(entry)
+                    return self.released - before, Release.BLOCKED
             self._attempts = 0
             if budget.exhausted():
                 return self.released - before, Release.OUT_OF_TIME
@@ -137,7 +175,7 @@ class TimerDequeuePutMessageService(Stage):
         if record is None:
             state.lost["unreadable"] += 1
         elif entry.kind <= Kind.CARRIED:
-            if self._is_recalled(entry, record):
+            if entry.offset_py not in self._lanes and self._is_recalled(entry, record):
                 self.recalled += 1
                 state.front.note_removed(entry)
             elif not self._release(entry, record, now_ms):
@@ -148,6 +186,145 @@ class TimerDequeuePutMessageService(Stage):
             return False
         state.front.finish(entry)
         return True
+
+    # --- many in one write -------------------------------------------------------------------
+
+    def _act_together(self, limit_ms: int, now_ms: int, reach_ms: int, budget: Budget) -> bool:
+        """Act on the first entries in one write; False when `_act` has to look at the first one.
+
+        Taken are timers that nobody wants to see on their way, no mark and no put hook: releases,
+        and hops after the first, whose properties our own roll wrote.
+        """
+        state = self.state
+        front, store = state.front, state.store
+        if self.escape is not None or self._lanes or not store.takes_copies:
+            return False
+        copies = Copies(
+            store.log.max_offset,
+            store_host=store.store_host,
+            store_timestamp=store.clock.now_ms,
+        )
+        heap = front.heap
+        taken: list[Entry] = []
+        topics: dict[str, int] = {}
+        rolled = 0
+        bytes_end = copies.end + _TOGETHER_BYTES
+        while heap and len(taken) < _TOGETHER_MOST and copies.end < bytes_end:
+            due_ms, _, offset_py, size_py, out_ms, _, enqueue_ms, kind, queue_offset = entry = heap[
+                0
+            ]
+            if due_ms > limit_ms or kind > Kind.ROLL or queue_offset != NOT_LATE:
+                break
+            if kind == Kind.ROLL:
+                if not self._hop_whole(copies, entry, now_ms, reach_ms):
+                    break
+                rolled += 1
+            elif front.marks(out_ms):
+                break
+            else:
+                topic = self._copy_whole(copies, offset_py, size_py, enqueue_ms, now_ms)
+                if topic is None:
+                    break
+                topics[topic] = topics.get(topic, 0) + 1
+            taken.append(heappop(heap))
+            if budget.exhausted():
+                break
+        if not taken:
+            return False
+        if not store.put_copies(copies):
+            for entry in taken:
+                heappush(heap, entry)
+            return False
+        for entry in taken:
+            if entry[KIND_AT] == Kind.CARRIED:
+                front.finish(Waiting(*entry))
+        for topic, number in topics.items():
+            state.metrics.add(topic, -number, now_ms)
+        self.released += len(taken) - rolled
+        self.rolled += rolled
+        return True
+
+    def _hop_whole(self, copies: Copies, entry: Entry, now_ms: int, reach_ms: int) -> bool:
+        """Add the copy of a timer that hops on as `_roll` makes it; False if it cannot.
+
+        The counts stay: one timer leaves the wheel and the same one comes back.
+        """
+        _, root, offset_py, size_py, out_ms, _, enqueue_ms, _, _ = entry
+        state = self.state
+        parts = stored_parts(state.store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
+        if parts is None or size_py > state.store.body_size_max:
+            return False
+        source, before, stored = parts
+        at = before.rfind(b"\x02TIMER_DUE_MS\x01")
+        noted = _NOTED_BY_ROLL.fullmatch(before, at) if at >= 0 else None
+        queue = state.store.consume_queue(TIMER_TOPIC, 0)
+        if noted is None or queue is None or b"DELAY\x01" in before:
+            return False
+        known = {Prop.TIMER_DUE_MS: noted[1].decode()}
+        if state.due_ms(known, stored, out_ms, state.release_precision_ms) <= reach_ms:
+            return False  # it is carried
+        properties = (
+            b"%b\x02TIMER_DUE_MS\x01%d\x02TIMER_ROLL_TIMES\x01%d\x02TIMER_ENQUEUE_MS\x01%d\x02"
+            b"TIMER_DEQUEUE_MS\x01%d\x02TIMER_SRC_OFFSET\x01%d\x02TIMER_ROOT_OFFSET\x01%d\x02"
+        ) % (
+            before[:at],
+            state.due_ms(known, stored, out_ms, 1),
+            int(noted[2]) + 1,
+            enqueue_ms,
+            now_ms,
+            offset_py,
+            root,
+        )
+        code = tags_code(decode_properties(before).get(Prop.TAGS)) if _TAGS in before else 0
+        return copies.add(source, properties, queue, TIMER_TOPIC_FIELD, code)
+
+    def _copy_whole(
+        self, copies: Copies, offset_py: int, size_py: int, enqueue_ms: int, now_ms: int
+    ) -> str | None:
+        """Add the copy of a timer as `_release` makes it; its topic, or None if it cannot."""
+        store = self.state.store
+        parts = stored_parts(store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
+        if parts is None or size_py > store.body_size_max:
+            return None
+        source, before, _ = parts
+        if (
+            before[-1:] != b"\x02"
+            # What a release replaces (a rolled copy has it), and a delay level.
+            or b"QUEUE_MS\x01" in before
+            or b"TIMER_SRC_OFFSET\x01" in before
+            or b"DELAY\x01" in before
+        ):
+            return None
+        end = before[before.rfind(b"\x02REAL_TOPIC\x01") :]
+        place = self._places.get(end) or self._find_place(end)
+        if place is None:
+            return None
+        topic, queue_id, field = place
+        queue = store.queues.get((topic, queue_id)) or store.consume_queue(
+            topic, queue_id, create=True
+        )
+        if queue is None:
+            return None
+        properties = (
+            b"%bTIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02TIMER_SRC_OFFSET\x01%d\x02"
+            % (before, enqueue_ms, now_ms, offset_py)
+        )
+        code = tags_code(decode_properties(before).get(Prop.TAGS)) if _TAGS in before else 0
+        return topic if copies.add(source, properties, queue, field, code) else None
+
+    def _find_place(self, end: bytes) -> tuple[str, int, bytes] | None:
+        """Read where a timer goes from the end of its properties, and remember it."""
+        properties = decode_properties(end)
+        topic, queue = properties.get(Prop.REAL_TOPIC), properties.get(Prop.REAL_QID, "")
+        if topic is None or topic in _DELAY_TOPICS or not queue.isdecimal():
+            return None
+        field = topic_field(topic)
+        if field is None:
+            return None
+        if len(self._places) >= _PLACES_MOST:
+            self._places.clear()
+        place = self._places[end] = (topic, int(queue), field)
+        return place
 
     def _is_recalled(self, entry: Waiting, record: MessageRecord) -> bool:
         state = self.state
@@ -187,7 +364,7 @@ class TimerDequeuePutMessageService(Stage):
         """Keep an entry in memory past its hop when its time is within reach."""
         state = self.state
         properties = record.properties
-        if entry.kind is Kind.ROLL:
+        if entry.kind == Kind.ROLL:
             due_ms = state.due_ms(
                 properties, record.store_timestamp, entry.out_ms, state.release_precision_ms
             )
@@ -219,7 +396,7 @@ class TimerDequeuePutMessageService(Stage):
         properties.update(added)
         message = _copy(record, topic, int(properties[Prop.REAL_QID]))
         message.properties_bytes = encoded
-        stored = self._put(message)
+        stored = self._put(message, entry.offset_py)
         if stored is None:
             return False
         self.state.metrics.add(topic, -1, now_ms)
@@ -231,7 +408,7 @@ class TimerDequeuePutMessageService(Stage):
         state = self.state
         properties = record.properties
         times = properties.get(Prop.TIMER_ROLL_TIMES, "0")
-        if entry.kind is not Kind.ROLL_MARK:
+        if entry.kind != Kind.ROLL_MARK:
             # Exact whatever the release precision: the files never depend on it.
             due_ms = state.due_ms(properties, record.store_timestamp, entry.out_ms, 1)
             properties[Prop.TIMER_DUE_MS] = str(due_ms)
@@ -241,41 +418,82 @@ class TimerDequeuePutMessageService(Stage):
         properties[Prop.TIMER_SRC_OFFSET] = str(entry.offset_py)
         properties[Prop.TIMER_ROOT_OFFSET] = str(entry.root)
         topic = properties[Prop.REAL_TOPIC]
-        stored = self._put(_copy(record, TIMER_TOPIC, 0))
+        stored = self._put(_copy(record, TIMER_TOPIC, 0), entry.offset_py)
         if stored is None:
             return False
-        if entry.kind is not Kind.ROLL_MARK:
+        if entry.kind != Kind.ROLL_MARK:
             state.metrics.add(topic, -1, now_ms)
         self.rolled += stored
         return True
 
-    def _put(self, message: InnerMessage) -> bool | None:
+    def _put(self, message: InnerMessage, source: int) -> bool | None:
         """Put and judge the answer as `TimerMessageStore.doPut`.
 
         True when it is stored, False when it is given up and counted, None to try again later.
         """
-        result = self.state.store.put(message)
+        if self.escape is None:
+            result: PutResult | None = self.state.store.put(message)
+        else:
+            result = self._put_by_bridge(self.escape, message, source)
+        if result is None:
+            if source in self._lanes:
+                return None
+            return self._drop("never answered")
         status = result.status
-        if status in _DONE:
+        if status in DONE:
             return True
         self._attempts += 1
-        if status in _HOPELESS:
+        if status in HOPELESS:
             return self._drop("refused")
-        if status in _SOON_BETTER:
-            if self._attempts >= _ATTEMPTS and not self._config.flag(
-                "timerEnableRetryUntilSuccess"
-            ):
+        if status in SOON_BETTER:
+            if self._attempts >= ATTEMPTS and not self._config.flag("timerEnableRetryUntilSuccess"):
                 return self._drop("gave up")
             self.retry_wait_ms = 500 * self.state.precision_ms // 1000
             return None
         if self._config.flag("timerSkipUnknownError"):
             return self._drop("unknown error")
-        self.retry_wait_ms = _UNKNOWN_ERROR_WAIT_MS
+        self.retry_wait_ms = UNKNOWN_ERROR_WAIT_MS
         return None
+
+    def _put_by_bridge(
+        self, bridge: Bridge, message: InnerMessage, source: int
+    ) -> PutResult | None:
+        """Ask the bridge, or look whether it has answered; None when not.
+
+        After the fourth look the lane is gone as well: nothing more is expected of it.
+        """
+        lane = self._lanes.get(source)
+        if lane is None:
+            answer = bridge(message)
+            if not isinstance(answer, LatePut):
+                return answer
+            lane = self._lanes[source] = _Lane(answer)
+        if lane.is_open:
+            lane.put.when_done(self.on_answer)
+            self.retry_wait_ms = _LOOK_EVERY_MS
+            return None
+        del self._lanes[source]
+        return lane.put.result
+
+    def _is_lane_open(self) -> bool:
+        """Look once more for a missing answer; the fourth look is the last one.
+
+        After `TimerMessageStore.checkDequeueLatch`.
+        """
+        for lane in self._lanes.values():
+            lane.looks += 1
+            if lane.is_open:
+                self.retry_wait_ms = _LOOK_EVERY_MS
+                return True
+        return False
 
     def _drop(self, reason: str) -> bool:
         self.state.lost[reason] += 1
         return False
+
+
+def _nobody_waits() -> None:
+    """Do nothing with an answer."""
 
 
 def _copy(record: MessageRecord, topic: str, queue_id: int) -> InnerMessage:

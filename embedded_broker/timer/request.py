@@ -11,11 +11,13 @@ Read on: `admission.py` for who wrote them, `rocketmq_py/protocol/delay.py` for 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.protocol.delay import parse_number
 from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.tag_hash import java_hash
 
 __all__ = [
     "TimerRequest",
@@ -23,9 +25,12 @@ __all__ = [
     "parse_request",
     "root_offset",
     "source_offset",
+    "topic_hash",
     "victim_root",
 ]
 
+topic_hash = lru_cache(maxsize=4096)(java_hash)
+"""The number by which the timer log knows a topic; remembered, since few topics recur."""
 
 _DIGITS_MAX: Final = 18
 _QUEUE_DIGITS_MAX: Final = 10
@@ -49,11 +54,21 @@ def parse_request(properties: Mapping[str, str]) -> TimerRequest | None:
     if out is None or not topic or queue is None:
         return None
     # Admission wrote plain digits, so nothing else has to be understood here.
-    if not (out.isdecimal() and out.isascii() and queue.isdecimal() and queue.isascii()):
+    if not (out.isdecimal() and out.isascii()) or len(out) > _DIGITS_MAX:
         return None
-    if len(out) > _DIGITS_MAX or len(queue) > _QUEUE_DIGITS_MAX or int(queue) > _QUEUE_ID_MAX:
+    queue_id = _queue_id(queue)
+    if queue_id < 0:
         return None
-    return TimerRequest(int(out), topic, int(queue), properties.get(Prop.TIMER_DEL_UNIQKEY))
+    return TimerRequest(int(out), topic, queue_id, properties.get(Prop.TIMER_DEL_UNIQKEY))
+
+
+@lru_cache(maxsize=1024)
+def _queue_id(text: str) -> int:
+    """Read a queue number, -1 when it is none; remembered, since few numbers recur."""
+    if not (text.isdecimal() and text.isascii()) or len(text) > _QUEUE_DIGITS_MAX:
+        return -1
+    number = int(text)
+    return number if number <= _QUEUE_ID_MAX else -1
 
 
 def delete_key(real_topic: str, unique_key: str) -> str:

@@ -47,6 +47,11 @@ class Stage:
         """For how long the oldest of them has been waiting."""
         return 0
 
+    @property
+    def counters(self) -> dict[str, int]:
+        """What this service has done since the store was opened, by name."""
+        return {}
+
 
 class TimerDequeueWarmService(Stage):
     """Nothing, as in the original, whose warm-up call is commented out."""
@@ -58,3 +63,12 @@ class TimerFlushService(Stage):
     """Marks the flush in the table of stages; the work is `flush.TimerFlush`."""
 
     name = "TimerFlushService"
+
+    def __init__(self, state: TimerState) -> None:
+        super().__init__(state)
+        self.begun = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """How many flushes were begun."""
+        return {"begun": self.begun}

@@ -18,18 +18,24 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.store.copies import stored_parts, topic_field
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.front import NOT_LATE, Front, Kind, Mark, Waiting
+from embedded_broker.timer.hop_index import HopIndex, home_slot
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.request import TimerRequest, root_offset, victim_root
-from embedded_broker.timer.timer_log import MAGIC_DELETE, MAGIC_ROLL, TimerLog
+from embedded_broker.timer.request import topic_hash as hash_of
+from embedded_broker.timer.roles import TimerRole
+from embedded_broker.timer.timer_log import ELSEWHERE, MAGIC_DELETE, MAGIC_ROLL, TimerLog
 from embedded_broker.timer.wheel import TimerWheel
 from rocketmq_py.protocol.delay import release_due_ms
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
-from rocketmq_py.protocol.tag_hash import java_hash
+from rocketmq_py.protocol.properties import decode_properties
 
-__all__ = ["NEVER_ENQUEUED_MS", "TimerState"]
+__all__ = ["NEVER_ENQUEUED_MS", "TIMER_TOPIC_FIELD", "TimerState"]
+
+TIMER_TOPIC_FIELD: Final = topic_field(TIMER_TOPIC) or b""
 
 NEVER_ENQUEUED_MS: Final = 2**63 - 1
 """TIMER_ENQUEUE_MS of a message that was released without having entered the wheel."""
@@ -47,6 +53,8 @@ class TimerState:
     release_precision_ms: int
     roll_window: int
     front: Front = field(factory=Front)
+    hops: HopIndex = field(factory=HopIndex)
+    role: TimerRole = field(factory=TimerRole)
     curr_queue_offset: int = 0
     curr_write_ms: int = 0
     curr_read_ms: int = 0
@@ -84,10 +92,18 @@ class TimerState:
             return None
         return record
 
+    def timer_head(self, offset_py: int, size_py: int) -> tuple[dict[str, str], int] | None:
+        """Read only the properties and the store time of a message of the timer topic."""
+        parts = stored_parts(self.store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
+        if parts is not None:
+            return decode_properties(parts[1]), parts[2]
+        record = self.timer_record(offset_py, size_py)
+        return None if record is None else (record.properties, record.store_timestamp)
+
     def uncount(self, topic_hash: int) -> None:
         """Take a timer whose message is gone out of the counts; only its topic's hash is left."""
         for topic in self.metrics.topics:
-            if java_hash(topic) == topic_hash and self.metrics.count(topic) > 0:
+            if hash_of(topic) == topic_hash and self.metrics.count(topic) > 0:
                 self.metrics.add(topic, -1, self.store.last_store_timestamp)
                 return
 
@@ -110,6 +126,8 @@ class TimerState:
     ) -> None:
         """Put a message of a loaded slot into the front: a timer, a hop, or a mark."""
         root = root_offset(properties, offset_py)
+        if magic & ELSEWHERE and self.hops:
+            self.hops.remove(home_slot(properties, request, self.precision_ms), offset_py)
         if magic & MAGIC_ROLL or request.out_ms > slot_ms:
             kind = Kind.ROLL if request.deletes is None else Kind.ROLL_MARK
             due_ms = slot_ms + self.precision_ms

@@ -15,6 +15,7 @@ import mmap
 import struct
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from embedded_broker.errors import StoreError
@@ -98,6 +99,7 @@ class TimerWheel:
         self.file_size = self.slots_total * SLOT_SIZE
         self._bytes = _zeros(self.file_size)
         self._waiting = bytearray(self.slots_total)
+        self._has_due = bytearray(self.slots_total)
         self._dirty: set[int] = set()
         self._used: set[int] = set()
         self._segment: Segment | None = None
@@ -129,10 +131,12 @@ class TimerWheel:
         magic: int | None = None,
         *,
         waiting: bool = True,
+        has_due: bool = True,
     ) -> None:
         """Write a slot; without `num` and `magic` those bytes stay, even of another time.
 
-        With `waiting` False the slot is one that the engine has already loaded.
+        With `waiting` False the slot is one that the engine has already loaded. `has_due` False
+        says that what was added is due in another slot.
         """
         unit = time_ms // self.precision_ms
         index = unit % self.slots_total
@@ -145,6 +149,8 @@ class TimerWheel:
         self._dirty.add(index >> _PAGE_SHIFT)
         if waiting:
             self._waiting[index] = 1
+            if has_due:
+                self._has_due[index] = 1
             if self._next_known and (self._next is None or time_ms < self._next):
                 self._next = unit * self.precision_ms
 
@@ -153,7 +159,7 @@ class TimerWheel:
         index = time_ms // self.precision_ms % self.slots_total
         _SLOT.pack_into(self._bytes, index * SLOT_SIZE, 0, 0, 0, 0, 0)
         self._dirty.add(index >> _PAGE_SHIFT)
-        self._waiting[index] = 0
+        self._waiting[index] = self._has_due[index] = 0
         self._next_known = False
 
     def revise_slot(self, time_ms: int, first_pos: int, last_pos: int, *, force: bool) -> None:
@@ -205,6 +211,15 @@ class TimerWheel:
                 if unit:
                     yield Slot(unit * precision_ms, first, last, num, magic)
 
+    def _used_units(self) -> Iterator[int]:
+        """Give the times of `used_slots`, in units of the precision."""
+        self._used |= self._dirty
+        for page in self._used:
+            content = bytes(self._bytes[page * _PAGE_SIZE : (page + 1) * _PAGE_SIZE])
+            for unit, _, _, _, _ in _SLOT.iter_unpack(content):
+                if unit:
+                    yield unit
+
     def _in_reach(self, slot: Slot, start_ms: int) -> bool:
         start = start_ms // self.precision_ms
         return 0 <= slot.time_ms // self.precision_ms - start < self.slots_total
@@ -213,7 +228,8 @@ class TimerWheel:
 
     def leave(self, time_ms: int) -> None:
         """Stop counting the slot as waiting: it is loaded, or behind the reader."""
-        self._waiting[time_ms // self.precision_ms % self.slots_total] = 0
+        index = time_ms // self.precision_ms % self.slots_total
+        self._waiting[index] = self._has_due[index] = 0
         if self._next == time_ms:
             self._next_known = False
         if self._far and time_ms in self._far:
@@ -225,14 +241,14 @@ class TimerWheel:
         Slots more than one turn of the wheel ahead occur after a crash that followed a long clock
         jump: their time comes when the reader is near enough.
         """
-        self._waiting = bytearray(self.slots_total)
-        self._far = sorted(
-            slot.time_ms for slot in self.used_slots() if not self._in_reach(slot, from_ms)
-        )
-        self._far = [time_ms for time_ms in self._far if time_ms >= from_ms]
-        for slot in self.used_slots():
-            if self._in_reach(slot, from_ms):
-                self._waiting[slot.time_ms // self.precision_ms % self.slots_total] = 1
+        waiting = self._waiting = bytearray(self.slots_total)
+        first, total = from_ms // self.precision_ms, self.slots_total
+        units = [unit for unit in self._used_units() if unit >= first]
+        for unit in units:
+            if unit - first < total:
+                waiting[unit % total] = 1
+        self._has_due = waiting.copy()
+        self._far = sorted(unit * self.precision_ms for unit in units if unit - first >= total)
         self._next_known = False
 
     def next_waiting(self, from_ms: int) -> int | None:
@@ -242,11 +258,40 @@ class TimerWheel:
             self._next_known = True
         return self._next
 
+    def nothing_due(self, time_ms: int) -> None:
+        """Note that every record of a waiting slot is due in another one."""
+        self._has_due[time_ms // self.precision_ms % self.slots_total] = 0
+
+    def waiting_after(self, from_ms: int, read_ms: int, *, due_only: bool = False) -> int | None:
+        """Give the earliest waiting slot at or after `from_ms` of those the reader has ahead.
+
+        For who only looks: `read_ms` is the read pointer, and nothing is changed. With `due_only`
+        slots are passed over of which it is known that nothing is due in them.
+        """
+        marks = self._has_due if due_only else self._waiting
+        turn_ms = self.slots_total * self.precision_ms
+        from_ms = max(from_ms, read_ms)
+        # Those that were far when the store was opened may have come near meanwhile.
+        far_ms = next((time_ms for time_ms in self._far if time_ms >= from_ms), None)
+        if from_ms < read_ms + turn_ms:
+            begin = from_ms // self.precision_ms % self.slots_total
+            end = read_ms // self.precision_ms % self.slots_total
+            index = marks.find(1, begin, end if end > begin else self.slots_total)
+            if index < 0 and end <= begin:
+                index = marks.find(1, 0, end)
+            if index >= 0:
+                at = index * SLOT_SIZE
+                unit = int.from_bytes(self._bytes[at : at + 8], "big", signed=True)
+                near_ms = unit * self.precision_ms
+                return near_ms if far_ms is None else min(near_ms, far_ms)
+        return far_ms
+
     def _find_waiting(self, from_ms: int) -> int | None:
         begin = from_ms // self.precision_ms % self.slots_total
         reach_ms = from_ms + self.slots_total * self.precision_ms
         while self._far and self._far[0] < reach_ms:
-            self._waiting[self._far.pop(0) // self.precision_ms % self.slots_total] = 1
+            index = self._far.pop(0) // self.precision_ms % self.slots_total
+            self._waiting[index] = self._has_due[index] = 1
         index = self._waiting.find(1, begin)
         if index < 0:
             index = self._waiting.find(1, 0, begin)
@@ -320,4 +365,8 @@ def _zeros(size: int) -> mmap.mmap:
     """Give zeros whose untouched pages cost neither time nor memory, unlike a bytearray's."""
     if sys.platform == "win32":
         return mmap.mmap(-1, size)
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with suppress(OSError):  # a kernel without huge pages
+            pages.madvise(mmap.MADV_NOHUGEPAGE)  # else one used slot costs 2 MiB
+    return pages

@@ -23,6 +23,7 @@ from rocketmq_py.protocol.names import (
     REVIVE_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    SLICE_TIMER_TOPIC,
     TIMER_TOPIC,
 )
 
@@ -38,7 +39,8 @@ class ReadyMade:
     """One row: a topic that every fresh broker has.
 
     `queues` is a number or the option that holds it; `needs` an option without which the topic
-    is missing; `opened_by` an option that adds read and write permission; `since` a version.
+    is missing; `opened_by` an option that adds read and write permission; `since` a version;
+    `engine` the timer engine (timerEngine) that has it.
     """
 
     name: str
@@ -47,6 +49,7 @@ class ReadyMade:
     needs: str | None = None
     opened_by: str | None = None
     since: int = 0
+    engine: str | None = None
 
 
 READY_MADE: Final = (
@@ -64,6 +67,7 @@ READY_MADE: Final = (
     ReadyMade(REVIVE_TOPIC_PREFIX + "{cluster}", _REVIVE_QUEUES, since=_V5),
     ReadyMade(_SYNC_MEMBER_PREFIX + "{broker}", 1, PERM_INHERIT, since=_V5),
     ReadyMade(TIMER_TOPIC, needs="timerWheelEnable", since=_V5),
+    ReadyMade(SLICE_TIMER_TOPIC, needs="timerWheelEnable", since=_V5, engine="sliced"),
 )
 
 
@@ -78,6 +82,8 @@ def ready_made_topics(
     }
     for row in READY_MADE:
         if version < row.since or (row.needs is not None and not config.flag(row.needs)):
+            continue
+        if row.engine is not None and row.engine != config.text("timerEngine"):
             continue
         queues = config.int(row.queues) if isinstance(row.queues, str) else row.queues
         opened = row.opened_by is not None and config.flag(row.opened_by)

@@ -146,6 +146,11 @@ class WorkerPool:
         self._unfinished = 0  # waiting and running tasks, under the lock
         self._closed = False
 
+    @property
+    def unfinished(self) -> int:
+        """Tasks that wait or run."""
+        return self._unfinished
+
     def submit(self, task: Callable[..., object], *args: object) -> bool:
         """Run ``task(*args)`` on a worker; False when the pool is full or closed."""
         with self._lock:

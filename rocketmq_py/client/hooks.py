@@ -1,8 +1,9 @@
 """Which calls an application can hook into, and what it is shown.
 
 `RPCHook` sees every remote call; `SendMessageHook` and `CheckForbiddenHook` see every attempt of a
-send. Hooks run on the calling thread and must be quick. Must not know transports. Called by
-``remoting.py`` and ``producer/send_kernel.py``.
+send, `EndTransactionHook` every end of a transaction. Hooks run on the calling thread and must be
+quick. Must not know transports. Called by ``remoting.py``, ``producer/send_kernel.py`` and
+``producer/transaction.py``.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from attrs import define
 
 if TYPE_CHECKING:
     from rocketmq_py.message import Message, MessageQueue, SendResult
+    from rocketmq_py.producer.transaction import LocalTransactionState
     from rocketmq_py.protocol.command import RemotingCommand
 
 __all__ = [
     "CheckForbiddenContext",
     "CheckForbiddenHook",
+    "EndTransactionContext",
+    "EndTransactionHook",
     "RPCHook",
     "SendMessageContext",
     "SendMessageHook",
@@ -80,3 +84,25 @@ class CheckForbiddenHook(Protocol):
 
     def check(self, context: CheckForbiddenContext) -> None:
         """Raise `MQClientException` to forbid the send; it is raised to the caller."""
+
+
+@define(kw_only=True, eq=False)
+class EndTransactionContext:
+    """One end of a transaction, as `EndTransactionHook` sees it.
+
+    ``from_check`` says whether a broker asked; ``message_id`` is the UNIQ_KEY.
+    """
+
+    producer_group: str
+    message: Message
+    message_id: str
+    broker_address: str
+    state: LocalTransactionState
+    from_check: bool
+
+
+class EndTransactionHook(Protocol):
+    """Called before each request 37; its exceptions are logged and change nothing."""
+
+    def end(self, context: EndTransactionContext) -> None:
+        """Look at the outcome of a transaction."""

@@ -24,6 +24,7 @@ from rocketmq_py.client.heartbeat import heartbeat_body, send_heartbeat, unregis
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.client.routes import PublishInfo, RouteTable
+from rocketmq_py.client.transaction_checks import TransactionChecks
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import (
@@ -70,6 +71,8 @@ class ClientInstance:
         self._state = "new"  # new, running, closed, failed
         self._producers: dict[str, object] = {}
         self._consumers: dict[str, ConsumerFace] = {}
+        self._probes: list[Callable[[], str | None]] = []
+        self.transaction_checks = TransactionChecks()
         self._timer = Timer("rocketmq-client-timer")
         self._callbacks = WorkerPool(
             "rocketmq-client-callback", self.config.client_callback_executor_threads, TASKS_MAX
@@ -86,13 +89,17 @@ class ClientInstance:
             background=self._background,
             on_request=self._on_broker_request,
             on_connected=self._on_connected,
+            is_busy=self.is_busy,
         )
         self.routes = RouteTable(self.remoting, self.config, on_change=self._on_route_change)
 
     # --- life ------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, *, calls_only: bool = False) -> None:
         """Start the background tasks; nothing is sent yet. Idempotent while running.
+
+        ``calls_only``: nobody produces or consumes here, so routes are not kept, no heartbeats
+        are sent, and a connection stays open although no route names its address.
 
         Raises `ClientClosedError` after the end, `ForkedClientError` in a forked child.
         """
@@ -103,6 +110,9 @@ class ClientInstance:
             self._state = "running"
         config = self.config
         every = self.schedule_every
+        every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.remoting.close_idle)
+        if calls_only:
+            return
         every(ROUTE_FIRST_MS, config.poll_name_server_interval, self._in_background(self._poll))
         every(
             HEARTBEAT_FIRST_MS,
@@ -115,7 +125,6 @@ class ClientInstance:
             self._in_background(self._persist_offsets),
         )
         every(REBALANCE_EVERY_MS, REBALANCE_EVERY_MS, self.rebalance_soon)
-        every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.remoting.close_idle)
 
     def shutdown(self, timeout: float = 3.0) -> None:
         """Give back one acquisition; the last one closes everything within ``timeout`` seconds."""
@@ -407,6 +416,9 @@ class ClientInstance:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self.rebalance_soon()
             return
+        if command.code == RequestCode.CHECK_TRANSACTION_STATE:
+            self.transaction_checks.serve(channel.address, command)
+            return
         answer = self._ask_consumers(command)
         if command.is_oneway:
             return
@@ -433,12 +445,39 @@ class ClientInstance:
             _log.exception("broker request failed code=%d group=%s", command.code, group)
             return command.answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
+    # --- whether something is going on -------------------------------------------------------
+
+    def add_probe(self, probe: Callable[[], str | None]) -> None:
+        """Ask ``probe``, too, whether something is still worked on; any thread may call it."""
+        with self._lock:
+            self._probes = [*self._probes, probe]
+
+    def remove_probe(self, probe: Callable[[], str | None]) -> None:
+        """Undo `add_probe`."""
+        with self._lock:
+            self._probes = [known for known in self._probes if known != probe]
+
     def is_busy(self) -> str | None:
-        """Say which consumer still works on something, or None when all are idle."""
+        """Say what is still worked on, beginning with the group; None when all is idle.
+
+        That is: messages cached or with a listener, offsets not written, sends in flight, answers
+        that are being read, callbacks that run, a rebalance. The owner of an embedded broker
+        waits for it (``broker.clock.settle``).
+        """
+        if self._state == "closed":
+            return None
         with self._lock:
             consumers = list(self._consumers.values())
+            rebalances = self._rebalance_asked or self._rebalance_runs
         for consumer in consumers:
             reason = consumer.is_busy()
             if reason is not None:
                 return f"{consumer.group}: {reason}"
-        return None
+        for probe in self._probes:
+            reason = probe()
+            if reason is not None:
+                return reason
+        if rebalances:
+            return f"{', '.join(consumer.group for consumer in consumers)}: rebalance"
+        tasks = self._callbacks.unfinished + self._background.unfinished
+        return f"{tasks} background tasks" if tasks else None

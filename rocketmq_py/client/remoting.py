@@ -44,6 +44,7 @@ class Remoting:
         background: WorkerPool,
         on_request: Callable[[Channel, RemotingCommand], None],
         on_connected: Callable[[str], None],
+        is_busy: Callable[[], str | None],
     ) -> None:
         self._config = config
         self._hooks = hooks
@@ -52,6 +53,7 @@ class Remoting:
         self._background = background
         self._on_request = on_request
         self._on_connected = on_connected
+        self._is_busy = is_busy
         self._lock = threading.Lock()
         self._channels: dict[str, Channel] = {}
         self._opening: dict[str, threading.Lock] = {}
@@ -188,6 +190,7 @@ class Remoting:
                     permits=permits,
                     on_request=self._on_request,
                     on_closed=self._forget,
+                    is_busy=self._is_busy,
                 )
         from rocketmq_py.transport import tcp
 

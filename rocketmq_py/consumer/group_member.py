@@ -23,8 +23,12 @@ from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
+from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.properties import Prop
 
 logger = logging.getLogger(__name__)
 
@@ -149,18 +153,51 @@ class GroupMember:
         self._engine.rebalance_soon()
 
     def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
-        """Answer a broker's request: none of them is built, the instance answers code 3."""
+        """Serve a broker's request: 220 moves offsets; the instance answers the others with 3."""
+        if command.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+            self._reset_offsets(ResetOffsetBody.decode(command.body))
+            return command.answer(ResponseCode.SUCCESS)
         logger.warning("group %s: broker request %d is not served", self.group, command.code)
         return None
 
     def is_busy(self) -> str | None:
-        """Say what is still being worked on, or None when idle."""
-        cached = sum(state.process_queue.count for state in self.rebalancer.states)
-        if cached or self.consumer.pool.busy:
-            return f"{cached} messages cached, {self.consumer.pool.busy} listener calls"
-        if self.offsets.unwritten:
-            return f"{self.offsets.unwritten} offsets not written"
-        return None
+        """Say what is still being worked on, or None when idle.
+
+        Offsets that wait to be written are written at once: only who waits for idleness asks.
+        """
+        states = self.rebalancer.states
+        for state in states:
+            head = state.process_queue.head()
+            if head is None:
+                continue
+            begun = Prop.CONSUME_START_TIME in head.properties
+            cached = sum(one.process_queue.count for one in states)
+            return (
+                f"message {head.msg_id} of {head.topic} queue {head.queue_id} "
+                f"{'is in its listener' if begun else 'waits for its listener'}; "
+                f"{cached} messages cached, {self.consumer.pool.busy} listener calls"
+            )
+        if self.consumer.pool.busy:
+            return f"{self.consumer.pool.busy} listener calls"
+        unwritten = self.offsets.unwritten
+        if unwritten:
+            self.offsets.hurry()
+            return f"{unwritten} offsets not written"
+        return self.pulls.waiting
+
+    def _reset_offsets(self, wanted: ResetOffsetBody) -> None:
+        """Begin again elsewhere, as an administrator asked (`MQClientInstance.resetOffset`).
+
+        What listeners have already is still handled, but no longer moves the offset.
+        """
+        for state in self.rebalancer.states:
+            queue = state.queue
+            key = MessageQueueKey(queue.topic, queue.broker_name, queue.queue_id)
+            offset = wanted.offset_table.get(key)
+            if offset is not None:
+                self.offsets.freeze(queue, offset)
+                self.rebalancer.drop(state)
+        self._engine.rebalance_soon()
 
     def _offset_illegal(self, state: PullState) -> None:
         """Begin again at the offset that the broker says; the rebalance takes the queue afresh."""

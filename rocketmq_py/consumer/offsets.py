@@ -128,6 +128,11 @@ class OffsetStore:
         """Offsets of emptied queues that are not written yet."""
         return len(self._empty)
 
+    def hurry(self) -> None:
+        """Write what waits for its 50 ms now: somebody waits for this client to be idle."""
+        if self._flush_waits:
+            self._flush_on_pool()
+
     def _flush_on_pool(self) -> None:
         # The timer thread must not wait for a socket.
         self._engine.submit(self._flush)

@@ -38,6 +38,8 @@ CACHE_FULL_WAIT_MS = 50
 BROKER_BUSY_WAIT_MS = 20
 LOG_EVERY = 1000
 """One of so many equal waits of a queue is logged."""
+NOTHING_TO_GET = ""
+"""Why a queue is pulled later whose topic is gone or not wanted any more."""
 MIB = 1024 * 1024
 
 
@@ -72,12 +74,15 @@ class PullLoop:
         self._offset_illegal = offset_illegal
         self._lock = threading.Lock()
         self._parked: list[PullState] = []
+        self._waiting: dict[PullState, str] = {}
         self.paused = False
         self._stopped = False
 
     def pull(self, state: PullState) -> None:
         """Ask for the next messages of a queue, now or as soon as the flow control allows."""
         process_queue = state.process_queue
+        if self._waiting:
+            self._waiting.pop(state, None)
         if process_queue.dropped or self._stopped:
             return
         process_queue.last_pull = monotonic()
@@ -88,11 +93,12 @@ class PullLoop:
             if state.flow_controlled % LOG_EVERY == 0:
                 logger.warning("group %s: %s waits: %s", self._group, state.queue, reason)
             state.flow_controlled += 1
-            self._later(state, CACHE_FULL_WAIT_MS)
+            self._later(state, CACHE_FULL_WAIT_MS, reason)
             return
         subscription = self._subscriptions.get(state.queue.topic)
         if subscription is None:  # unsubscribed; the next rebalance drops the queue
-            self._later(state, self._config.pull_time_delay_millis_when_exception)
+            wait_ms = self._config.pull_time_delay_millis_when_exception
+            self._later(state, wait_ms, NOTHING_TO_GET)
             return
         try:
             future = self._calls.pull(
@@ -124,6 +130,14 @@ class PullLoop:
                 f"unfinished offsets are {process_queue.max_span} apart, "
                 f"consume_concurrently_max_span {span_max}"
             )
+        return None
+
+    @property
+    def waiting(self) -> str | None:
+        """Which queue is pulled again only later though it may hold something; None: none is."""
+        for state, reason in list(self._waiting.items()):
+            if not state.dropped:
+                return f"{state.queue} is pulled again later: {reason}"
         return None
 
     def suspend(self) -> None:
@@ -217,13 +231,13 @@ class PullLoop:
             return
         state.next_offset = answer.next_offset
         if messages and self._config.pull_interval > 0:
-            self._later(state, self._config.pull_interval)
+            self._later(state, self._config.pull_interval, "pull_interval")
         else:
             self.pull(state)
 
     def _failed(self, state: PullState, error: BaseException | None) -> None:
         if isinstance(error, MQBrokerException) and error.code == ResponseCode.FLOW_CONTROL:
-            self._later(state, BROKER_BUSY_WAIT_MS)
+            self._later(state, BROKER_BUSY_WAIT_MS, "the broker is busy")
             return
         wait_ms = self._config.pull_time_delay_millis_when_exception
         logger.warning(
@@ -234,9 +248,12 @@ class PullLoop:
             wait_ms,
             error,
         )
-        self._later(state, wait_ms)
+        gone = isinstance(error, MQBrokerException) and error.code == ResponseCode.TOPIC_NOT_EXIST
+        self._later(state, wait_ms, NOTHING_TO_GET if gone else str(error))
 
-    def _later(self, state: PullState, wait_ms: int) -> None:
+    def _later(self, state: PullState, wait_ms: int, reason: str) -> None:
+        if reason != NOTHING_TO_GET:
+            self._waiting[state] = reason
         # A pull may wait for a connection, so the timer thread only passes it on.
         self._engine.schedule_after(wait_ms, partial(self._submit, partial(self.pull, state)))
 

@@ -67,6 +67,7 @@ class ProducerEngine:
         self.selection = QueueSelection(self.faults)
         self.in_flight: InFlight[AsyncSend | Outgoing] = InFlight()
         self.asynchronous = AsyncSender(self.kernel, self.selection, self.faults, self.in_flight)
+        instance.add_probe(self.is_busy)
         self._detector = None
         if config.send_latency_enable and config.start_detector_enable:
             self._detector = instance.schedule_every(
@@ -165,6 +166,11 @@ class ProducerEngine:
             )
         raise broker_error(answer, address, topic=topic)
 
+    def is_busy(self) -> str | None:
+        """Say how many sends have not ended yet; None when none is under way."""
+        sends = len(self.in_flight)
+        return f"producer {self._group}: {sends} sends in flight" if sends else None
+
     def _answers(self, broker_name: str) -> bool:
         """Ask a broker something cheap."""
         from rocketmq_py.protocol.headers.offsets import GetMaxOffsetRequestHeader
@@ -196,5 +202,6 @@ class ProducerEngine:
                 )
         left = max(0.5, deadline - monotonic())
         self.asynchronous.close(left)
+        self.instance.remove_probe(self.is_busy)
         self.instance.unregister_producer(self._group)
         self.instance.shutdown(left)

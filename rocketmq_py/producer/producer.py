@@ -299,6 +299,17 @@ class DefaultMQProducer:
         self._running()
         return self.send(make_batch(messages), timeout=timeout, queue=queue)
 
+    def send_message_in_transaction(
+        self, message: Message, arg: object = None, *, timeout: int | None = None
+    ) -> SendResult:
+        """Raise `MQClientException`: only a `TransactionMQProducer` can do this."""
+        del arg, timeout
+        raise MQClientException(
+            "this producer has no transactions: use rocketmq_py.TransactionMQProducer with a "
+            "transaction_listener",
+            topic=message.topic,
+        )
+
     def recall_message(self, topic: str, recall_handle: str | RecallHandle) -> str:
         """Take back a timer message that is not due yet; return its id (370).
 

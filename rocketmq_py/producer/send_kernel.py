@@ -32,7 +32,12 @@ from rocketmq_py.protocol.delay import translate_start_deliver
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketmq_py.protocol.names import DEFAULT_REGION, is_retry_topic
 from rocketmq_py.protocol.properties import Prop
-from rocketmq_py.protocol.sysflag import COMPRESSED, CompressionType, with_compression
+from rocketmq_py.protocol.sysflag import (
+    COMPRESSED,
+    TRANSACTION_PREPARED,
+    CompressionType,
+    with_compression,
+)
 
 __all__ = ["Outgoing", "SendKernel"]
 
@@ -107,6 +112,8 @@ class SendKernel:
             sys_flag = COMPRESSED
             if config.compress_type not in {CompressionType.ZLIB, CompressionType.UNSPECIFIED}:
                 sys_flag = with_compression(0, config.compress_type)
+        if Prop.TRAN_MSG in properties and properties[Prop.TRAN_MSG].lower() == "true":
+            sys_flag |= TRANSACTION_PREPARED
         return self._outgoing(
             message, msg_id, properties, body, sys_flag, RequestCode.SEND_MESSAGE_V2
         )

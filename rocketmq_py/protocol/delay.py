@@ -414,14 +414,16 @@ def release_due_ms(
     """Give the exact time at which a record in slot `out_ms` is to be released.
 
     The slot says the time to within `precision_ms`; the record itself knows the rest: the time
-    that our own roll noted, or else the request, counted from the record's store time. It is
-    rounded up to `release_precision_ms`, and it always lies inside the slot: at its end when the
-    record cannot tell, because the request is missing or unreadable, because it points outside
-    the slot, or because a real broker rolled a relative one and so moved its store time.
+    that our own roll or move noted, or else the request, counted from the record's store time. It
+    is rounded up to `release_precision_ms`, and it lies inside the slot: at its end when the record
+    cannot tell, because the request is missing or unreadable, because it points outside the slot,
+    or because a real broker rolled a relative one and so moved its store time. Only a time that
+    was noted may also lie in the slot before: a moved copy stays out of slots with marks of its id.
     """
     slot_end = out_ms + precision_ms
     due = _noted_due_ms(properties, store_timestamp)
-    if due is None or due <= out_ms:
+    earliest = out_ms - precision_ms if Prop.TIMER_DUE_MS in properties else out_ms
+    if due is None or due <= earliest:
         return slot_end
     rounded_up = -(-due // release_precision_ms) * release_precision_ms
     return min(rounded_up, slot_end)

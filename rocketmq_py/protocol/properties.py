@@ -85,6 +85,8 @@ class Prop:
     TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
     TRAN_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
     CHECK_IMMUNITY_TIME_IN_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+    TRAN_SRC_OFFSET: Final = "TRAN_SRC_OFFSET"
+    """Written by the embedded broker only; a real one ignores it."""
 
     # Request and reply.
     CORRELATION_ID: Final = "CORRELATION_ID"

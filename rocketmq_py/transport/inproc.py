@@ -27,6 +27,12 @@ class Mailbox(Protocol):
     def closed(self) -> None:
         """Learn that the server ended the connection: calls in flight fail now. Idempotent."""
 
+    def is_busy(self) -> str | None:
+        """Say what the client still works on, None when it is idle: a test waits for that.
+
+        What has been delivered counts from the moment `deliver` returns. Any thread may ask.
+        """
+
 
 class InprocConnection(Protocol):
     """The server's end of a connection."""

@@ -29,9 +29,14 @@ def connect(
     permits: int,
     on_request: Callable[[Channel, RemotingCommand], None],
     on_closed: Callable[[Channel], None],
+    is_busy: Callable[[], str | None],
 ) -> InprocChannel:
-    """Open a connection to ``server``; raises `RemotingConnectException`."""
-    channel = InprocChannel(address, CallTable(address, schedule, permits), on_request, on_closed)
+    """Open a connection to ``server``; raises `RemotingConnectException`.
+
+    ``is_busy`` says what the client still works on, for a server that wants to know.
+    """
+    calls = CallTable(address, schedule, permits)
+    channel = InprocChannel(address, calls, on_request, on_closed, is_busy)
     try:
         channel.attach(server.connect(channel, name=name))
     except ConnectionError as error:
@@ -51,8 +56,10 @@ class InprocChannel:
         calls: CallTable,
         on_request: Callable[[Channel, RemotingCommand], None],
         on_closed: Callable[[Channel], None],
+        is_busy: Callable[[], str | None],
     ) -> None:
         self.address = address
+        self.is_busy = is_busy
         self.last_used = monotonic()
         self._calls = calls
         self._on_request = on_request

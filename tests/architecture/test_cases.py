@@ -2,56 +2,50 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from collections import defaultdict
-from collections.abc import Iterator
+import pytest
 
-from tests.architecture.source_tree import ROOT, python_files
+from tests.cases import ALL, EXCEPTIONS, REQUIRED, cases_in, expand, proofs, report
 
-
-def expand(text: str) -> Iterator[str]:
-    """`F1-3 A2` -> F1 F2 F3 A2."""
-    for word in text.split():
-        match = re.fullmatch(r"([A-Z])(\d+)(?:-(\d+))?", word)
-        if match is None:
-            raise ValueError(word)
-        letter, first, last = match.groups()
-        for number in range(int(first), int(last or first) + 1):
-            yield f"{letter}{number}"
-
-
-# F A P R C L: timer store.  W: wire protocol.  T: client API.  K: the broker's Python face.
-REQUIRED = set(
-    expand(
-        "F1-4 F7-14 F16-17 A1-9 A11 A13-15 P2 P5 P8 P33 R1-4 C1 C3 C5 L1-2 L8 "
-        "W1-11 W13-17 W20-22 W25 W29-39 W43-64 W71 W73 W77-88 W97 "
-        "T1-12 T29-30 T32-41 T43-48 T52-53 T56 T69 T73 T76 T85-87 "
-        "K1-3 K7 K13-16 K21 K28-29"
-    )
-)
-
-
-def cases_in(source: str) -> Iterator[str]:
-    """Numbers given to `pytest.mark.case(...)` anywhere in a test module."""
-    for node in ast.walk(ast.parse(source)):
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "case"
-        ):
-            for argument in node.args:
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
-                    yield argument.value
-
-
-def proven() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for path in python_files("tests"):
-        for case in cases_in(path.read_text(encoding="utf-8")):
-            found[case].append(str(path.relative_to(ROOT)))
-    return found
+EXCEPTIONS_MOST = 3
+NO_EXCEPTIONS_IN = ("F", "C", "R")
 
 
 def test_every_required_case_has_a_test() -> None:
-    assert sorted(REQUIRED - proven().keys()) == []
+    assert sorted(REQUIRED - proofs().keys()) == []
+
+
+def test_every_number_on_a_test_is_one_of_a_list() -> None:
+    assert sorted(proofs().keys() - set(ALL)) == []
+
+
+def test_few_cases_are_left_out_each_with_a_reason_and_none_that_guards_messages() -> None:
+    assert len(EXCEPTIONS) <= EXCEPTIONS_MOST
+    assert EXCEPTIONS.keys() <= set(ALL)
+    for case, reason in EXCEPTIONS.items():
+        assert not case.startswith(NO_EXCEPTIONS_IN)
+        assert len(reason) > len("not built")
+
+
+def test_numbers_are_written_as_ranges() -> None:
+    assert list(expand("F1-3 A2 S0-6-7")) == ["F1", "F2", "F3", "A2", "S0-6", "S0-7"]
+    with pytest.raises(ValueError, match="F1,2"):
+        list(expand("F1,2"))
+
+
+def test_a_number_is_found_on_functions_on_parameters_and_on_modules() -> None:
+    source = """
+pytestmark = pytest.mark.case("K1")
+@pytest.mark.case("A1", "A2")
+def test_one(): ...
+@pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.case("A3"))])
+async def test_two(): ...
+"""
+    expected = [("K1", ""), ("A1", "test_one"), ("A2", "test_one"), ("A3", "test_two")]
+    assert list(cases_in(source)) == expected
+
+
+def test_the_report_names_the_tests_of_a_case() -> None:
+    lines = list(report(["F1"]))
+    assert lines[0].startswith("timer store: formats: ")
+    assert "test_timer_log.py::test_" in lines[1]
+    assert len(lines) == 2

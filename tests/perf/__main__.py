@@ -5,7 +5,16 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHES = ("imports", "startup", "idle", "timer_error", "client_path", "java_load")
+BENCHES = (
+    "imports",
+    "startup",
+    "idle",
+    "timer_error",
+    "timer_store",
+    "sliced",
+    "client_path",
+    "java_load",
+)
 
 
 def main(names: list[str]) -> None:

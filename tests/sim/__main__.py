@@ -19,15 +19,16 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
     parser.add_argument("--runs", type=int, default=1000, help="how many seeds to play")
     parser.add_argument("--seed", type=int, default=0, help="the first of them")
+    parser.add_argument("--engine", choices=("wheel", "sliced"), default="wheel")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--trace", action="store_true", help="print every step of a failing run")
     chosen = parser.parse_args(arguments)
 
     be_quiet()
     started = monotonic()
-    report = Report()
+    report = Report(chosen.engine)
     seeds = range(chosen.seed, chosen.seed + chosen.runs)
-    for outcome in play_many(seeds, chosen.processes):
+    for outcome in play_many(seeds, chosen.processes, chosen.engine):
         report.add(outcome)
         if outcome.error:
             print(f"FAILED seed {outcome.seed}: {outcome.error}", flush=True)

@@ -11,9 +11,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+from embedded_broker.timer.listing import Wanted
+from embedded_broker.timer.sliced.engine import SlicedTimerStore
+from embedded_broker.timer.sliced.record import glance, source_of
+from embedded_broker.timer.sliced.state import SliceState
 from embedded_broker.timer.timer_log import MAGIC_DELETE
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from tests.sim.life import Life
+from tests.sim.life import Life, Turns
 from tests.sim.peer import Peer
 from tests.sim.truth import Event, Truth, Violation, digest_of
 
@@ -28,6 +32,30 @@ def check_counts(life: Life, truth: Truth) -> None:
         number != expected[topic] for topic, number in found.items()
     ):
         raise Violation(f"counted are {found}, {total} in all; waiting are {dict(expected)}")
+
+
+def check_listing(life: Life, truth: Truth, page: int) -> None:
+    """The listing names every waiting timer once, in due order, whatever the size of a page."""
+    truth.checks["listing equals the truth"] += 1
+    expected = sorted(
+        (truth.released_by_ms(timer), timer.root, timer.request.key) for timer in truth.waiting()
+    )
+    before = life.store.log.max_offset, life.timers.count()
+    found: list[tuple[int, int, str]] = []
+    wanted = Wanted(limit=page)
+    while True:
+        walk = life.timers.pending(wanted)
+        while not walk.done:
+            walk.step(Turns(3))
+            walk.arrange()
+        if not walk.found:
+            break
+        found += [(one.due_ms, one.root, one.id) for one in walk.found]
+        wanted = Wanted(limit=page, after=walk.found[-1].place)
+    if found != expected:
+        raise Violation(f"listed are {found}; waiting are {expected}")
+    if before != (life.store.log.max_offset, life.timers.count()):
+        raise Violation("listing the timers changed something")
 
 
 def check_log_and_queues(life: Life, truth: Truth) -> None:
@@ -52,7 +80,7 @@ def check_consumer_view(peer: Peer, truth: Truth) -> None:
     """A consumer that pulls every queue from its begin sees every record once, in order."""
     queues: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for event in truth.events:
-        if event.topic not in {TIMER_TOPIC, SCHEDULE_TOPIC}:
+        if event.topic not in {truth.timer_topic, SCHEDULE_TOPIC}:
             queues[event.topic, event.queue_id].append(event.offset)
     for (topic, queue_id), offsets in queues.items():
         pulled = [record.commit_log_offset for record in peer.pull_all(topic, queue_id)]
@@ -81,9 +109,11 @@ def check_store_walk(life: Life, truth: Truth) -> None:
 
 def _walk(life: Life) -> Counter[int]:
     """Count by commit-log offset what the engine would act upon."""
+    if isinstance(life.timers, SlicedTimerStore):
+        return _walk_slices(life.timers._state)
     state = life.timers._state
     front = state.front
-    found = Counter(entry.offset_py for entry in front.heap)
+    found = Counter(entry.offset_py for entry in front)
     for slot in state.wheel.used_slots():
         if slot.time_ms < state.curr_read_ms or slot.time_ms in front.loaded:
             continue
@@ -100,3 +130,27 @@ def _walk(life: Life) -> Counter[int]:
         if offset not in state.already_logged and offset not in front.done:
             found[offset] += 1
     return found
+
+
+def _walk_slices(state: SliceState) -> Counter[int]:
+    """The same for the sliced engine: late timers, seconds in memory, logs, the inbound queue."""
+    found = Counter(entry.source for entry in state.late)
+    for number in state.log.slices:
+        wheel = state.wheel_of(number)
+        start = 0 if wheel is None else wheel.loaded_to
+        end = None if wheel is None else wheel.load_to
+        for _, record in state.log.scan(number, start, end):
+            seen = glance(record)
+            assert seen is not None
+            if seen.second >= state.current_second and not seen.is_mark:
+                found[seen.source] += seen.source not in state.done
+        cells = [] if wheel is None else [wheel.cell(second) for second in wheel.seconds()]
+        for cell in cells:
+            for position, kept in [] if cell is None else cell.left():
+                view = state.log.read(number, position) if kept is None else memoryview(kept)
+                assert view is not None
+                found[source_of(view)] += source_of(view) not in state.done
+    queue = state.queue
+    for _, (offset, _, _) in () if queue is None else queue.iterate(state.queue_offset):
+        found[offset] += offset not in state.already_logged and offset not in state.done
+    return +found

@@ -28,8 +28,10 @@ from embedded_broker.profiles import find_profile
 from embedded_broker.store.flush import FlushWork as StoreFlush
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timeline import Budget, DeadlineSource, SessionTimers
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.engine import TimerMessageStore
 from embedded_broker.timer.levels import ScheduleMessageService
+from embedded_broker.timer.sliced.engine import SlicedTimerStore
 from tests.sim.disk import Disk
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
@@ -94,11 +96,18 @@ class Life:
         self.session_clock = session_clock
         config = BrokerConfig(settings)
         self.store = OrderedStore(disk, config, clock, HOST)
-        self.timers = TimerMessageStore(
-            self.store, disk, config, clock, slots=slots, random=Random(7)
-        )
-        self.levels = ScheduleMessageService(self.store, disk, config, clock)
+        file = DelayOffsetFile(disk)
+        self.levels = ScheduleMessageService(self.store, disk, config, clock, file=file)
         self.store.load()
+        self.timers: TimerMessageStore | SlicedTimerStore
+        if config.text("timerEngine") == "sliced":
+            self.timers = SlicedTimerStore(
+                self.store, disk, config, clock, random=Random(7), file=file
+            )
+        else:
+            self.timers = TimerMessageStore(
+                self.store, disk, config, clock, slots=slots, random=Random(7)
+            )
         self.timers.load()
         self.levels.load()
         self.core = core = BrokerCore(
@@ -122,6 +131,7 @@ class Life:
         self._steps: list[FlushWork] = []
         core.request_flush = self._want_flush
         self.timers.session_timer = core.after
+        self.timers.new_budget = lambda: Turns(5)
         self.levels.session_timer = core.after
         with core.door:
             self.store.put_hooks.append(self.timers.admission)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from random import Random
 
+from rocketmq_py.protocol.names import SLICE_TIMER_TOPIC, TIMER_TOPIC
+
 TOPICS = ("A", "B", "Orders-7")
 QUEUES = 2
 
@@ -15,7 +17,7 @@ QUEUES = 2
 class Plan:
     """The settings of one run."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, engine: str = "wheel") -> None:
         self.precision_ms = precision_ms = random.choice((100, 200, 500, 1000))
         self.release_precision_ms = random.choice((1, 1, 1, precision_ms // 10, precision_ms))
         self.slots = random.choice((240, 240, 300, 400))
@@ -37,4 +39,20 @@ class Plan:
             "maxHashSlotNum": 100,
             "maxIndexNum": random.choice((300, 2000)),
             "messageDelayLevel": "1s 5s 10s 30s",
+            "enableScheduleAsyncDeliver": random.random() < 0.3,
+        }
+        self.engine = engine
+        self.timer_topic = SLICE_TIMER_TOPIC if engine == "sliced" else TIMER_TOPIC
+        if engine == "sliced":
+            self._slice(random)
+
+    def _slice(self, random: Random) -> None:
+        """Take the engine of time slices; it is precise to a second, whatever the wheel's slot."""
+        self.precision_ms = self.release_precision_ms = 1000
+        self.settings |= {
+            "timerEngine": "sliced",
+            "timeSliceLength": random.choice((1, 2, 7, 30, 60, 300)),
+            "slicePreloadSec": random.choice((0, 1, 5, 60)),
+            "mappedFileSizeDCommitLog": random.choice((1024, 2048, 8192, 1 << 16)),
+            "sliceCell": random.choice(("offset", "message")),
         }

@@ -11,6 +11,7 @@ from tests.sim.disk import Disk, SimulatedCrash
 from tests.sim.runs import Report, play
 
 SEEDS = range(40)
+SLICED_SEEDS = range(25)
 REPEATED = 3
 
 
@@ -19,6 +20,14 @@ def test_a_run_with_crashes_releases_or_recalls_every_durable_timer_once(seed: i
     outcome = play(seed)
     assert not outcome.error, f"{outcome.error}\nrepeat: {outcome.command}"
     assert outcome.totals["operations"] >= 200
+    assert outcome.seen["timers"] >= 50
+    assert outcome.totals["crashes"] >= 2
+
+
+@pytest.mark.parametrize("seed", SLICED_SEEDS)
+def test_the_sliced_engine_keeps_the_same_promise(seed: int) -> None:
+    outcome = play(seed, "sliced")
+    assert not outcome.error, f"{outcome.error}\nrepeat: {outcome.command}"
     assert outcome.seen["timers"] >= 50
     assert outcome.totals["crashes"] >= 2
 
@@ -35,6 +44,8 @@ def test_a_seed_always_tells_the_same_story() -> None:
 def test_what_never_happened_is_named() -> None:
     assert "torn writes" in Report().zeros()
     assert "nothing twice" in Report().zeros()
+    assert "rolls" in Report().zeros()
+    assert "rolls" not in Report("sliced").zeros()
 
 
 # --- the disk itself -------------------------------------------------------------------------

@@ -50,6 +50,10 @@ class Timer:
     copies: list[int] = field(factory=list)
     released_at: int | None = None
     marks: list[int] = field(factory=list)
+    moved: bool = False
+    """Whether somebody gave it this time while it waited; then it lies where there was room."""
+    replaced_by: int | None = None
+    """Offset of the copy with another time; the mark that removes this one follows it."""
 
     @property
     def waits(self) -> bool:
@@ -81,7 +85,10 @@ class Levelled:
 class Truth:
     """The model of one run; survives every life of the broker."""
 
-    def __init__(self, precision_ms: int, release_precision_ms: int) -> None:
+    def __init__(
+        self, precision_ms: int, release_precision_ms: int, timer_topic: str = TIMER_TOPIC
+    ) -> None:
+        self.timer_topic = timer_topic
         self.precision_ms = precision_ms
         self.release_precision_ms = release_precision_ms
         self.requests: dict[str, Request] = {}
@@ -118,9 +125,11 @@ class Truth:
     def _read(self, record: MessageRecord) -> None:
         properties = record.properties
         source = properties.get(Prop.TIMER_SRC_OFFSET)
-        if record.topic == TIMER_TOPIC:
+        if record.topic == self.timer_topic:
             if Prop.TIMER_DEL_UNIQKEY in properties:
                 self._read_mark(record, source)
+            elif source is None and Prop.TIMER_DEL_OFFSET in properties:
+                self._read_moved(record)
             elif source is None:
                 self._read_accepted(record)
             else:
@@ -144,6 +153,20 @@ class Truth:
         timer = Timer(request, offset, due_ms, out_ms, [offset])
         self.timers[offset] = self._roots[offset] = timer
         self.seen["timers"] += 1
+
+    def _read_moved(self, record: MessageRecord) -> None:
+        """Take a copy with another time; what it replaces is named by its first offset."""
+        request = self._request(record)
+        properties = record.properties
+        offset = record.commit_log_offset
+        replaced = self.timers.get(int(properties[Prop.TIMER_DEL_OFFSET]))
+        if replaced is None or replaced.request is not request or not replaced.waits:
+            raise Violation(f"{request.key} was moved at {offset}, but nothing of it waited")
+        replaced.replaced_by = offset
+        due_ms, out_ms = int(properties[Prop.TIMER_DUE_MS]), int(properties[Prop.TIMER_OUT_MS])
+        timer = Timer(request, offset, due_ms, out_ms, [offset], moved=True)
+        self.timers[offset] = self._roots[offset] = timer
+        self.seen["moved timers"] += 1
 
     def _read_roll(self, record: MessageRecord, source: int) -> None:
         timer = self._of(source, record, "rolled")
@@ -183,6 +206,8 @@ class Truth:
         self.checks["recalled stays away"] += 1
         if timer.marks:
             raise Violation(f"{request.key} was released although it was recalled")
+        if timer.replaced_by is not None:
+            raise Violation(f"{request.key} was released although it had got another time")
         self.checks["nothing early"] += 1
         if record.store_timestamp < timer.due_ms:
             early_ms = timer.due_ms - record.store_timestamp
@@ -266,6 +291,8 @@ class Truth:
             timer.marks = [at for at in timer.marks if at < end]
             if timer.released_at is not None and timer.released_at >= end:
                 timer.released_at = None
+            if timer.replaced_by is not None and timer.replaced_by >= end:
+                timer.replaced_by = None
         self.levels = {at: one for at, one in self.levels.items() if at < end}
         self._level_of = {one.request.key: one for one in self.levels.values()}
         for levelled in self.levels.values():
@@ -280,8 +307,10 @@ class Truth:
 
     def released_by_ms(self, timer: Timer) -> int:
         """Give the time at which a running broker has released it."""
-        step_ms = self.release_precision_ms
-        return min(-(-timer.due_ms // step_ms) * step_ms, timer.out_ms + self.precision_ms)
+        step_ms, end_ms = self.release_precision_ms, timer.out_ms + self.precision_ms
+        if timer.moved and timer.due_ms <= timer.out_ms - self.precision_ms:
+            return end_ms  # every slot nearer to its time holds a mark of its id
+        return min(-(-timer.due_ms // step_ms) * step_ms, end_ms)
 
     def check_on_time(self, now_ms: int) -> None:
         """After everything due was fired, nothing due may wait."""

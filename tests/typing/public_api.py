@@ -11,11 +11,15 @@ from rocketmq_py import (
     ConsumeConcurrentlyStatus,
     DefaultMQProducer,
     DefaultMQPushConsumer,
+    LocalTransactionState,
     Message,
     MessageExt,
     MessageQueue,
     SendResult,
     SendStatus,
+    TransactionListener,
+    TransactionMQProducer,
+    TransactionSendResult,
 )
 
 
@@ -61,3 +65,28 @@ def consuming() -> None:
         assert_type(consumer, DefaultMQPushConsumer)
         consumer.subscribe("T", "TagA || TagB")
         consumer.register_message_listener(listener)
+
+
+class Bank:
+    """A transaction listener is any object with the two methods."""
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        """Do the work."""
+        assert_type(message.transaction_id, str | None)
+        return LocalTransactionState.COMMIT_MESSAGE if arg else LocalTransactionState.UNKNOW
+
+    def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        """Say how it ended."""
+        assert_type(message.msg_id, str)
+        return LocalTransactionState.ROLLBACK_MESSAGE
+
+
+def transactions() -> None:
+    """The result says what became of the local work."""
+    bank: TransactionListener = Bank()
+    with TransactionMQProducer("bank", transaction_listener=bank, send_msg_timeout=5) as producer:
+        assert_type(producer, TransactionMQProducer)
+        result = producer.send_message_in_transaction(Message("T", b"x"), 42)
+        assert_type(result, TransactionSendResult)
+        assert_type(result.local_transaction_state, LocalTransactionState)
+        assert_type(result.msg_id, str)

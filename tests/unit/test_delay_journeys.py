@@ -466,7 +466,7 @@ def test_whose_clock_counts_when_the_client_is_an_hour_ahead(
     message = Message("T", b"x")
     ask(message, client_now_ms)
     road.producer.send(message)
-    road.arrives_after(wait)
+    assert road.arrives_after(wait).body == b"x"
 
 
 # --- the message itself -----------------------------------------------------------------------

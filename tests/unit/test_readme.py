@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
@@ -35,6 +38,22 @@ def test_the_test_shown_first_passes_under_pytest(tmp_path: Path) -> None:
 @pytest.mark.parametrize("block", BLOCKS[1:2])
 def test_every_way_of_asking_that_is_shown_is_accepted(block: str) -> None:
     exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own page
+
+
+def test_waits_jumps_and_faults_work_as_shown(tmp_path: Path) -> None:
+    (block,) = [one for one in BLOCKS if "autojump" in one]
+    with EmbeddedBroker(clock=VirtualClock(), topics=["Orders"], tcp=False) as broker:
+        for number in range(3):
+            broker.send("Orders", b"x", delay=3600 * number + 1)
+        given = {
+            "broker": broker,
+            "folder": tmp_path,
+            "RequestCode": RequestCode,
+            "ResponseCode": ResponseCode,
+        }
+        exec(compile(block, "README.md", "exec"), given)  # noqa: S102 - our own page
+        assert (tmp_path / "before" / "commitlog").is_dir()
+        assert broker.topics["Orders"].count() == 0
 
 
 @pytest.mark.parametrize("block", BLOCKS)

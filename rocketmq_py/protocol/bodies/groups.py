@@ -1,7 +1,7 @@
-"""What consumer groups are, who is in them, how far they are: bodies of 38, 46, 200, 203, 208.
+"""What consumer groups are, who is in them, how far they are: bodies of 38, 46, 200, 203, 208, 220.
 
 Sources: `SubscriptionGroupConfig`, `GetConsumerListByGroupResponseBody`, `ConsumerConnection`,
-`ConsumeStats`, `CheckClientRequestBody`.
+`ConsumeStats`, `CheckClientRequestBody`, `ResetOffsetBody`.
 """
 
 from __future__ import annotations
@@ -90,3 +90,10 @@ class ClientConfigCheck(Document):
     group: str = ""
     namespace: str | None = None
     subscription_data: SubscriptionData = field(factory=SubscriptionData)
+
+
+@define
+class ResetOffsetBody(Document):
+    """Where a group continues: the body of 220, and of the answer to 222."""
+
+    offset_table: dict[MessageQueueKey, int] = field(factory=dict)

@@ -1,11 +1,11 @@
-"""What administration says in its headers: requests 17, 202, 203 and 208.
+"""What administration says in its headers: requests 17, 202, 203, 208, 220 and 222.
 
 Request 200 (a group's settings) has no header; its body is `bodies.groups.SubscriptionGroupConfig`.
 """
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.headers import Flag, Header, Int32, Text, optional, required
+from rocketmq_py.protocol.headers import Flag, Header, Int32, Int64, Text, optional, required
 
 
 class CreateTopicRequestHeader(Header):
@@ -42,3 +42,18 @@ class GetConsumeStatsRequestHeader(Header):
     consumer_group: Text = required("consumerGroup")
     topic: Text | None = optional("topic")
     topic_list: Text | None = optional("topicList")
+
+
+class ResetOffsetRequestHeader(Header):
+    """222 to a broker, 220 from a broker to a client: a group continues elsewhere.
+
+    `timestamp` is the store time to go to, -1 for the end. `queue_id` and `offset` (5.3) choose one
+    queue and one place in it.
+    """
+
+    topic: Text = required("topic")
+    group: Text = required("group")
+    timestamp: Int64 = required("timestamp")
+    is_force: Flag = required("isForce")
+    queue_id: Int32 = optional("queueId", default=-1)
+    offset: Int64 | None = optional("offset")

@@ -57,7 +57,7 @@ def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], messag
         EmbeddedBroker(**arguments)
 
 
-@pytest.mark.parametrize("name", ["acl", "tls", "vip_port", "engine", "levels", "control"])
+@pytest.mark.parametrize("name", ["acl", "tls", "vip_port", "control"])
 def test_an_argument_of_a_later_version_does_not_exist(name: str) -> None:
     arguments: dict[str, Any] = {name: None}
 

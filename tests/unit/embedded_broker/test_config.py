@@ -1,8 +1,11 @@
 """The broker's settings: defaults, checks, changes, broker.conf files."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
-from embedded_broker.config import BrokerConfig, parse_conf
+from embedded_broker.config import BrokerConfig, check_known, parse_conf
 from rocketmq_py.errors import ConfigError
 
 
@@ -33,8 +36,19 @@ def test_the_upstream_release_precision_follows_the_wheel() -> None:
     assert config.int("timerReleasePrecisionMs") == 100
 
 
+@pytest.mark.case("F18")
 @pytest.mark.parametrize(
-    ("asked", "used"), [(1, 100), (199, 100), (499, 200), (999, 500), (1000, 1000), (5000, 1000)]
+    ("asked", "used"),
+    [
+        (0, 100),
+        (1, 100),
+        (150, 100),
+        (200, 200),
+        (499, 200),
+        (999, 500),
+        (1000, 1000),
+        (5000, 1000),
+    ],
 )
 def test_the_timer_precision_is_rounded_down_to_what_the_wheel_knows(asked: int, used: int) -> None:
     assert BrokerConfig({"timerPrecisionMs": asked}).int("timerPrecisionMs") == used
@@ -66,8 +80,10 @@ def test_a_misspelt_name_is_refused_and_the_nearest_one_named() -> None:
         ("timerWheelEnable", 1, "true or false"),
         ("flushDiskType", "SOMETIMES", "ASYNC_FLUSH, SYNC_FLUSH"),
         ("messageDelayLevel", 5, "a text"),
-        ("enableScheduleAsyncDeliver", True, "only false"),
-        ("timerPrecisionMs", 0, "100, 200, 500 or 1000"),
+        ("timerGetMessageThreadNum", 4, "only 3"),
+        ("timerPrecisionMs", -1, "100, 200, 500 or 1000"),
+        ("timerCheckMetricsWhen", "24", "hours from 00 to 23"),
+        ("timerCheckMetricsWhen", "5;", "hours from 00 to 23"),
     ],
 )
 def test_a_value_out_of_range_is_refused_with_the_range(
@@ -85,7 +101,7 @@ def test_texts_as_a_broker_conf_file_has_them_are_accepted() -> None:
 
 
 def test_a_fixed_option_may_be_set_to_its_only_value() -> None:
-    assert BrokerConfig({"enableScheduleAsyncDeliver": False}) is not None
+    assert BrokerConfig({"timerGetMessageThreadNum": 3}) is not None
 
 
 def test_reading_an_unknown_option_names_the_nearest() -> None:
@@ -158,6 +174,38 @@ def test_every_option_can_be_listed_and_tested_for() -> None:
     assert "timerPrecision" not in config
 
 
+def test_presets_are_defaults_that_settings_win_over() -> None:
+    presets = {"timerMaxDelaySec": 5, "transactionCheckInterval": 6}
+    config = BrokerConfig({"timerMaxDelaySec": 7}, presets=presets, defaults="upstream")
+
+    assert (config["timerMaxDelaySec"], config["transactionCheckInterval"]) == (7, 6)
+
+
+def test_a_change_from_inside_the_door_does_not_enter_it() -> None:
+    config = BrokerConfig()
+    changed: list[frozenset[str]] = []
+    entered: list[str] = []
+
+    @contextmanager
+    def door() -> Iterator[None]:
+        entered.append("door")
+        yield
+
+    config.attach(door)
+    config.on_change(changed.append)
+    config.update_inside({"timerMaxDelaySec": 5})
+    assert (changed, entered) == ([frozenset({"timerMaxDelaySec"})], [])
+    config.update(timerMaxDelaySec=6)
+    assert (config["timerMaxDelaySec"], entered) == (6, ["door"])
+
+
+def test_a_name_is_of_this_broker_of_a_real_one_or_wrong() -> None:
+    assert check_known("timerMaxDelaySec")
+    assert not check_known("sendMessageThreadPoolNums")
+    with pytest.raises(ConfigError, match="did you mean"):
+        check_known("timerMaxDelaySecs")
+
+
 def test_unknown_defaults_are_refused() -> None:
     with pytest.raises(ConfigError, match="embedded, upstream"):
         BrokerConfig(defaults="original")
@@ -174,7 +222,7 @@ def test_a_broker_conf_file_is_split_into_arguments_options_and_the_rest() -> No
         brokerId=0
         flushDiskType=SYNC_FLUSH
         brokerRole=ASYNC_MASTER
-        fileReservedTime=48
+        timerGetMessageThreadNum=48
         sendMessageThreadPoolNums=16
         timerMaxDelaySec=3456000
         """
@@ -186,7 +234,7 @@ def test_a_broker_conf_file_is_split_into_arguments_options_and_the_rest() -> No
         "broker_port": "10911",
     }
     assert conf.options == {"flushDiskType": "SYNC_FLUSH", "timerMaxDelaySec": 3_456_000}
-    assert conf.ignored == ("brokerId", "fileReservedTime", "sendMessageThreadPoolNums")
+    assert conf.ignored == ("brokerId", "timerGetMessageThreadNum", "sendMessageThreadPoolNums")
 
 
 @pytest.mark.parametrize("line", ["timerMaxDelaySecs=5", "just words", "timerMaxDelaySec=many"])

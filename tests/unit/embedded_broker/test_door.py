@@ -1,7 +1,8 @@
 """The door: one owner, and effects only after release."""
 
 import logging
-from threading import Event, Thread
+from collections.abc import Callable
+from threading import Event, Lock, Thread
 
 import pytest
 
@@ -10,6 +11,8 @@ from embedded_broker.errors import DoorReentryError
 
 
 class Peer:
+    is_own = False
+
     def __init__(self, door: Door | None = None) -> None:
         self.door = door
         self.got: list[list[bytes]] = []
@@ -189,3 +192,48 @@ def test_what_is_emitted_in_a_quiet_entry_is_still_delivered() -> None:
         same.emit(peer, b"1")
 
     assert peer.got == [[b"1"]]
+
+
+class NosyLock:
+    """A lock that lets somebody else in at the very moment of its release."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.then: Callable[[], None] | None = None
+
+    def acquire(self, *, blocking: bool = True) -> bool:
+        return self.lock.acquire(blocking)
+
+    def release(self) -> None:
+        self.lock.release()
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+
+
+def test_who_leaves_with_nothing_does_not_deliver_what_the_next_one_collects() -> None:
+    door, peer, lock = Door(), Peer(), NosyLock()
+    door._lock = lock  # type: ignore[assignment]  # a lock to the door
+    inside, go_on, calls = Event(), Event(), list[str]()
+
+    def next_one() -> None:
+        with door:
+            door.emit(peer, b"frame")
+            door.after(lambda: calls.append("call"))
+            inside.set()
+            assert go_on.wait(10)
+
+    thread = Thread(target=next_one)
+
+    def let_in() -> None:
+        thread.start()
+        assert inside.wait(10)
+
+    lock.then = let_in
+    with door:
+        pass
+    assert (peer.got, calls) == ([], [])
+
+    go_on.set()
+    thread.join()
+    assert (peer.got, calls) == ([[b"frame"]], ["call"])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from embedded_broker.core import BrokerCore, Request
-from embedded_broker.inproc import InprocAdapter
+from embedded_broker.inproc import InprocAdapter, LocalClients
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
@@ -21,6 +21,7 @@ class Box:
     def __init__(self) -> None:
         self.answers: list[RemotingCommand] = []
         self.ended = 0
+        self.busy: str | None = None
 
     def deliver(self, frames: list[bytes]) -> None:
         for data in frames:
@@ -28,6 +29,9 @@ class Box:
 
     def closed(self) -> None:
         self.ended += 1
+
+    def is_busy(self) -> str | None:
+        return self.busy
 
 
 @pytest.fixture
@@ -146,3 +150,22 @@ def test_a_push_goes_to_the_mailbox(adapter: InprocAdapter, core: BrokerCore) ->
         core.push(connection, RemotingCommand(code=40, flag=2))
 
     assert [command.code for command in box.answers] == [40]
+
+
+def test_clients_can_be_asked_whether_they_are_busy_also_after_their_connection_ended(
+    core: BrokerCore,
+) -> None:
+    clients = LocalClients()
+    adapter = InprocAdapter(core.endpoint, ADDRESS, clients)
+    adapter.start()
+    box = Box()
+    connect(box)
+    adapter.close()
+    assert clients.busy(()) == []
+
+    box.busy = "one message in its listener"
+
+    assert clients.busy(()) == ["client test: one message in its listener"]
+    assert clients.busy(["test"]) == []
+    del box
+    assert clients.busy(()) == []

@@ -3,7 +3,8 @@
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.profiles import PROFILES, find_profile
+from embedded_broker.options import OPTIONS
+from embedded_broker.profiles import LIMITS, PROFILES, find_limits, find_profile
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import MQVersion
@@ -54,3 +55,18 @@ def test_delay_levels_work_in_every_profile() -> None:
         assert broker.messages.in_topic("T") == []
         broker.clock.advance(1)
         assert len(broker.messages.in_topic("T")) == 1
+
+
+def test_limits_are_data_whose_options_exist() -> None:
+    assert set(LIMITS) == {"broker", "proxy", "aliyun"}
+    for name, limits in LIMITS.items():
+        assert find_limits(name) is limits
+        assert limits.name == name
+        assert limits.options.keys() <= OPTIONS.keys()
+    for profile in PROFILES.values():
+        assert profile.options.keys() <= OPTIONS.keys()
+
+
+def test_unknown_limits_are_refused_with_the_names_there_are() -> None:
+    with pytest.raises(ConfigError, match="aliyun, broker, proxy"):
+        find_limits("huawei")

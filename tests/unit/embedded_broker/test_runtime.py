@@ -3,12 +3,13 @@
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from embedded_broker.inproc import LocalClients
 from embedded_broker.journal import Journal
 from embedded_broker.runtime import Runtime
 
 
 def runtime_of(broker: EmbeddedBroker) -> Runtime:
-    return Runtime(broker._arguments, Journal(), 7)
+    return Runtime(broker._arguments, Journal(), 7, LocalClients())
 
 
 def test_without_tcp_addresses_are_names_no_other_process_can_reach() -> None:

@@ -223,3 +223,9 @@ def test_listening_on_ipv6_works_where_the_machine_has_it() -> None:
     probe.close()
 
     listen("::1", 0).close()
+
+
+def test_a_peer_that_comes_in_while_the_server_ends_is_turned_away(rig: Rig, dial: Dial) -> None:
+    rig.server._ending = True  # between the last accepted peer and the closed listener
+
+    assert dial(rig.address).closed_by_server()

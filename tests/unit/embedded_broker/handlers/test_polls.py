@@ -58,6 +58,20 @@ def test_a_message_of_another_queue_wakes_nobody(broker: EmbeddedBroker, connect
     assert not peer.has_answer(opaque)
 
 
+def test_the_pulls_of_one_group_can_be_woken_without_a_message(
+    broker: EmbeddedBroker, connect: Connect
+) -> None:
+    mine, other = connect(broker.addr), connect(broker.addr)
+    woken, waiting = park(mine), park(other, consumerGroup="others")
+    core = broker._core()
+    with core.door:
+        core.polls.wake("consumers", "T", 1)
+        core.polls.wake("consumers", "T", 0)
+    assert mine.answer(woken).code == ResponseCode.PULL_NOT_FOUND
+    assert not other.has_answer(waiting)
+    assert core.polls.waiting("T", 0) == 1
+
+
 def test_a_pull_that_finds_no_room_to_wait_is_answered_at_once(
     broker: EmbeddedBroker, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -243,14 +243,6 @@ def test_a_4_9_broker_adds_the_cluster_and_removes_wait(
     assert marks_of(answer.ext_fields) == MARKS
 
 
-def test_a_prepared_message_is_refused_with_16(peer: WirePeer) -> None:
-    for fields in ({"f": "4"}, {"i": properties_text({"TRAN_MSG": "true", "PGROUP": "g"})}):
-        answer = peer.ask(RequestCode.SEND_MESSAGE_V2, send_fields("T") | fields, b"x")
-        assert answer.code == ResponseCode.NO_PERMISSION
-        assert "transaction" in (answer.remark or "")
-    assert peer.pull("T").ext_fields["maxOffset"] == "0"
-
-
 def test_properties_with_a_zero_byte_are_refused(peer: WirePeer) -> None:
     answer = peer.send("T", i="a\x01b\x00c\x02")
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL

@@ -85,3 +85,16 @@ def test_a_save_that_fails_is_logged_and_made_up_for_at_close(
         monkeypatch.setattr(fs, "write_file", write)
     topics = loads_lenient(fs.read_file("config/topics.json"))
     assert "T" in topics["topicConfigTable"]
+
+
+def test_a_topic_with_messages_that_is_in_no_file_is_made_anew() -> None:
+    fs = MemoryFileSystem()
+    with EmbeddedBroker(fs=fs, tcp=False) as broker:
+        broker.send("T", b"x", queue=2)
+    fs.remove("config/topics.json")
+    fs.remove("config/topics.json.bak")
+
+    with EmbeddedBroker(fs=fs, tcp=False) as broker:
+        assert broker.topics.names() == ["T"]
+        assert broker.topics["T"].queues == 3
+        assert [one.body for one in broker.messages.in_topic("T")] == [b"x"]

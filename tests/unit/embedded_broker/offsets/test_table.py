@@ -45,3 +45,38 @@ def test_on_changed_is_called_once_until_the_change_is_saved() -> None:
     table.commit("g", "T", 0, 1)
     table.commit("g", "T", 0, 2)
     assert calls == [True]
+
+
+def test_a_reset_is_told_once_and_counts_as_committed_at_once() -> None:
+    table = OffsetTable()
+    table.commit("g", "T", 0, 9)
+    assert not table.is_reset("g", "T", 0)
+    table.reset("g", "T", 0, 3, tell=True)
+    table.reset("g", "T", 1, 4, tell=False)
+    assert (table.query("g", "T", 0), table.query("g", "T", 1)) == (3, 4)
+    assert (table.is_reset("g", "T", 0), table.is_reset("g", "T", 1)) == (True, False)
+    assert table.take_reset("g", "T", 1) is None
+    assert table.take_reset("g", "T", 0) == 3
+    assert table.take_reset("g", "T", 0) is None
+    assert not table.is_reset("g", "T", 0)
+
+
+def test_a_reset_is_saved_as_an_offset_and_its_notice_is_not() -> None:
+    table = OffsetTable()
+    calls = []
+    table.on_changed = lambda: calls.append(1)
+    table.reset("g", "T", 0, 3, tell=True)
+    assert (table.changed, calls) == (True, [1])
+    again = OffsetTable()
+    again.load_document(table.to_document())
+    assert again.query("g", "T", 0) == 3
+    assert not again.is_reset("g", "T", 0)
+
+
+def test_whoever_listens_hears_of_offsets_that_move_and_of_no_others() -> None:
+    table = OffsetTable()
+    moves: list[tuple[str, str, int, int, int]] = []
+    table.on_moved = lambda *move: moves.append(move)
+    for offset in (5, 5, 7, 2):
+        table.commit("g", "T", 1, offset)
+    assert moves == [("g", "T", 1, -1, 5), ("g", "T", 1, 5, 7), ("g", "T", 1, 7, 2)]

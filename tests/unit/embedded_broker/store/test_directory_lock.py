@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.errors import StoreError, StoreLockedError
+from embedded_broker.store.directory_lock import holder_of
 from embedded_broker.store.fs import DirectoryFileSystem
 
 _HOLDER = """
@@ -114,3 +115,28 @@ def test_a_lock_file_that_cannot_be_opened_is_a_store_error(tmp_path: Path) -> N
     (tmp_path / "lock").mkdir()
     with pytest.raises(StoreError, match="cannot open"):
         DirectoryFileSystem(tmp_path).lock("lock", "broker-a")
+
+
+def test_who_holds_a_lock_is_told_without_taking_it(tmp_path: Path) -> None:
+    lock = tmp_path / "lock"
+    assert holder_of(lock) is None
+    holder = _held_by_another_process(lock, "lock")
+    try:
+        assert holder_of(lock) == f"process {holder.pid}"
+    finally:
+        _end(holder)
+    assert holder_of(lock) is None
+    assert lock.read_bytes() == b"lock"
+
+
+def test_looking_at_a_lock_of_this_process_does_not_give_it_back(tmp_path: Path) -> None:
+    fs = DirectoryFileSystem(tmp_path)
+    fs.lock("lock", "broker-a")
+    assert holder_of(tmp_path / "lock") == "broker-a of this process"
+    ask = "import sys, pathlib; from embedded_broker.store.directory_lock import holder_of; "
+    command = [sys.executable, "-c", ask + "print(holder_of(pathlib.Path(sys.argv[1])))"]
+    seen = subprocess.run(
+        [*command, str(tmp_path / "lock")], capture_output=True, text=True, check=True
+    )
+    assert seen.stdout.strip() == f"broker-a, process {os.getpid()}"
+    fs.unlock("lock")

@@ -256,6 +256,7 @@ def test_a_message_that_arrives_while_timers_are_overdue_waits_its_turn() -> Non
 # --- what is delivered ---------------------------------------------------------------------------
 
 
+@pytest.mark.case("A25")
 def test_a_delivered_message_differs_from_the_sent_one_only_by_what_the_timer_adds() -> None:
     rig = Rig()
     sent = {"TIMER_DELAY_MS": "2500", "TAGS": "t", "KEYS": "k1 k2", "__SHARDINGKEY": "s"}
@@ -264,7 +265,11 @@ def test_a_delivered_message_differs_from_the_sent_one_only_by_what_the_timer_ad
     rig.advance(2500)
     (delivered,) = rig.messages()
     slot_ms = START_MS + 2000
+    (stored,) = rig.messages(TIMER_TOPIC)
     assert delivered.queue_id == 3
+    assert delivered.body == stored.body == b"1"
+    assert delivered.record.commit_log_offset != stored.record.commit_log_offset  # its msgId
+    assert (stored.stored_at_ms, delivered.stored_at_ms) == (START_MS + 400, START_MS + 2900)
     assert delivered.record.born_timestamp == START_MS + 395
     assert delivered.record.born_host == HOST
     assert delivered.properties == {

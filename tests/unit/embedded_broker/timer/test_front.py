@@ -10,7 +10,7 @@ def entry(
     *,
     root: int = 0,
     slot_ms: int = 0,
-    kind: Kind = Kind.RELEASE,
+    kind: int = Kind.RELEASE,
     queue_offset: int = NOT_LATE,
 ) -> Waiting:
     return Waiting(due_ms, root, root, 100, slot_ms, slot_ms, 0, kind, queue_offset)
@@ -71,7 +71,9 @@ def test_late_entries_and_marks_hold_the_queue_offset() -> None:
     assert front.release_scan_pos(500) == 40
     front.finish(front.pop())
     assert front.first_late_queue_offset() == 14
-    front.forget_late_marks()
+    front.forget_late_marks(999)
+    assert front.first_late_queue_offset() == 14
+    front.forget_late_marks(1000)
     assert front.first_late_queue_offset() is None
     assert front.marks(1000) is None
 
@@ -81,7 +83,7 @@ def test_a_late_mark_that_also_came_with_its_slot_stays_as_long_as_the_slot() ->
     mark = Mark(50, None)
     front.add_late_mark(1000, "T+K", mark, 14)
     front.add_mark(1000, "T+K", mark, end_slot_ms=1000)
-    front.forget_late_marks()
+    front.forget_late_marks(1000)
     assert front.marks(1000) == {"T+K": [mark]}
     assert front.copy_of_marks() == {1000: {"T+K": [mark]}}
     front.leave_before(1001)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from embedded_broker.config import BrokerConfig
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import MemoryFileSystem
-from embedded_broker.store.inner import InnerMessage, PutStatus
+from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.escape import LatePut
 from embedded_broker.timer.levels import OFFSETS_FILE, ScheduleMessageService
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.delay import DEFAULT_LEVELS, parse_levels, retry_level
@@ -101,6 +104,22 @@ def test_a_time_further_away_than_the_level_itself_counts_as_now() -> None:
     assert rig.bodies() == [b"1"]
 
 
+@pytest.mark.case("L4")
+def test_levels_that_were_shortened_between_restarts_deliver_old_messages_at_once() -> None:
+    rig = Rig()
+    for level in (3, 4, 3):
+        send_level(rig, level)
+    rig.advance(500)
+    rig.settings["messageDelayLevel"] = "1s 1s 1s 1s"
+    rig.restart()
+    send_level(rig, 3)
+    assert entry_times(rig, 3) == [START_MS + 10_000] * 2 + [START_MS + 1500]
+    rig.fire()
+    assert rig.bodies() == [b"1", b"2", b"3"]
+    rig.advance(1000)
+    assert rig.bodies() == [b"1", b"2", b"3", b"4"]
+
+
 @pytest.mark.case("L5")
 def test_a_put_that_fails_is_tried_again_after_100_ms_in_order() -> None:
     rig = Rig()
@@ -117,6 +136,168 @@ def test_a_put_that_fails_is_tried_again_after_100_ms_in_order() -> None:
     assert rig.bodies() == [b"1", b"2"]
     assert hook.attempts == 4
     assert rig.levels.offsets()[1] == 2
+
+
+ASYNC = {"enableScheduleAsyncDeliver": True}
+SYNCED = {**ASYNC, "flushDiskType": "SYNC_FLUSH"}
+
+
+@pytest.mark.case("L6")
+def test_an_asynchronous_level_is_refused_behind_2001_unanswered_puts_and_keeps_its_order() -> None:
+    rig = Rig(config={**SYNCED, "mappedFileSizeConsumeQueue": 60_000})
+    for _ in range(2100):
+        send_level(rig, 1)
+    send_level(rig, 2)
+    rig.advance(2000)
+    assert rig.bodies() == [b"%d" % number for number in range(1, 2002)]
+    assert rig.levels.offsets()[1] == 0
+    assert rig.levels.count() == 2100 - 2001 + 1
+    rig.flush()
+    rig.advance(100)
+    assert rig.levels.offsets()[1] == 2001
+    assert rig.bodies() == [b"%d" % number for number in range(1, 2101)]
+    rig.flush()
+    rig.advance(100)
+    assert rig.levels.offsets()[1] == 2100
+    rig.advance(10_000)
+    assert rig.bodies()[-1] == b"2101"
+
+
+@pytest.mark.case("L6")
+def test_offsets_move_in_order_when_answers_come_in_any_order() -> None:
+    rig = Rig(config=ASYNC)
+    puts: list[LatePut] = []
+
+    def bridge(_message: InnerMessage) -> LatePut:
+        puts.append(LatePut())
+        return puts[-1]
+
+    rig.levels.escape = bridge
+    for _ in range(3):
+        send_level(rig, 1)
+    rig.advance(1000)
+    stored = PutResult(PutStatus.PUT_OK)
+    for number, expected in ((2, 0), (0, 1), (1, 3)):
+        puts[number].finish(stored)
+        rig.advance(10)
+        assert rig.levels.offsets()[1] == expected
+    assert rig.levels.next_deadline() is None
+
+
+@pytest.mark.case("L6")
+def test_a_failed_put_is_repeated_ever_more_slowly_and_blocks_its_level() -> None:
+    rig = Rig(config=ASYNC)
+    hook = FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 6)
+    send_level(rig, 1)
+    rig.store.put_hooks.append(hook)
+    rig.advance(1000)
+    assert hook.attempts == 1
+    for wait_ms, attempts in ((99, 1), (1, 2), (200, 3), (300, 4), (400, 5)):
+        rig.advance(wait_ms)
+        assert hook.attempts == attempts
+    send_level(rig, 1)
+    send_level(rig, 2)
+    rig.advance(499)
+    assert hook.attempts == 5  # the first of level 1 is stuck, so its second waits
+    rig.advance(1 + 599)
+    assert rig.bodies() == []
+    rig.advance(101)
+    assert rig.bodies() == [b"1", b"2"]
+    assert rig.levels.offsets()[1] == 2
+    rig.advance(5000)
+    assert rig.bodies() == [b"1", b"2", b"3"]
+
+
+def test_a_message_that_is_gone_is_given_up_after_six_repeats() -> None:
+    rig = Rig(config={**ASYNC, "mappedFileSizeCommitLog": 4096})
+    rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 2, topic="T"))
+    for _ in range(40):
+        send_level(rig, 1)
+    rig.advance(1000)
+    rig.store.delete_before(4096)
+    rig.advance(100)
+    assert rig.levels.offsets()[1] == 0
+    rig.advance(sum(range(100, 1700, 100)))
+    assert rig.levels.offsets()[1] == 40
+    assert rig.levels.next_deadline() is None
+    assert rig.levels.skipped["unreadable"] == 2
+
+
+@pytest.mark.parametrize("by_session", [False, True])
+def test_a_repeat_that_the_disk_refuses_is_made_again(by_session: bool) -> None:
+    rig = Rig(config=ASYNC)
+    answers: list[PutResult | StoreError] = [
+        PutResult(PutStatus.SERVICE_NOT_AVAILABLE),
+        StoreError("no space left"),
+        PutResult(PutStatus.PUT_OK),
+    ]
+
+    def bridge(_message: InnerMessage) -> PutResult:
+        answer = answers.pop(0)
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    rig.levels.escape = bridge
+    calls: list[Callable[[], None]] = []
+    if by_session:
+        rig.levels.session_timer = lambda _wait_ms, call: calls.append(call)
+    send_level(rig, 1)
+    rig.advance(1000)
+    with pytest.raises(StoreError):
+        calls.pop(0)() if by_session else rig.advance(100)
+    if by_session:
+        calls.pop(0)()
+    rig.advance(1000)
+    assert rig.levels.offsets()[1] == 1
+    assert answers == []
+
+
+def test_a_clean_stop_waits_for_the_sync_and_repeats_nothing() -> None:
+    rig = Rig(config=SYNCED)
+    asked: list[int] = []
+    rig.levels.request_flush = lambda: asked.append(1)
+    for _ in range(3):
+        send_level(rig, 1)
+    rig.advance(1000)
+    assert rig.levels.offsets()[1] == 0
+    assert asked
+    rig.restart()
+    rig.advance(5000)
+    assert rig.bodies() == [b"1", b"2", b"3"]
+
+
+def test_what_was_not_synced_is_repeated_after_a_crash() -> None:
+    rig = Rig(config=SYNCED)
+    send_level(rig, 1)
+    rig.flush()
+    rig.advance(1000)
+    rig.crash()
+    rig.advance(1000)
+    assert rig.bodies() == [b"1", b"1"]
+
+
+def test_without_asynchronous_delivery_a_bridge_gets_one_put_at_a_time() -> None:
+    rig = Rig()
+    puts: list[LatePut] = []
+
+    def bridge(_message: InnerMessage) -> LatePut:
+        puts.append(LatePut())
+        return puts[-1]
+
+    rig.levels.escape = bridge
+    calls: list[Callable[[], None]] = []
+    rig.levels.session_timer = lambda _wait_ms, call: calls.append(call)
+    for _ in range(2):
+        send_level(rig, 1)
+    rig.advance(5000)
+    assert len(puts) == 1
+    puts[0].finish(PutResult(PutStatus.PUT_OK))
+    while calls:
+        calls.pop(0)()
+    rig.fire()
+    assert len(puts) == 2
+    assert rig.levels.offsets()[1] == 1
 
 
 def test_a_session_timer_waits_for_the_retry_when_there_is_one() -> None:

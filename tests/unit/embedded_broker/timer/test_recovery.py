@@ -190,6 +190,24 @@ def test_slots_older_than_the_wheel_are_caught_up_late_and_once() -> None:
     assert rig.bodies() == [b"1", b"2", b"3", b"4"]
 
 
+@pytest.mark.case("C9")
+def test_with_the_upstream_switch_slots_older_than_the_wheel_are_skipped_and_counted() -> None:
+    rig = Rig(slots=100, config={"timerSkipOldSlots": True})
+    for seconds in (5, 20, 21, 39):
+        rig.timer(1000 * seconds)
+    rig.restart()
+    assert rig.recovery.skipped == 0
+    rig.close()
+    rig.clock.now_ms += 20_000 + 40_000  # the wheel reaches back 40 slots
+    assert rig.open().skipped == 2
+    assert rig.timers.lost == {"older than the wheel": 2}
+    assert rig.timers.count() == 2
+    rig.fire()
+    assert rig.bodies() == [b"3", b"4"]
+    rig.restart()
+    assert rig.fire() == 0
+
+
 @pytest.mark.case("C10")
 def test_a_checkpoint_beyond_the_queue_is_moved_back_into_it() -> None:
     rig = Rig()

@@ -48,3 +48,30 @@ def test_any_paused_stage_of_the_way_in_holds_the_queue(name: str) -> None:
     rig.timers.stages[name].resume()
     rig.fire()
     assert rig.bodies() == [b"1"]
+
+
+def test_every_service_counts_what_it_has_done() -> None:
+    rig = Rig(config={"timerRollWindowSlot": 10})
+    for delay_ms in (1500, 20_000, 5000):
+        rig.timer(delay_ms)
+    rig.timers.recall("K3")
+    rig.advance(2000)
+    rig.timers.stages["TimerEnqueueGetService"].pause()
+    rig.timer(1500)
+    rig.advance(28_000)
+    rig.timers.stages["TimerEnqueueGetService"].resume()
+    rig.fire()
+    rig.flush()
+    counters = {name: stage.counters for name, stage in rig.timers.stages.items()}
+    assert counters["TimerEnqueueGetService"] == {"read": 2, "skipped": 0}
+    assert counters["TimerEnqueuePutService"] == {"enqueued": 4, "late": 2}
+    assert counters["TimerDequeueGetService"]["slots"] > 0
+    assert counters["TimerDequeueGetMessageService"] == {"messages": 3}
+    assert counters["TimerDequeuePutMessageService"] == {
+        "released": 3,
+        "rolled": 1,
+        "recalled": 1,
+        "dropped": 0,
+    }
+    assert counters["TimerDequeueWarmService"] == {}
+    assert counters["TimerFlushService"] == {"begun": 1}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from embedded_broker.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem, MemoryFileSystem
@@ -18,6 +18,7 @@ from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.engine import TimerMessageStore
 from embedded_broker.timer.levels import ScheduleMessageService
+from embedded_broker.timer.listing import BEFORE_ALL, Pending, Wanted
 from embedded_broker.timer.recovery import TimerRecovery
 from rocketmq_py.protocol.message_codec import MessageRecord
 
@@ -201,6 +202,19 @@ class Rig:
 
     def bodies(self, topic: str = "T") -> list[bytes]:
         return [one.body for one in self.messages(topic)]
+
+    def listed(self, *, limit: int = 100, turns: int = 3, **wanted: Any) -> list[Pending]:
+        """Everything that waits in the engine, page by page, in very short turns."""
+        found: list[Pending] = []
+        while True:
+            after = found[-1].place if found else BEFORE_ALL
+            walk = self.timers.pending(Wanted(limit=limit, after=after, **wanted))
+            while not walk.done:
+                walk.step(Short(turns))
+                walk.arrange()
+            found += walk.found
+            if len(walk.found) < limit:
+                return found
 
     # --- time --------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Scripted clusters, and client instances that are given back."""
+"""Client instances that are given back."""
 
 from __future__ import annotations
 
@@ -13,24 +13,6 @@ from rocketmq_py.config import ClientConfig
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
 
 InstanceMaker = Callable[..., ClientInstance]
-
-
-@pytest.fixture
-def clusters() -> Iterator[Callable[[int], ScriptedCluster]]:
-    made: list[ScriptedCluster] = []
-
-    def make(brokers: int) -> ScriptedCluster:
-        made.append(ScriptedCluster(brokers))
-        return made[-1]
-
-    yield make
-    for cluster in made:
-        cluster.close()
-
-
-@pytest.fixture
-def cluster(clusters: Callable[[int], ScriptedCluster]) -> ScriptedCluster:
-    return clusters(1)
 
 
 @pytest.fixture

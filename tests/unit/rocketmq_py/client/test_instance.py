@@ -117,12 +117,12 @@ def test_a_broker_is_greeted_as_soon_as_it_is_connected(
     instance.update_route("T")
     broker = cluster.brokers[0]
     instance.invoke(broker.address, RemotingCommand(9001), 3_000)
-    broker.wait_for(HEART_BEAT)
+    assert len(broker.wait_for(HEART_BEAT)) == 1
     broker.drop_peers()
     while instance.remoting.is_connected(broker.address):
         threading.Event().wait(0.001)
     instance.invoke(broker.address, RemotingCommand(9001), 3_000)
-    broker.wait_for(HEART_BEAT, 2)
+    assert len(broker.wait_for(HEART_BEAT, 2)) == 2
 
 
 def test_a_failing_or_refused_heartbeat_is_logged_and_no_more(
@@ -276,6 +276,19 @@ def test_the_instance_knows_who_is_busy(instance: ClientInstance) -> None:
     assert instance.is_busy() is None
     consumer.busy = "3 messages cached"
     assert instance.is_busy() == "C: 3 messages cached"
+    consumer.busy = None
+
+    def probe() -> str | None:
+        return "producer P: 1 sends in flight"
+
+    instance.add_probe(probe)
+    assert instance.is_busy() == "producer P: 1 sends in flight"
+    instance.remove_probe(probe)
+    assert instance.is_busy() is None
+    hold = threading.Event()
+    instance.submit(hold.wait, 10)
+    assert instance.is_busy() == "1 background tasks"
+    hold.set()
 
 
 def test_tasks_run_later_again_and_on_other_threads(instance: ClientInstance) -> None:

@@ -53,6 +53,7 @@ def test_one_master_is_enough(
     cluster.brokers[0].answer(CREATE, 1)
     cluster.brokers[1].answer(CREATE, 0)
     Queries(make_instance(cluster.namesrv_addr)).create_topic("T", "new", 3)
+    assert cluster.brokers[1].of(CREATE)
 
 
 def test_unknown_topics_and_brokers_are_named(queries: Queries) -> None:

@@ -10,6 +10,8 @@ from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeCon
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
+from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.consumer.fake_engine import (
@@ -128,15 +130,48 @@ def test_a_member_with_cached_messages_or_unwritten_offsets_is_busy() -> None:
     bench.engine.complete_pull(pulled(record(5), next_offset=6), at=0)
     bench.engine.complete_pull(pulled(record(6), next_offset=7))
     assert bench.member.is_busy() == "1 offsets not written"
+    bench.engine.run_tasks()
+    assert ("T", 0, 7) in bench.engine.stored_offsets()  # whoever asks wants it to be idle
+    assert bench.member.is_busy() is None
     bench.engine.run_scheduled()
     assert bench.member.is_busy() is None
     bench.member.rebalancer.states[0].process_queue.put([MessageExt("T", b"b", queue_offset=9)])
-    assert bench.member.is_busy() == "1 messages cached, 0 listener calls"
+    reason = bench.member.is_busy()
+    assert reason is not None
+    assert reason.endswith(
+        "of T queue 0 waits for its listener; 1 messages cached, 0 listener calls"
+    )
+
+
+@pytest.mark.case("T81")
+def test_an_administrator_moves_the_offset_and_the_queue_is_pulled_from_there() -> None:
+    bench = Bench()
+    bench.member.start()
+    bench.engine.complete_pull(pulled(record(5), next_offset=6), at=0)
+    (queue,) = queues_of("T", 1)
+    others = MessageQueueKey("T", "another-broker", 0)
+    mine = MessageQueueKey("T", queue.broker_name, 0)
+    command = RemotingCommand(
+        code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+        ext_fields={"topic": "T", "group": GROUP, "timestamp": "-1", "isForce": "true"},
+        body=ResetOffsetBody({others: 1, mine: 2}).encode(),
+    )
+
+    answer = bench.member.handle_broker_request(command)
+
+    assert answer is not None
+    assert answer.code == ResponseCode.SUCCESS
+    assert [state.queue.topic for state in bench.member.rebalancer.states] == [RETRY]
+    assert bench.engine.stored_offsets()[-1] == ("T", 0, 2)
+    assert bench.engine.rebalances == 1
+    bench.stored["T"] = 2
+    bench.member.rebalance()
+    assert bench.engine.pulls[-1][0].ext_fields["queueOffset"] == "2"
 
 
 def test_broker_requests_that_are_not_built_are_logged_and_left_to_the_instance(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        assert Bench().member.handle_broker_request(RemotingCommand(code=220)) is None
-    assert "220 is not served" in caplog.text
+        assert Bench().member.handle_broker_request(RemotingCommand(code=307)) is None
+    assert "307 is not served" in caplog.text

@@ -1,4 +1,4 @@
-"""Scripted clusters, and producers that are shut down."""
+"""Producers that are shut down."""
 
 from __future__ import annotations
 
@@ -7,29 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rocketmq_py import DefaultMQProducer
-from tests.unit.rocketmq_py.scripted import ScriptedCluster
 
-ClusterMaker = Callable[[int], ScriptedCluster]
 ProducerMaker = Callable[..., DefaultMQProducer]
-
-
-@pytest.fixture
-def clusters() -> Iterator[ClusterMaker]:
-    """Make clusters of so many brokers."""
-    made: list[ScriptedCluster] = []
-
-    def make(brokers: int) -> ScriptedCluster:
-        made.append(ScriptedCluster(brokers))
-        return made[-1]
-
-    yield make
-    for cluster in made:
-        cluster.close()
-
-
-@pytest.fixture
-def cluster(clusters: ClusterMaker) -> ScriptedCluster:
-    return clusters(1)
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.producer.producer import SendCallback
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from tests.unit.rocketmq_py.producer.conftest import ClusterMaker, ProducerMaker
+from tests.unit.rocketmq_py.conftest import ClusterMaker
+from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
 
 SEND = RequestCode.SEND_MESSAGE_V2

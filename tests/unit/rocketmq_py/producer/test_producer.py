@@ -35,7 +35,8 @@ from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.selection import select_message_queue_by_hash
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.handles import RecallHandle
-from tests.unit.rocketmq_py.producer.conftest import ClusterMaker, ProducerMaker
+from tests.unit.rocketmq_py.conftest import ClusterMaker
+from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
 
 SEND = RequestCode.SEND_MESSAGE_V2

@@ -142,7 +142,7 @@ def test_seconds_win_over_milliseconds_and_a_delivery_time(
 ) -> None:
     message = Message("T", b"x").set_deliver_time_ms(broker.clock.now_ms + 90_000)
     producer.send(message.set_delay_time_ms(60_000).set_delay_time_sec(5))
-    arrival(broker, 5_000)
+    assert arrival(broker, 5_000).body == b"x"
 
 
 @pytest.mark.case("T42")

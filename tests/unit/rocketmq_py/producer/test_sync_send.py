@@ -20,7 +20,8 @@ from rocketmq_py.errors import (
 from rocketmq_py.producer.sync_send import failed_code
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from tests.unit.rocketmq_py.producer.conftest import ClusterMaker, ProducerMaker
+from tests.unit.rocketmq_py.conftest import ClusterMaker
+from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, stored
 
 SEND = RequestCode.SEND_MESSAGE_V2

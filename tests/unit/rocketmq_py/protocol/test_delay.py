@@ -445,3 +445,21 @@ def test_a_failed_message_waits_by_the_number_of_its_tries(
     wanted: int, times: int, level: int
 ) -> None:
     assert level == delays.retry_level(wanted, times)
+
+
+@pytest.mark.parametrize(
+    ("noted", "due"),
+    [
+        ("20001", 20_001),
+        ("20000", 20_000),  # of the slot before: a moved copy that stays out of its own one
+        ("19001", 19_001),
+        ("19000", 21_000),  # further back nobody looks: it leaves with its slot
+        ("21001", 21_000),
+    ],
+)
+def test_a_noted_time_lies_in_the_slot_or_in_the_one_before(noted: str, due: int) -> None:
+    assert delays.release_due_ms({"TIMER_DUE_MS": noted}, 0, 20_000, 1000, 1) == due
+
+
+def test_a_requested_time_never_lies_before_the_slot() -> None:
+    assert delays.release_due_ms({"TIMER_DELIVER_MS": "20000"}, 0, 20_000, 1000, 1) == 21_000

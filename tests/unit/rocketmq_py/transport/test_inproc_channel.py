@@ -92,6 +92,7 @@ def connected(server: Server, timer: Timer, asked: list[RemotingCommand]) -> Inp
         permits=100,
         on_request=on_request,
         on_closed=lambda _: None,
+        is_busy=lambda: f"{len(asked)} requests to serve" if asked else None,
     )
 
 
@@ -163,3 +164,15 @@ def test_a_forked_child_forgets_the_server_without_a_word(
 ) -> None:
     channel.drop_inherited()
     assert (channel.is_open, server.open) == (False, True)
+
+
+def test_the_server_can_ask_what_the_client_still_works_on(
+    channel: InprocChannel, server: Server
+) -> None:
+    channel.invoke(RemotingCommand(1), 5_000)
+    assert server.mailbox is not None
+    assert server.mailbox.is_busy() is None
+
+    server.push([RemotingCommand(40, flag=2).encode()])
+
+    assert server.mailbox.is_busy() == "1 requests to serve"

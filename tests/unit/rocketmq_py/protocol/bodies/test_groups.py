@@ -11,6 +11,7 @@ from rocketmq_py.protocol.bodies.groups import (
     ConsumerList,
     ConsumeStats,
     OffsetWrapper,
+    ResetOffsetBody,
     SubscriptionGroupConfig,
 )
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
@@ -47,3 +48,11 @@ def test_connections_members_and_checks_read_back() -> None:
     assert ConsumerConnection.decode(online.encode()) == online
     assert ConsumerList.decode(ConsumerList(["a", "b"]).encode()) == ConsumerList(["a", "b"])
     assert ClientConfigCheck.decode(check.encode()) == check
+
+
+def test_offsets_to_go_to_are_a_table_with_queues_as_keys() -> None:
+    body = ResetOffsetBody({MessageQueueKey("T", "b", 1): 10})
+
+    assert body.encode() == b'{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"T"}:10}}'
+    assert ResetOffsetBody.decode(body.encode()) == body
+    assert ResetOffsetBody.decode(body.encode(standard=True)) == body

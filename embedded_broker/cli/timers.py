@@ -1,0 +1,186 @@
+"""`rocketmq-py timers`: what waits in a timer store, for when, and why it is late.
+
+Turns options into one look at a store directory (`embedded_broker/inspector`) or into questions to
+running brokers (`asking.py`), and prints the report as tables (`timers_view.py`), JSON, CSV or a
+picture. Exit status: 0, 1 when the files are damaged, 2 when there is nothing to report.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from attrs import asdict, fields
+
+from embedded_broker.cli.asking import ask_brokers
+from embedded_broker.inspector.pending import PendingEntry, Place
+from embedded_broker.inspector.report import Report, report_of_store, to_document
+from rocketmq_py import RocketMQError, SystemClock
+from rocketmq_py.protocol.json_text import dumps
+
+DAMAGED: Final = 1
+FAILED: Final = 2
+_LISTED_DEFAULT: Final = 10
+_ALL: Final = 2**62
+_SPAN: Final = re.compile(r"\+(\d+)(ms|s|m|h|d)")
+_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_ADDRESS: Final = re.compile(r"[^/\\]+:\d+")
+
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        help="A store directory, or HOST:PORT of a broker or name server.", show_default=False
+    ),
+]
+Topic = Annotated[str | None, typer.Option(help="Only messages of this topic.")]
+Before = Annotated[
+    str | None,
+    typer.Option(help="Only messages due before: ISO time, epoch ms, or +15m, +2h, +3d."),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        help="How many messages to list in due order.",
+        show_default=f"{_LISTED_DEFAULT}; all with --csv",
+    ),
+]
+Buckets = Annotated[int, typer.Option(min=1, max=500, help="Most bars of the histogram.")]
+At = Annotated[
+    str | None,
+    typer.Option(help="The time that counts as now: ISO time or epoch ms.", show_default="now"),
+]
+Png = Annotated[
+    Path | None, typer.Option(dir_okay=False, help="Also draw the histogram into this file.")
+]
+
+
+def timers(
+    target: Target,
+    topic: Topic = None,
+    before: Before = None,
+    limit: Limit = None,
+    buckets: Buckets = 24,
+    at: At = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the messages as CSV.")] = False,
+    png: Png = None,
+    verify: Annotated[
+        bool, typer.Option("--check/--no-check", help="Check the files against each other.")
+    ] = True,
+    utc: Annotated[bool, typer.Option("--utc", help="Show UTC instead of local time.")] = False,
+) -> None:
+    """Show what waits in a timer store, for when, and whether its files are whole.
+
+    A directory is only read, not one byte of it changes; it may belong to a running broker.
+    """
+    if as_json and as_csv:
+        raise typer.BadParameter("--json and --csv exclude each other")
+    now_ms = SystemClock().now_ms if at is None else _time_ms(at, "--at", None)
+    before_ms = None if before is None else _time_ms(before, "--before", now_ms)
+    listed = limit if limit is not None else _ALL if as_csv else _LISTED_DEFAULT
+    is_directory = Path(target).is_dir()
+    if not is_directory and not _ADDRESS.fullmatch(target):
+        raise typer.BadParameter(f"{target}: neither a directory nor HOST:PORT")
+    if not is_directory and not (before is None and limit is None):
+        raise typer.BadParameter(
+            "--before and --limit need a store directory: a running broker tells no due times"
+        )
+    try:
+        if is_directory:
+            reports = [_look(target, now_ms, topic, before_ms, listed, buckets, verify=verify)]
+        else:
+            reports = ask_brokers(target, now_ms=now_ms, topic=topic)
+        if png is not None:
+            from embedded_broker.inspector.picture import save_picture
+
+            save_picture(reports[0], png, zone=UTC if utc else None)
+    except (RocketMQError, OSError) as error:
+        typer.secho(f"rocketmq-py: {error}", err=True, fg="red")
+        raise typer.Exit(FAILED) from error
+    if as_json:
+        _print_json(reports)
+    elif as_csv:
+        _print_csv(reports)
+    else:
+        from embedded_broker.cli.timers_view import show
+
+        for report in reports:
+            show(report, utc=utc)
+    if any(one.integrity is not None and one.integrity.is_damaged for one in reports):
+        raise typer.Exit(DAMAGED)
+
+
+def _look(
+    directory: str,
+    now_ms: int,
+    topic: str | None,
+    before_ms: int | None,
+    limit: int,
+    buckets: int,
+    *,
+    verify: bool,
+) -> Report:
+    from embedded_broker.inspector.reader import StoreFiles
+
+    with StoreFiles.open(directory) as files:
+        return report_of_store(
+            files,
+            now_ms=now_ms,
+            topic=topic,
+            before_ms=before_ms,
+            limit=limit,
+            buckets=buckets,
+            verify=verify,
+        )
+
+
+def _time_ms(text: str, option: str, now_ms: int | None) -> int:
+    """Read a time: epoch ms, +span (only where there is a now), or ISO 8601, local without zone."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    span = _SPAN.fullmatch(text)
+    if span is not None and now_ms is not None:
+        return now_ms + int(span[1]) * _UNITS_MS[span[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        relative = ", or +15m, +2h, +3d from now" if now_ms is not None else ""
+        raise typer.BadParameter(
+            f"{option} {text}: must be an ISO time such as 2030-01-31T12:00, epoch "
+            f"milliseconds{relative}"
+        ) from None
+    return (moment.astimezone(UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+
+
+def _print_json(reports: list[Report]) -> None:
+    """Print a store as an object, brokers as an array however many there are."""
+    documents = [to_document(report) for report in reports]
+    is_store = bool(reports) and reports[0].kind == "store"
+    typer.echo(dumps(documents[0] if is_store else documents, sort_keys=True))
+
+
+def _print_csv(reports: list[Report]) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if reports and reports[0].kind == "broker":
+        writer.writerow(["broker", "topic", "waiting"])
+        for report in reports:
+            writer.writerows([report.source, line.topic, line.count] for line in report.topics)
+        return
+    names = [one.name for one in fields(PendingEntry)]
+    writer.writerow(["due", *names])
+    for report in reports:
+        for entry in report.listed:
+            due = datetime.fromtimestamp(entry.due_ms / 1000, UTC)
+            row = asdict(entry, value_serializer=_plain)
+            writer.writerow([due.isoformat(timespec="milliseconds"), *row.values()])
+
+
+def _plain(_owner: object, _attribute: object, value: object) -> object:
+    return value.name.lower() if isinstance(value, Place) else value

@@ -1,0 +1,19 @@
+"""Looking into a timer store without opening it: what waits, for when, and whether it is whole.
+
+Answers the questions of `rocketmq-py timers` about a directory that a real broker or ours wrote.
+Nothing is recovered, mended, locked or written: every byte stays as it is, so the directory of a
+running broker can be read as well. Must not know: the broker, requests, terminals.
+
+====================  ==========================================================
+module                question
+====================  ==========================================================
+frozen_files          how is a store read without a chance to change it
+reader                which files are there, and what do the small ones say
+pending               which messages wait, and when is each of them due
+integrity             do wheel, timer log, queues and commit log agree
+report                all of it, and what a running broker tells, as values
+picture               the histogram as a PNG (extra `plot`)
+====================  ==========================================================
+
+The byte formats are those of `store/` and `timer/`, whose codecs are used here too.
+"""

@@ -1,0 +1,78 @@
+"""A store directory that cannot be changed through this object.
+
+Answers: how files are read when somebody else may own them. Segments are opened for reading only
+and shown through read-only maps; everything that would write, remove or lock raises `StoreError`.
+Empty files are not listed: they were created and never begun. Read on: `reader.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+from embedded_broker.errors import StoreError
+from embedded_broker.store.directory_fs import DirectoryFileSystem, DirectorySegment
+
+__all__ = ["FrozenFileSystem"]
+
+
+class FrozenFileSystem(DirectoryFileSystem):
+    """A directory to look at; see ``store.fs.FileSystem``."""
+
+    def open_segment(self, path: str, size: int, *, create: bool = True) -> DirectorySegment:  # noqa: ARG002
+        """Open a file of exactly this size for reading."""
+        try:
+            fd = os.open(self._full(path), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(f"{path}: cannot open: {error}") from error
+        length = os.fstat(fd).st_size
+        if length != size or size <= 0:
+            os.close(fd)
+            raise StoreError(f"{path}: length {length} instead of {size} bytes")
+        return DirectorySegment(path, size, fd)
+
+    def list(self, path: str) -> list[str]:
+        """Give the sorted names inside a folder, those of empty files left out."""
+        names = super().list(path)
+        folder = self._full(path)
+        return [name for name in names if not _is_empty_file(folder / name)]
+
+    def remove(self, path: str) -> NoReturn:
+        """Refuse."""
+        raise _refusal(path)
+
+    def rename(self, source: str, target: str) -> NoReturn:  # noqa: ARG002
+        """Refuse."""
+        raise _refusal(source)
+
+    def write_file(self, path: str, data: bytes) -> NoReturn:  # noqa: ARG002
+        """Refuse."""
+        raise _refusal(path)
+
+    def sync_file(self, path: str) -> NoReturn:
+        """Refuse."""
+        raise _refusal(path)
+
+    def sync_dir(self, path: str) -> NoReturn:
+        """Refuse."""
+        raise _refusal(path)
+
+    def lock(self, path: str, owner: str) -> NoReturn:  # noqa: ARG002
+        """Refuse: a look needs no lock, and must not keep a broker out."""
+        raise _refusal(path)
+
+    def unlock(self, path: str) -> NoReturn:
+        """Refuse."""
+        raise _refusal(path)
+
+
+def _is_empty_file(path: Path) -> bool:
+    try:
+        return path.is_file() and not path.stat().st_size
+    except OSError:
+        return False
+
+
+def _refusal(path: str) -> StoreError:
+    return StoreError(f"{path}: this store is only looked at, nothing of it may change")

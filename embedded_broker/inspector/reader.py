@@ -1,0 +1,292 @@
+"""Which files a store has, opened as they lie there, and what the small ones among them say.
+
+Answers: precision, positions, offsets and counts of a store that nobody recovers. What cannot be
+opened becomes a finding, and the rest is read all the same. Must not know: which timer waits
+(`pending.py`), whether the files agree (`integrity.py`).
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections.abc import Callable
+from enum import StrEnum
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+from attrs import define, field, frozen
+
+from embedded_broker.errors import StoreError
+from embedded_broker.inspector.frozen_files import FrozenFileSystem
+from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER, CommitLog
+from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE, ConsumeQueue
+from embedded_broker.store.directory_lock import holder_of
+from embedded_broker.timer.checkpoint import TimerCheckpoint, TimerCheckpointFile, TimerMeta
+from embedded_broker.timer.timer_log import TimerLog
+from embedded_broker.timer.wheel import SLOT_SIZE, TimerWheel
+from rocketmq_py.errors import BodyError, RocketMQError
+from rocketmq_py.protocol.lenient_json import loads_lenient
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
+
+__all__ = ["Finding", "Severity", "StoreFiles"]
+
+WHEEL_FILE: Final = "timerwheel"
+LOG_FOLDER: Final = "timerlog"
+CHECKPOINT_FILE: Final = "config/timercheck"
+META_FILE: Final = "config/timermeta"
+METRICS_FILE: Final = "config/timermetrics"
+LEVELS_FILE: Final = "config/delayOffset.json"
+SLICES_FOLDER: Final = "dcommitlog"
+_PRECISION_DEFAULT_MS: Final = 1000
+_SLOTS_LOOKED_AT: Final = 1000
+
+_T = TypeVar("_T")
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    DAMAGE = "damage"
+    """Bytes that were durable are missing or wrong."""
+    REPAIR = "repair"
+    """What a kill leaves behind; the next start of a broker puts it in order."""
+    NOTE = "note"
+    """An estimate that is off, as the original leaves it too."""
+
+
+@frozen
+class Finding:
+    """One thing that is not as it should be.
+
+    `position` counts bytes, in a queue entries; -1 means the whole file.
+    """
+
+    severity: Severity
+    file: str
+    position: int
+    text: str
+
+
+@define(slots=True, kw_only=True)
+class StoreFiles:
+    """One store directory, open for reading. `close` it, or use it in a with block.
+
+    What is missing is None or empty. `clean` says that the last owner stopped the store, `holder`
+    names the process that has it open right now (Linux; elsewhere nobody is seen).
+    """
+
+    root: Path
+    fs: FrozenFileSystem
+    clean: bool
+    holder: str | None
+    commit_log: CommitLog | None = None
+    wheel: TimerWheel | None = None
+    log: TimerLog | None = None
+    timer_queue: ConsumeQueue | None = None
+    level_queues: dict[int, ConsumeQueue] = field(factory=dict)
+    level_offsets: dict[int, int] = field(factory=dict)
+    checkpoint: TimerCheckpoint | None = None
+    meta: TimerMeta | None = None
+    counts: dict[str, int] = field(factory=dict)
+    precision_ms: int = _PRECISION_DEFAULT_MS
+    has_slices: bool = False
+    findings: list[Finding] = field(factory=list)
+
+    @classmethod
+    def open(cls, directory: str | os.PathLike[str]) -> Self:
+        """Open what is there. Raises `StoreError` when the directory holds no store at all."""
+        root = Path(directory)
+        fs = FrozenFileSystem(root)
+        if not any(fs.exists(name) for name in (COMMIT_LOG_FOLDER, WHEEL_FILE, LOG_FOLDER)):
+            raise StoreError(
+                f"{root}: no RocketMQ store, there is neither {COMMIT_LOG_FOLDER} nor {WHEEL_FILE}"
+            )
+        files = cls(
+            root=root,
+            fs=fs,
+            clean=not fs.exists("abort"),
+            holder=holder_of(root / "lock"),
+            has_slices=bool(fs.list(SLICES_FOLDER)),
+        )
+        files._load()
+        return files
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the handles back."""
+        queues = [self.timer_queue, *self.level_queues.values()]
+        for queue in queues:
+            if queue is not None:
+                queue.files.close()
+        if self.commit_log is not None:
+            self.commit_log.files.close()
+        for one in (self.log, self.wheel):
+            if one is not None:
+                one.close()
+
+    @property
+    def read_ms(self) -> int:
+        """Everything before this slot is released, by the last check point."""
+        return self.checkpoint.last_read_time_ms if self.checkpoint is not None else 0
+
+    @property
+    def last_store_ms(self) -> int:
+        """Store time of the newest message that a queue of ours names; 0 without any."""
+        newest = 0
+        for queue in (self.timer_queue, *self.level_queues.values()):
+            entry = None if queue is None else queue.entry(queue.max_offset - 1)
+            if entry is not None and self.commit_log is not None:
+                newest = max(newest, self.commit_log.store_timestamp(entry[0]))
+        return newest
+
+    # --- opening ---------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        attempt = self._attempt
+        self.commit_log = attempt(COMMIT_LOG_FOLDER, self._open_commit_log)
+        self.checkpoint = attempt(CHECKPOINT_FILE, self._read_checkpoint)
+        self.meta = attempt(META_FILE, self._read_meta)
+        if self.checkpoint is None and self.meta is not None:
+            self.checkpoint = self.meta.checkpoint.copy()
+        self.log = attempt(LOG_FOLDER, self._open_log)
+        self.wheel = attempt(WHEEL_FILE, self._open_wheel)
+        self.timer_queue = attempt(
+            f"{CONSUME_QUEUE_FOLDER}/{TIMER_TOPIC}/0", lambda: self._open_queue(TIMER_TOPIC, 0)
+        )
+        self.counts = attempt(METRICS_FILE, self._read_counts) or {}
+        self.level_offsets = attempt(LEVELS_FILE, self._read_levels) or {}
+        for name in self.fs.list(f"{CONSUME_QUEUE_FOLDER}/{SCHEDULE_TOPIC}"):
+            if name.isdecimal():
+                self._load_level(int(name))
+
+    def _load_level(self, queue_id: int) -> None:
+        queue = self._attempt(
+            f"{CONSUME_QUEUE_FOLDER}/{SCHEDULE_TOPIC}/{queue_id}",
+            lambda: self._open_queue(SCHEDULE_TOPIC, queue_id),
+        )
+        if queue is not None:
+            self.level_queues[queue_id + 1] = queue
+
+    def _attempt(self, file: str, open_it: Callable[[], _T | None]) -> _T | None:
+        try:
+            return open_it()
+        except (RocketMQError, ValueError, KeyError, TypeError, AttributeError) as error:
+            text = f"cannot be read: {error}"
+            self.findings.append(Finding(Severity.DAMAGE, file, -1, text))
+            return None
+
+    def _open_commit_log(self) -> CommitLog | None:
+        size = self._file_size(COMMIT_LOG_FOLDER)
+        if size is None:
+            return None
+        log = CommitLog(self.fs, size)
+        log.files.load()
+        return log
+
+    def _open_log(self) -> TimerLog | None:
+        size = self._file_size(LOG_FOLDER)
+        if size is None:
+            return None
+        log = TimerLog(self.fs, LOG_FOLDER, size)
+        log.load()
+        return log
+
+    def _open_wheel(self) -> TimerWheel | None:
+        size = self.fs.size(WHEEL_FILE) if self.fs.exists(WHEEL_FILE) else 0
+        if size == 0:
+            return None
+        if size % (2 * SLOT_SIZE):
+            raise StoreError(f"{size} bytes, not an even number of slots of {SLOT_SIZE}")
+        # With 1 for the precision a slot's time is its number; the true one is found from it.
+        wheel = TimerWheel(self.fs, WHEEL_FILE, slots=size // SLOT_SIZE // 2, precision_ms=1)
+        wheel.load()
+        wheel.precision_ms = self.precision_ms = self._find_precision(wheel)
+        return wheel
+
+    def _find_precision(self, wheel: TimerWheel) -> int:
+        """Give `timerPrecisionMs`, told by any slot whose record is still there."""
+        if self.meta is not None:
+            return self.meta.precision_ms
+        for slot in islice(wheel.used_slots(), _SLOTS_LOOKED_AT):
+            record = self.log.read(slot.last_pos) if self.log and slot.last_pos >= 0 else None
+            if record is not None and slot.time_ms > 0 and record.slot_ms % slot.time_ms == 0:
+                return record.slot_ms // slot.time_ms or _PRECISION_DEFAULT_MS
+        return _PRECISION_DEFAULT_MS
+
+    def _open_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Open the entries of a queue and find both ends, which a broker does when it starts."""
+        size = self._file_size(f"{CONSUME_QUEUE_FOLDER}/{topic}/{queue_id}")
+        if size is None:
+            return None
+        queue = ConsumeQueue(self.fs, topic, queue_id, size)
+        queue.files.load()
+        first = end = queue.first_offset
+        for start, _ in reversed(queue.files.files):
+            used = _used(queue, start // ENTRY_SIZE)
+            if used:
+                end = start // ENTRY_SIZE + used
+                break
+        queue.max_offset = end
+        queue.files.max_offset = end * ENTRY_SIZE
+        log_min = self.commit_log.min_offset if self.commit_log is not None else 0
+        alive = bisect_left(
+            range(first, end), log_min, key=lambda index: (queue.entry(index) or (-1,))[0]
+        )
+        queue.min_offset = first + alive
+        return queue
+
+    def _file_size(self, folder: str) -> int | None:
+        names = self.fs.list(folder)
+        return self.fs.size(f"{folder}/{names[0]}") if names else None
+
+    # --- small files -------------------------------------------------------------------------
+
+    def _read_checkpoint(self) -> TimerCheckpoint | None:
+        file = TimerCheckpointFile(self.fs, CHECKPOINT_FILE)
+        try:
+            return file.load()
+        finally:
+            file.close()
+
+    def _read_meta(self) -> TimerMeta | None:
+        if not self.fs.exists(META_FILE):
+            return None
+        return TimerMeta.decode(self.fs.read_file(META_FILE))
+
+    def _read_counts(self) -> dict[str, int]:
+        table = self._json(METRICS_FILE)
+        counts = (table or {}).get("timingCount") or {}
+        return {str(topic): int(one["count"]) for topic, one in counts.items()}
+
+    def _read_levels(self) -> dict[int, int]:
+        table = self._json(LEVELS_FILE)
+        offsets = (table or {}).get("offsetTable") or {}
+        return {int(level): int(offset) for level, offset in offsets.items()}
+
+    def _json(self, path: str) -> Any | None:  # Any: a JSON edge, the callers check its shape
+        """Read a table, or its backup, as a broker does; None when there is neither."""
+        for name in (path, f"{path}.bak"):
+            if not self.fs.exists(name):
+                continue
+            try:
+                return loads_lenient(self.fs.read_file(name))
+            except BodyError as error:
+                text = f"no readable JSON: {error}"
+                self.findings.append(Finding(Severity.REPAIR, name, -1, text))
+        return None
+
+
+def _used(queue: ConsumeQueue, first: int) -> int:
+    """Count the entries of one file up to the first without a size."""
+    count = 0
+    for offset, size, _ in queue.file_entries(first):
+        if size <= 0 or offset < 0:
+            break
+        count += 1
+    return count

@@ -1,0 +1,434 @@
+"""Everything the inspector knows about a store or a broker, as values and as one JSON document.
+
+Answers: the histogram of due times, the counts by topic, how far each stage of the pipeline is,
+how full the wheel is, what the check point says. Must not know: terminals, files' bytes
+(`reader.py`, `pending.py`), how a broker is asked (`cli/`). Times are epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Final
+
+from attrs import asdict, field, frozen
+
+from embedded_broker.inspector.integrity import Checked, check
+from embedded_broker.inspector.pending import PendingEntry, PendingTimers, Place, find_pending
+from embedded_broker.inspector.reader import StoreFiles
+from rocketmq_py.protocol.bodies.timers import DelayOffsets, TimerCheckpoint, TimerCounts
+
+__all__ = [
+    "Bucket",
+    "Report",
+    "StageLine",
+    "TopicLine",
+    "WheelLine",
+    "histogram",
+    "report_of_broker",
+    "report_of_store",
+    "to_document",
+]
+
+_WIDTHS_S: Final = (
+    *(1, 2, 5, 10, 15, 30),
+    *(60, 120, 300, 600, 900, 1800),
+    *(3600, 7200, 10_800, 21_600, 43_200),
+    *(86_400, 172_800, 604_800, 1_209_600, 2_592_000, 7_776_000, 31_536_000),
+)
+_TOPICS_IN_BUCKETS: Final = 5
+OTHER_TOPICS: Final = "other topics"
+
+
+@frozen(kw_only=True)
+class Bucket:
+    """Waiting messages due in [from_ms, to_ms); `by_topic` has the busiest topics and the rest."""
+
+    from_ms: int
+    to_ms: int
+    count: int
+    by_topic: Mapping[str, int]
+
+
+@frozen(kw_only=True)
+class TopicLine:
+    """One topic's waiting messages; the times are None where only a count is known."""
+
+    topic: str
+    count: int
+    overdue: int | None = None
+    next_due_ms: int | None = None
+    last_due_ms: int | None = None
+
+
+@frozen(kw_only=True)
+class StageLine:
+    """How much waits for one stage of the pipeline and how far behind it is; None: not known."""
+
+    stage: str
+    waiting: int | None
+    unit: str
+    lag_ms: int | None
+    remark: str = ""
+
+
+@frozen(kw_only=True)
+class WheelLine:
+    """How full wheel and timer log are."""
+
+    precision_ms: int
+    slots_total: int
+    slots_waiting: int
+    records_waiting: int
+    first_slot_ms: int | None
+    last_slot_ms: int | None
+    fullest_slot_ms: int | None
+    fullest_slot_records: int
+    log_bytes: int
+    log_files: int
+
+
+@frozen(kw_only=True)
+class Report:
+    """One look at a store directory (`kind` store) or at a running broker (`kind` broker).
+
+    `total` counts what waits; with a topic or a time limit `selected` is what passed it, and
+    `buckets`, `topics` and `listed` are of those. What the source cannot tell is None or empty.
+    """
+
+    kind: str
+    source: str
+    now_ms: int
+    total: int
+    selected: int
+    overdue: int | None = None
+    oldest_overdue: PendingEntry | None = None
+    recalled: int | None = None
+    already_released: int | None = None
+    buckets: Sequence[Bucket] = ()
+    topics: Sequence[TopicLine] = ()
+    listed: Sequence[PendingEntry] = ()
+    stages: Sequence[StageLine] = ()
+    wheel: WheelLine | None = None
+    checkpoint: TimerCheckpoint | None = None
+    clean: bool | None = None
+    integrity: Checked | None = None
+    runtime: Mapping[str, str] = field(factory=dict)
+    warnings: Sequence[str] = ()
+
+
+# --- a store ---------------------------------------------------------------------------------
+
+
+def report_of_store(
+    files: StoreFiles,
+    *,
+    now_ms: int,
+    topic: str | None = None,
+    before_ms: int | None = None,
+    limit: int = 0,
+    buckets: int = 24,
+    verify: bool = True,
+) -> Report:
+    """Look at an opened store.
+
+    `limit` messages are listed in due order, at most `buckets` (from 1) bars are made; without
+    `verify` the files are not checked against each other.
+    """
+    pending = find_pending(files)
+    rows = pending.rows(topic, before_ms)
+    overdue = sum(pending.due_ms[row] <= now_ms for row in rows)
+    listed = (pending.entry(row) for row in rows[:limit])
+    return Report(
+        kind="store",
+        source=str(files.root),
+        now_ms=now_ms,
+        total=len(pending),
+        selected=len(rows),
+        overdue=overdue,
+        oldest_overdue=pending.entry(rows[0]) if overdue else None,
+        recalled=pending.recalled,
+        already_released=pending.released,
+        buckets=histogram(pending, rows, buckets),
+        topics=_topic_lines(pending, rows, now_ms),
+        listed=tuple(entry for entry in listed if entry is not None),
+        stages=_stages_of_store(files, pending, now_ms),
+        wheel=_wheel_line(files),
+        checkpoint=files.checkpoint,
+        clean=files.clean,
+        integrity=check(files, pending) if verify else None,
+        warnings=tuple(_warnings(files)),
+    )
+
+
+def histogram(pending: PendingTimers, rows: Sequence[int], bars: int) -> tuple[Bucket, ...]:
+    """Count rows, given in due order, in at most `bars` steps of equal, readable width."""
+    if not rows:
+        return ()
+    first_ms, last_ms = pending.due_ms[rows[0]], pending.due_ms[rows[-1]]
+    width_ms, begin_ms = _steps(first_ms, last_ms, bars)
+    named = _busiest(pending, rows)
+    counts: dict[int, dict[str, int]] = {}
+    for row in rows:
+        bar = counts.setdefault((pending.due_ms[row] - begin_ms) // width_ms, {})
+        name = named.get(pending.topic[row], OTHER_TOPICS)
+        bar[name] = bar.get(name, 0) + 1
+    return tuple(
+        Bucket(
+            from_ms=begin_ms + number * width_ms,
+            to_ms=begin_ms + (number + 1) * width_ms,
+            count=sum(counts.get(number, {}).values()),
+            by_topic=counts.get(number, {}),
+        )
+        for number in range((last_ms - begin_ms) // width_ms + 1)
+    )
+
+
+def _steps(first_ms: int, last_ms: int, bars: int) -> tuple[int, int]:
+    """Give the width of a bar and the begin of the first, both on readable times of UTC."""
+    for width_s in _WIDTHS_S:
+        width_ms = width_s * 1000
+        begin_ms = first_ms - first_ms % width_ms
+        if (last_ms - begin_ms) // width_ms < max(1, bars):
+            return width_ms, begin_ms
+    width_ms = (last_ms - first_ms) // max(1, bars) + 1
+    return width_ms, first_ms
+
+
+def _busiest(pending: PendingTimers, rows: Sequence[int]) -> dict[int, str]:
+    """Name the topics that get a colour of their own, by number."""
+    counts: dict[int, int] = {}
+    for row in rows:
+        counts[pending.topic[row]] = counts.get(pending.topic[row], 0) + 1
+    ranked = sorted(counts, key=lambda number: (-counts[number], pending.topics[number]))
+    kept = ranked if len(ranked) <= _TOPICS_IN_BUCKETS + 1 else ranked[:_TOPICS_IN_BUCKETS]
+    return {number: pending.topics[number] for number in kept}
+
+
+def _topic_lines(pending: PendingTimers, rows: Sequence[int], now_ms: int) -> tuple[TopicLine, ...]:
+    found: dict[int, list[int]] = {}  # number, overdue, first and last due time
+    for row in rows:
+        due_ms = pending.due_ms[row]
+        line = found.setdefault(pending.topic[row], [0, 0, due_ms, due_ms])
+        line[0] += 1
+        line[1] += due_ms <= now_ms
+        line[3] = due_ms
+    lines = (
+        TopicLine(
+            topic=pending.topics[number],
+            count=count,
+            overdue=overdue,
+            next_due_ms=first_ms,
+            last_due_ms=last_ms,
+        )
+        for number, (count, overdue, first_ms, last_ms) in found.items()
+    )
+    return tuple(sorted(lines, key=lambda line: (-line.count, line.topic)))
+
+
+def _stages_of_store(
+    files: StoreFiles, pending: PendingTimers, now_ms: int
+) -> tuple[StageLine, ...]:
+    """Say what the files tell of each stage: how far it was at the last check point."""
+    lines = []
+    queue, checkpoint = files.timer_queue, files.checkpoint
+    if queue is not None:
+        done = checkpoint.last_timer_queue_offset if checkpoint is not None else 0
+        entry = queue.entry(done)
+        stored_ms = files.commit_log.store_timestamp(entry[0]) if entry and files.commit_log else -1
+        lines.append(
+            StageLine(
+                stage="TimerEnqueueGetService",
+                waiting=max(0, queue.max_offset - done),
+                unit="messages",
+                lag_ms=max(0, now_ms - stored_ms) if stored_ms > 0 else 0,
+                remark=f"next entry {done} of {queue.max_offset}",
+            )
+        )
+    if checkpoint is not None:
+        due = [
+            pending.due_ms[row]
+            for row in range(len(pending))
+            if pending.place[row] != Place.LEVEL and pending.due_ms[row] <= now_ms
+        ]
+        lines.append(
+            StageLine(
+                stage="TimerDequeueGetService",
+                waiting=len(due),
+                unit="due timers",
+                lag_ms=now_ms - min(due) if due else 0,
+                remark=f"read time {_text(checkpoint.last_read_time_ms)}",
+            )
+        )
+    if checkpoint is not None:
+        lines.append(_flush_stage(checkpoint))
+    for level, one in sorted(files.level_queues.items()):
+        entry = one.entry(max(one.min_offset, files.level_offsets.get(level, 0)))
+        lines.append(
+            StageLine(
+                stage=f"delay level {level}",
+                waiting=max(0, one.max_offset - files.level_offsets.get(level, 0)),
+                unit="messages",
+                lag_ms=max(0, now_ms - entry[2]) if entry is not None else 0,
+            )
+        )
+    return tuple(lines)
+
+
+def _wheel_line(files: StoreFiles) -> WheelLine | None:
+    wheel, log = files.wheel, files.log
+    if wheel is None:
+        return None
+    waiting = [slot for slot in wheel.used_slots() if slot.time_ms >= files.read_ms and slot.num]
+    fullest = max(waiting, key=lambda slot: slot.num, default=None)
+    times = [slot.time_ms for slot in waiting]
+    return WheelLine(
+        precision_ms=files.precision_ms,
+        slots_total=wheel.slots_total,
+        slots_waiting=len(waiting),
+        records_waiting=sum(slot.num for slot in waiting),
+        first_slot_ms=min(times, default=None),
+        last_slot_ms=max(times, default=None),
+        fullest_slot_ms=fullest.time_ms if fullest is not None else None,
+        fullest_slot_records=fullest.num if fullest is not None else 0,
+        log_bytes=log.end - log.begin if log is not None else 0,
+        log_files=len(log.file_starts) if log is not None else 0,
+    )
+
+
+def _warnings(files: StoreFiles) -> list[str]:
+    warnings = []
+    if files.holder is not None:
+        warnings.append(
+            f"the store is in use by {files.holder}: it changes while it is read, so numbers can "
+            "disagree for a moment"
+        )
+    elif not files.clean:
+        warnings.append(
+            "the broker did not stop cleanly (the file abort is there): the next start reads the "
+            "last second again"
+        )
+    if files.has_slices:
+        warnings.append("timers of the sliced engine (dcommitlog) are not counted here")
+    return warnings
+
+
+# --- a running broker --------------------------------------------------------------------------
+
+
+def report_of_broker(
+    address: str,
+    *,
+    now_ms: int,
+    runtime: Mapping[str, str],
+    levels: DelayOffsets | None,
+    checkpoint: TimerCheckpoint | None,
+    counts: TimerCounts | None,
+    topic: str | None = None,
+    warnings: Sequence[str] = (),
+) -> Report:
+    """Put together what requests 28, 45, 60 and 61 answered; None where a broker refused."""
+    known = counts.timing_count if counts is not None else {}
+    lines = [
+        TopicLine(topic=name, count=one.count)
+        for name, one in known.items()
+        if one.count and topic in {None, name}
+    ]
+    lines.sort(key=lambda line: (-line.count, line.topic))
+    stages = _stages_of_broker(runtime, checkpoint)
+    waiting = {line.stage: line.waiting or 0 for line in stages}
+    in_levels = sum(number for stage, number in waiting.items() if stage.startswith("delay level"))
+    for level in sorted(levels.offset_table if levels is not None else {}):
+        if f"delay level {level}" not in waiting:
+            offset = levels.offset_table[level] if levels is not None else 0
+            remark = f"next entry {offset}"
+            stages.append(_stage(f"delay level {level}", None, "messages", None, remark))
+    total = sum(one.count for one in known.values()) + in_levels
+    return Report(
+        kind="broker",
+        source=address,
+        now_ms=now_ms,
+        total=total,
+        selected=total if topic is None else sum(line.count for line in lines),
+        topics=tuple(lines),
+        stages=tuple(stages),
+        checkpoint=checkpoint,
+        runtime=runtime,
+        warnings=tuple(warnings),
+    )
+
+
+def _stages_of_broker(
+    runtime: Mapping[str, str], checkpoint: TimerCheckpoint | None
+) -> list[StageLine]:
+    stages = []
+    if "timerOffsetBehind" in runtime:
+        tps = f"{runtime.get('timerEnqueueTps', '?')} messages/s"
+        behind = _number(runtime["timerOffsetBehind"])
+        stages.append(_stage("TimerEnqueueGetService", behind, "messages", None, tps))
+    if "timerReadBehind" in runtime:
+        tps = f"{runtime.get('timerDequeueTps', '?')} messages/s"
+        behind_s = _number(runtime["timerReadBehind"])
+        lag_ms = None if behind_s is None else behind_s * 1000
+        in_wheel = _number(runtime.get("timerCongestNum", ""))
+        stages.append(_stage("TimerDequeueGetService", in_wheel, "in the wheel", lag_ms, tps))
+    if checkpoint is not None:
+        stages.append(_flush_stage(checkpoint))
+    prefix = "scheduleMessageOffset_"
+    offsets = {
+        int(name.removeprefix(prefix)): value
+        for name, value in runtime.items()
+        if name.startswith(prefix) and name.removeprefix(prefix).isdecimal()
+    }
+    for level, value in sorted(offsets.items()):
+        done, _, end = value.partition(",")
+        next_entry, behind = _number(done), _number(end)
+        if next_entry is not None and behind is not None:
+            waiting = max(0, behind - next_entry)
+            remark = f"next entry {next_entry} of {behind}"
+            stages.append(_stage(f"delay level {level}", waiting, "messages", None, remark))
+    return stages
+
+
+def _flush_stage(checkpoint: TimerCheckpoint) -> StageLine:
+    synced = f"{checkpoint.last_timer_log_flush_pos} bytes of the log synced"
+    remark = f"{synced}, last change {_text(checkpoint.timestamp)}"
+    return _stage("TimerFlushService", None, "bytes", None, remark)
+
+
+def _stage(
+    stage: str, waiting: int | None, unit: str, lag_ms: int | None, remark: str
+) -> StageLine:
+    return StageLine(stage=stage, waiting=waiting, unit=unit, lag_ms=lag_ms, remark=remark)
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+# --- one document ------------------------------------------------------------------------------
+
+
+def to_document(report: Report) -> dict[str, Any]:  # Any: plain JSON values of many kinds
+    """Give the report as plain values for JSON; enums by name, what is not known as null."""
+    document = asdict(report, value_serializer=_plain)
+    if report.integrity is not None:
+        document["integrity"]["damaged"] = report.integrity.is_damaged
+    return document
+
+
+def _plain(_owner: object, _attribute: object, value: Any) -> Any:  # Any: as to_document
+    if isinstance(value, Enum):
+        return value.name.lower()
+    return value
+
+
+def _text(epoch_ms: int) -> str:
+    """Write a time for a remark: UTC, to the second."""
+    if epoch_ms <= 0:
+        return "-"
+    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

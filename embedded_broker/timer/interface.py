@@ -1,0 +1,222 @@
+"""What the rest of the broker knows of its timers: one engine, whichever it is.
+
+Answers: which calls an engine offers to the node that runs it, to the views and to the handlers.
+Two engines fit: `engine.TimerMessageStore`, the wheel of RocketMQ 5 and the default, and
+`sliced.engine.SlicedTimerStore`, the log of time slices. Must not know: how either of them works,
+slots, slices, files.
+
+Read on: `choice.py` for which of them a broker gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Protocol
+
+from embedded_broker.flusher import FlushWork
+from embedded_broker.profiles import Limits
+from embedded_broker.store.inner import Arrival, PutHook
+from embedded_broker.timeline import Budget, DeadlineSource
+from embedded_broker.timer.change import MoveOutcome
+from embedded_broker.timer.listing import Pending, Walk, Wanted
+from embedded_broker.timer.metrics import TimerMetrics
+from embedded_broker.timer.recall import RecallOutcome
+from embedded_broker.timer.recovery import TimerRecovery
+
+__all__ = ["AdmissionHook", "Snapshot", "StageFace", "TimerEngine", "UpkeepFace"]
+
+
+class AdmissionHook(PutHook, Protocol):
+    """The put hook that sends delayed messages to the engine's topic."""
+
+    honours_timers: bool
+    """False for a broker version that does not know timer messages: only levels wait."""
+
+    def set_limits(self, limits: Limits) -> None:
+        """Refuse what these limits refuse as well."""
+        ...
+
+
+class StageFace(Protocol):
+    """One service of an engine, as it is held and looked at."""
+
+    paused: bool
+
+    @property
+    def queue_depth(self) -> int:
+        """How many items wait for this service."""
+        ...
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What this service has done since the store was opened, by name."""
+        ...
+
+    def lag_ms(self, now_ms: int) -> int:
+        """For how long the oldest of them has been waiting."""
+        ...
+
+    def pause(self) -> None:
+        """Let this service do nothing until `resume`."""
+        ...
+
+    def resume(self) -> None:
+        """Let this service work again."""
+        ...
+
+
+class Snapshot(Protocol):
+    """A count under way; see `distribution.Distribution`."""
+
+    buckets: dict[int, int]
+    """Upper bound in seconds to the number of timers between it and the bound before."""
+    done: bool
+
+    def step(self, budget: Budget) -> None:
+        """Go on until the budget is used up."""
+        ...
+
+
+class UpkeepFace(Protocol):
+    """What an engine does now and then; everything but the work it returns is under the door."""
+
+    def begin_revision(self, wall_ms: int) -> bool:
+        """Begin to count anew if the hour has come; then call `go_on` until it says False."""
+        ...
+
+    def go_on(self, now_ms: int, budget: Budget) -> bool:
+        """Count until the budget is used up; True while there is more to do."""
+        ...
+
+    def forget_topics(self, known: Collection[str]) -> None:
+        """Forget the counts of topics that are gone; a topic that timers wait for stays."""
+        ...
+
+    def begin_cleaning(self) -> Callable[[], None] | None:
+        """Let go of files that nothing needs any more; run the result outside the door."""
+        ...
+
+    def progress(self, now_ms: int) -> str:
+        """Say in one line where each service is."""
+        ...
+
+
+class PinsFace(Protocol):
+    """Which commit-log offsets waiting timers need; every step is made under the door."""
+
+    def ahead(self) -> Iterator[int]:
+        """Give offsets of what is not in memory; may be gone through in turns."""
+        ...
+
+    def now(self) -> list[int]:
+        """Give the other offsets; to be asked last."""
+        ...
+
+
+class TimerEngine(DeadlineSource, Protocol):
+    """The timers of one broker. Every call is made under the door, but `load` and `close`."""
+
+    session_timer: Callable[[int, Callable[[], None]], object] | None
+    """`(delay_ms, call)`: how to wait before a failed put is tried again; None: message clock."""
+
+    # --- life ----------------------------------------------------------------------------
+
+    def load(self) -> TimerRecovery:
+        """Open the files and recover; after `MessageStore.load`, before the first put.
+
+        Raises ConfigError when a setting is not the store's, StoreError when a file cannot be
+        used.
+        """
+        ...
+
+    def close(self) -> None:
+        """Make everything durable and give the files back; idempotent. The store is still open."""
+        ...
+
+    def abandon(self) -> None:
+        """Let go of everything as a killed process would: nothing is written."""
+        ...
+
+    def begin_flush(self) -> FlushWork:
+        """Capture what to write; run the result outside the door, after the store's own flush."""
+        ...
+
+    # --- messages ------------------------------------------------------------------------
+
+    @property
+    def admission(self) -> AdmissionHook:
+        """The hook that decides about every put."""
+        ...
+
+    @property
+    def topic(self) -> str:
+        """The topic in which accepted timers lie."""
+        ...
+
+    def on_arrival(self, arrival: Arrival) -> None:
+        """Take note of a message that became visible."""
+        ...
+
+    def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:
+        """Take back every waiting timer with this id; exact, until the release itself."""
+        ...
+
+    def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:
+        """Deliver every waiting timer with this id at once."""
+        ...
+
+    def reschedule(self, uniq_key: str, due_ms: int, topic: str | None = None) -> MoveOutcome:
+        """Give every waiting timer with this id another time, past or ahead."""
+        ...
+
+    # --- looking in ----------------------------------------------------------------------
+
+    def pending(self, wanted: Wanted) -> Walk:
+        """Begin to list timers in the order in which they are due; nothing is changed by it."""
+        ...
+
+    def find(self, uniq_key: str, topic: str | None = None) -> list[Pending]:
+        """Give every waiting timer with this id, oldest first; through the key index."""
+        ...
+
+    def distribution(self) -> Snapshot:
+        """Begin to count timers by how soon they are due."""
+        ...
+
+    def count(self, topic: str | None = None) -> int:
+        """How many timers wait, in all or of one topic; recalled ones count no more."""
+        ...
+
+    @property
+    def metrics(self) -> TimerMetrics:
+        """The counts by topic."""
+        ...
+
+    @property
+    def lost(self) -> Mapping[str, int]:
+        """How many messages were given up, by reason; empty when all is well."""
+        ...
+
+    @property
+    def dropped(self) -> int:
+        """How many messages were given up in all."""
+        ...
+
+    def log_ends(self) -> dict[str, int]:
+        """Give the end of every log of the engine, by folder: what lies before does not change."""
+        ...
+
+    @property
+    def pins(self) -> PinsFace:
+        """Which messages of the commit log are still needed."""
+        ...
+
+    @property
+    def upkeep(self) -> UpkeepFace:
+        """What is done now and then."""
+        ...
+
+    @property
+    def stages(self) -> Mapping[str, StageFace]:
+        """The engine's services by name."""
+        ...

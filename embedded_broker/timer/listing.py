@@ -1,0 +1,165 @@
+"""What a listing of pending timers gives, whichever engine or delay level they wait in.
+
+Answers: what is known of one waiting message, which of them somebody asks for, and how they are
+walked in the order in which they are due. Must not know: wheels, slices, files. A listing never
+changes what it looks at. It is made in turns, so that the door is never held for long: `Walk.step`
+under the door, `Walk.arrange` outside of it, until `Walk.done`.
+
+Read on: `wheel_listing.py` for the timers of the wheel, `level_listing.py` for those of the delay
+levels, `embedded_broker/views/timers.py` for who asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from attrs import field, frozen
+
+from embedded_broker.timeline import Budget
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.properties import Prop
+
+__all__ = [
+    "BEFORE_ALL",
+    "NEVER_MS",
+    "Pending",
+    "Place",
+    "TimerKind",
+    "Walk",
+    "Wanted",
+    "kind_of",
+    "pending_of",
+]
+
+NEVER_MS: Final = 2**63 - 1
+
+
+class TimerKind(Enum):
+    """How a waiting message asked to arrive later."""
+
+    LEVEL = "level"
+    SEC = "seconds"
+    MS = "milliseconds"
+    DELIVER_AT = "deliver at"
+    START_DELIVER = "start deliver"
+    RETRY = "retry"
+    """A message that failed and waits for its next try, whatever keeps it waiting."""
+
+
+class Place(NamedTuple):
+    """Where a timer stands among all: two that are due at once go by their first arrival."""
+
+    due_ms: int
+    root: int
+    """Commit-log offset of the first copy; it stays the same while the message is rolled."""
+
+
+@frozen(kw_only=True)
+class Pending:
+    """One waiting message; times in epoch milliseconds, `size` is its body's bytes as stored."""
+
+    due_ms: int
+    root: int
+    id: str
+    """UNIQ_KEY; empty when the message has none."""
+    topic: str
+    """Where it will go."""
+    queue_id: int
+    accepted_ms: int
+    rolls: int
+    keys: tuple[str, ...]
+    size: int
+    kind: TimerKind
+    read: Callable[[], MessageRecord | None] = field(eq=False, repr=False)
+    """Reads the stored message; under the door. None when retention took it."""
+
+    @property
+    def place(self) -> Place:
+        """Where it stands among all."""
+        return Place(self.due_ms, self.root)
+
+
+BEFORE_ALL: Final = Place(-1, -1)
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """Which timers are asked for: None means any.
+
+    `before_ms` is exclusive, and so is `after`: the place of the last one of the page before.
+    """
+
+    topic: str | None = None
+    before_ms: int = NEVER_MS
+    kinds: frozenset[TimerKind] | None = None
+    limit: int = 100
+    after: Place = BEFORE_ALL
+
+    def fits(self, one: Pending) -> bool:
+        """Say whether a timer in the right span of time is asked for."""
+        if self.topic is not None and one.topic != self.topic:
+            return False
+        return self.kinds is None or one.kind in self.kinds
+
+
+class Walk(Protocol):
+    """A listing under way; everything in `found` was waiting at some moment of the walk."""
+
+    found: list[Pending]
+    """In the order of their places; at most `Wanted.limit`."""
+    done: bool
+
+    def step(self, budget: Budget) -> None:
+        """Go on until the budget is used up, or `arrange` must be called. Under the door."""
+        ...
+
+    def arrange(self) -> None:
+        """Put in order what was read; between two steps, outside the door."""
+        ...
+
+
+def kind_of(properties: Mapping[str, str], topic: str) -> TimerKind:
+    """Tell how a stored message that will go to `topic` asked for its delay."""
+    if is_retry_topic(topic):
+        return TimerKind.RETRY
+    level = properties.get(Prop.DELAY, "")
+    if level.isdecimal() and int(level) > 0:
+        return TimerKind.LEVEL
+    if Prop.TIMER_DELAY_SEC in properties:
+        return TimerKind.SEC
+    if Prop.TIMER_DELAY_MS in properties:
+        return TimerKind.MS
+    start = properties.get(Prop.START_DELIVER_TIME)
+    if start is not None and properties.get(Prop.TIMER_DELIVER_MS, start) == start:
+        return TimerKind.START_DELIVER  # the client or admission may have translated it
+    return TimerKind.DELIVER_AT
+
+
+def pending_of(
+    record: MessageRecord,
+    *,
+    due_ms: int,
+    root: int,
+    accepted_ms: int,
+    read: Callable[[], MessageRecord | None],
+) -> Pending:
+    """Describe a stored message that waits; it has a real topic and a real queue."""
+    properties = record.properties
+    topic = properties.get(Prop.REAL_TOPIC, "")
+    queue_id, rolls = properties.get(Prop.REAL_QID, ""), properties.get(Prop.TIMER_ROLL_TIMES, "")
+    return Pending(
+        due_ms=due_ms,
+        root=root,
+        id=properties.get(Prop.UNIQ_KEY, ""),
+        topic=topic,
+        queue_id=int(queue_id) if queue_id.isdecimal() else 0,
+        accepted_ms=accepted_ms,
+        rolls=int(rolls) if rolls.isdecimal() else 0,
+        keys=tuple(properties.get(Prop.KEYS, "").split()),
+        size=len(record.body),
+        kind=kind_of(properties, topic),
+        read=read,
+    )

@@ -1,0 +1,120 @@
+"""What administrators ask of brokers, typed: so far how full and how far their timers are.
+
+`DefaultMQAdminExt` of the original, whose calls it has under Python names. A call names the
+address it asks; none is looked up. Must not know producers, consumers or topics: what those ask
+for themselves is in `client/queries.py`. Read on: `protocol/bodies/timers.py`.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self, Unpack
+
+from rocketmq_py.client.answers import check_answer
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.pool import acquire_instance
+from rocketmq_py.config import ClientConfig, ClientSettings, split_host_port
+from rocketmq_py.errors import ConfigError, NotStartedError
+from rocketmq_py.protocol.bodies.routes import ClusterInfo
+from rocketmq_py.protocol.bodies.timers import (
+    DelayOffsets,
+    RuntimeInfo,
+    TimerCheckpoint,
+    TimerCounts,
+)
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+
+__all__ = ["DefaultMQAdminExt"]
+
+
+class DefaultMQAdminExt:
+    """Asks brokers about themselves. Every call is safe from any thread.
+
+    Arguments
+    ---------
+    timeout_millis
+        Budget of one call in milliseconds, from 1.
+    settings
+        Those of `ClientConfig`, such as ``credentials``. ``namesrv_addr`` is not needed.
+
+    Calls raise `RemotingException` when the address does not answer in time,
+    `MQBrokerException` when it refuses, `ConfigError` when it is no ``host:port``, `BodyError`
+    or `RecordError` when its answer cannot be read.
+
+    >>> from embedded_broker import EmbeddedBroker
+    >>> with EmbeddedBroker() as broker, DefaultMQAdminExt() as admin:
+    ...     admin.get_timer_metrics(broker.addr).timing_count
+    {}
+    """
+
+    def __init__(self, *, timeout_millis: int = 5_000, **settings: Unpack[ClientSettings]) -> None:
+        if timeout_millis < 1:
+            raise ConfigError("timeout_millis", timeout_millis, "must be at least 1")
+        self.timeout_millis = timeout_millis
+        self.config = ClientConfig.build(None, settings)
+        self._instance: ClientInstance | None = None
+
+    # --- life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Make calls possible; connections are opened by the first call to each address."""
+        if self._instance is None:
+            instance = acquire_instance(self.config)
+            try:
+                instance.start(calls_only=True)
+            except BaseException:
+                instance.shutdown()
+                raise
+            self._instance = instance
+
+    def shutdown(self) -> None:
+        """Close the connections; idempotent."""
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            instance.shutdown()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.shutdown()
+
+    # --- calls -----------------------------------------------------------------------------
+
+    def fetch_broker_runtime_stats(self, addr: str) -> dict[str, str]:
+        """Ask a broker for everything it says about itself, texts by name (28).
+
+        A real 5.3.3 broker refuses with code 1 during the first second of its life.
+        """
+        return RuntimeInfo.decode(self._ask(addr, RequestCode.GET_BROKER_RUNTIME_INFO)).table
+
+    def get_all_delay_offset(self, addr: str) -> DelayOffsets:
+        """Ask a broker how far each delay level has come (45)."""
+        return DelayOffsets.decode(self._ask(addr, RequestCode.GET_ALL_DELAY_OFFSET))
+
+    def get_timer_check_point(self, addr: str) -> TimerCheckpoint:
+        """Ask a 5.x broker for its timers' last check point (60)."""
+        return TimerCheckpoint.decode(self._ask(addr, RequestCode.GET_TIMER_CHECK_POINT))
+
+    def get_timer_metrics(self, addr: str) -> TimerCounts:
+        """Ask a 5.x broker how many timers wait, by topic (61)."""
+        return TimerCounts.decode(self._ask(addr, RequestCode.GET_TIMER_METRICS))
+
+    def examine_broker_cluster_info(self, addr: str) -> ClusterInfo:
+        """Ask a name server for every broker and its addresses (106); brokers answer code 3."""
+        return ClusterInfo.decode(self._ask(addr, RequestCode.GET_BROKER_CLUSTER_INFO))
+
+    def _ask(self, addr: str, code: RequestCode) -> bytes:
+        split_host_port(addr)
+        if self._instance is None:
+            raise NotStartedError("the admin client is not started: call start(), or use with")
+        answer = self._instance.invoke(addr, RemotingCommand(code), self.timeout_millis)
+        check_answer(answer, addr)
+        return answer.body

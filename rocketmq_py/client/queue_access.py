@@ -1,0 +1,458 @@
+"""How a program reads and writes single queues by offset, without group, rebalance or decoding.
+
+The low-level door for bulk tools, such as the Spark connector: pulls that give the stored bytes
+as they came (`raw_messages.py` decodes them), bounds of whole topics in one request, offsets of
+store times and of groups, and sends of bodies that are encoded already. Client side of the
+original's ``MQAdminImpl``, ``PullAPIWrapper.pullKernelImpl`` and ``MQClientAPIImpl``. No
+heartbeat is sent, so brokers create no group for it. Must not know members of groups, listeners
+or retries: a caller that wants another try makes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from attrs import frozen
+
+from rocketmq_py.client.answers import broker_error, check_answer
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.pool import acquire_instance
+from rocketmq_py.client.queries import Boundary, Queries
+from rocketmq_py.clock import wall_ms
+from rocketmq_py.config import ClientConfig, ClientSettings
+from rocketmq_py.errors import MQClientException, NoRouteError, NotStartedError
+from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable
+from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
+from rocketmq_py.protocol.headers.offsets import (
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
+from rocketmq_py.protocol.message_codec import decode_record
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, TOOLS_CONSUMER_GROUP
+from rocketmq_py.send_result import SendStatus
+
+__all__ = ["QueueAccess", "QueueBounds", "RawPull", "RawSend"]
+
+NOT_FOUND_TOPIC = 10005
+TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
+
+_T = TypeVar("_T")
+_PULL_CODES = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    }
+)
+
+
+@frozen
+class QueueBounds:
+    """Which offsets of a queue can be read: from `min_offset` to before `max_offset`.
+
+    `last_update_timestamp` is the store time of the last message in epoch ms, 0 when empty.
+    """
+
+    min_offset: int
+    max_offset: int
+    last_update_timestamp: int = 0
+
+
+@frozen
+class RawPull:
+    """A broker's answer to one pull.
+
+    `code` is 0 (found), 19 (nothing there yet), 20 (nothing that matches: go on at
+    `next_offset`) or 21 (the offset is outside of the queue: `next_offset` says where to go).
+    `records` are stored records back to back, empty unless found. `suggested_broker_id` is the
+    one that the broker wants to be asked next time (0 is the master).
+    """
+
+    code: int
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+    records: bytes
+
+    @property
+    def found(self) -> bool:
+        """Whether there are records."""
+        return self.code == ResponseCode.SUCCESS
+
+    @property
+    def moved(self) -> bool:
+        """Whether the offset that was asked for is outside of what can be read (21)."""
+        return self.code == ResponseCode.PULL_OFFSET_MOVED
+
+
+@frozen
+class RawSend:
+    """What a broker says about a stored send; `offset_msg_id` is comma-joined for a batch."""
+
+    status: SendStatus
+    queue: MessageQueue
+    queue_offset: int
+    offset_msg_id: str
+    recall_handle: str | None = None
+
+
+class QueueAccess:
+    """Reads and writes queues by number and offset. Every call is safe from any thread.
+
+    Arguments
+    ---------
+    producer_group
+        Group that `send` names; brokers only note it.
+    settings
+        Those of `ClientConfig`: ``namesrv_addr``, ``credentials``, ``mq_client_api_timeout`` (ms,
+        the budget of every call but `pull` and `send`), ``address_mapper``.
+
+    Calls raise `NoRouteError`, `NameServerUnavailableError`, `RemotingException` (nobody answers
+    in time) or `MQBrokerException` (refused).
+
+    >>> from embedded_broker import EmbeddedBroker
+    >>> with EmbeddedBroker(topics=["T"]) as broker:
+    ...     sent = broker.send("T", b"x", queue=0)
+    ...     with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+    ...         queue = access.read_queues("T")[0]
+    ...         pulled = access.pull(queue, 0).result(5)
+    ...         pulled.found, pulled.next_offset, access.bounds("T")[queue].max_offset
+    (True, 1, 1)
+    """
+
+    def __init__(
+        self, *, producer_group: str = TOOLS_PRODUCER_GROUP, **settings: Unpack[ClientSettings]
+    ) -> None:
+        self.config = ClientConfig.build(None, settings)
+        self.producer_group = producer_group
+        self._running: tuple[ClientInstance, Queries] | None = None
+
+    # --- life ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Make calls possible; connections are opened when first needed. Idempotent."""
+        if self._running is None:
+            instance = acquire_instance(self.config)
+            try:
+                instance.start(calls_only=True)
+            except BaseException:
+                instance.shutdown()
+                raise
+            self._running = instance, Queries(instance)
+
+    def shutdown(self) -> None:
+        """Close the connections; idempotent."""
+        running, self._running = self._running, None
+        if running is not None:
+            running[0].shutdown()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.shutdown()
+
+    # --- topics ----------------------------------------------------------------------------
+
+    def topic_names(self) -> list[str]:
+        """Ask a name server for the names of all topics (206), sorted."""
+        command = RemotingCommand(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        servers = self.config.name_servers
+        failed: Exception | None = None
+        for address in servers:
+            try:
+                answer = self._instance.invoke(address, command, self._timeout_ms)
+                check_answer(answer, address)
+            except (OSError, MQClientException) as error:
+                failed = failed or error
+            else:
+                return sorted(TopicList.decode(answer.body).topic_list)
+        # The route of any topic fails with the sentence that says what to set.
+        self._instance.routes.check_name_servers()
+        raise MQClientException(f"no name server lists its topics: {failed}") from failed
+
+    def read_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Ask the name server for the readable queues of a topic, sorted.
+
+        Raises `NoRouteError` when no name server knows the topic.
+        """
+        instance = self._instance
+        if instance.route(topic, refresh=True) is None:
+            raise NoRouteError(
+                f"no route of topic {topic} at name server {self.config.namesrv_addr}: does it "
+                "exist?",
+                response_code=NOT_FOUND_TOPIC,
+                topic=topic,
+            )
+        return tuple(sorted(instance.subscribe_queues(topic) or ()))
+
+    def write_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return the writable queues of a topic, sorted; a new topic borrows the default route.
+
+        Raises `NoRouteError` when the topic is unknown and cannot be created by sending.
+        """
+        return tuple(sorted(self._instance.publish_info(topic).queues))
+
+    def broker_names(self, topic: str) -> list[str]:
+        """Return the names of the brokers of a topic as last heard, sorted."""
+        return [name for name, _ in self._instance.routes.master_addresses(topic)]
+
+    def address_of(self, broker_name: str, broker_id: int = 0) -> str | None:
+        """Return the address of a broker as last heard, after ``address_mapper``."""
+        return self._instance.broker_address(broker_name, broker_id=broker_id)
+
+    # --- offsets ---------------------------------------------------------------------------
+
+    def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+        """Return the bounds of every queue of a topic: one request (202) per broker."""
+        found: dict[MessageQueue, QueueBounds] = {}
+        self.read_queues(topic)
+        for broker_name in self.broker_names(topic):
+            found |= self.bounds_at(topic, broker_name)
+        return found
+
+    def bounds_at(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
+        """Return the bounds of a topic's queues on one broker (202)."""
+        address = self._address(topic, broker_name, 0)
+        header = GetTopicStatsInfoRequestHeader(topic=topic)
+        answer = self._ask(address, topic, RequestCode.GET_TOPIC_STATS_INFO, header.to_ext())
+        table = TopicStatsTable.decode(answer.body).offset_table
+        return {
+            MessageQueue(key.topic, key.broker_name, key.queue_id): QueueBounds(
+                one.min_offset, one.max_offset, one.last_update_timestamp
+            )
+            for key, one in table.items()
+        }
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """Return the offset that the queue's next message will get (30)."""
+        return self._known(queue).max_offset(queue)
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """Return the first offset that can be read (31)."""
+        return self._known(queue).min_offset(queue)
+
+    def search_offset(
+        self, queue: MessageQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
+    ) -> int:
+        """Return the offset of a store time in epoch ms (29).
+
+        5.x answers the first offset at or after the time (one past the end when none is); 4.9
+        answers the nearest one, and never more than the last offset.
+        """
+        return self._known(queue).search_offset(queue, timestamp_ms, boundary)
+
+    def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
+        """Return the message at an offset, or None when there is none to read."""
+        pulled = self.pull(queue, offset, 1).result()
+        if not pulled.found:
+            return None
+        record = decode_record(pulled.records)
+        if record.queue_offset != offset:
+            return None
+        return MessageExt.from_record(record, queue.broker_name)
+
+    def group_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Return the offset that the broker keeps for a group, None when it keeps none (14)."""
+        header = QueryConsumerOffsetRequestHeader(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=False,
+            broker_name=queue.broker_name,
+        )
+        address = self._address(queue.topic, queue.broker_name, 0)
+        command = RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, ext_fields=header.to_ext())
+        answer = self._instance.invoke(address, command, self._timeout_ms)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        check_answer(answer, address, queue.topic)
+        return OffsetResponseHeader.from_ext(answer.ext_fields).offset
+
+    def store_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Tell the broker a group's offset and wait for its answer (15)."""
+        header = UpdateConsumerOffsetRequestHeader(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+            broker_name=queue.broker_name,
+        )
+        address = self._address(queue.topic, queue.broker_name, 0)
+        self._ask(address, queue.topic, RequestCode.UPDATE_CONSUMER_OFFSET, header.to_ext())
+
+    # --- messages --------------------------------------------------------------------------
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_messages: int = 32,
+        *,
+        group: str = TOOLS_CONSUMER_GROUP,
+        expression: str = "*",
+        expression_type: str = "TAG",
+        broker_id: int = 0,
+        address: str | None = None,
+        timeout_ms: int = 3_000,
+    ) -> Future[RawPull]:
+        """Ask for records from an offset on (11), answered at once: no long poll.
+
+        ``expression`` is filtered by the broker; tags are compared by hash there, so a record of
+        another tag may come along. ``address`` is asked instead of the broker's known one. The
+        future holds `MQBrokerException` for a refusal. A broker caps a pull at 32 messages unless
+        it is configured otherwise.
+        """
+        header = PullMessageRequestHeader(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=max_messages,
+            sys_flag=PullSysFlag.SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription=expression,
+            sub_version=wall_ms(),
+            expression_type=expression_type,
+            broker_name=queue.broker_name,
+        )
+        asked = address or self._address(queue.topic, queue.broker_name, broker_id)
+        command = RemotingCommand(RequestCode.PULL_MESSAGE, ext_fields=header.to_ext())
+
+        def read(answer: RemotingCommand) -> RawPull:
+            if answer.code not in _PULL_CODES:
+                raise broker_error(answer, asked, topic=queue.topic)
+            told = PullMessageResponseHeader.from_ext(answer.ext_fields)
+            body = answer.body if answer.code == ResponseCode.SUCCESS else b""
+            return RawPull(
+                answer.code,
+                told.next_begin_offset,
+                told.min_offset,
+                told.max_offset,
+                told.suggest_which_broker_id,
+                body,
+            )
+
+        return _then(self._instance.invoke_async(asked, command, timeout_ms), read)
+
+    def send(
+        self,
+        queue: MessageQueue,
+        body: bytes,
+        *,
+        properties: str = "",
+        flag: int = 0,
+        sys_flag: int = 0,
+        batch: bool = False,
+        timeout_ms: int = 3_000,
+    ) -> Future[RawSend]:
+        """Send a body as it is to a queue (310); ``batch`` (320): it is an encoded batch body.
+
+        ``properties`` is the encoded text (name U+0001 value U+0002 ...) and must hold the
+        message's id, UNIQ_KEY; in a batch each item has its own. Nothing is checked or compressed
+        here: what the broker refuses comes back as `MQBrokerException` in the future.
+        """
+        header = SendMessageRequestHeader(
+            producer_group=self.producer_group,
+            topic=queue.topic,
+            default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=4,
+            queue_id=queue.queue_id,
+            sys_flag=sys_flag,
+            born_timestamp=wall_ms(),
+            flag=flag,
+            properties=properties,
+            reconsume_times=0,
+            unit_mode=False,
+            batch=batch,
+            broker_name=queue.broker_name,
+        )
+        code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
+        address = self._address(queue.topic, queue.broker_name, 0, only_this=True)
+        command = RemotingCommand(code, ext_fields=header.to_ext_v2(), body=body)
+
+        def read(answer: RemotingCommand) -> RawSend:
+            status = SendStatus.from_code(answer.code)
+            if status is None:
+                raise broker_error(answer, address, topic=queue.topic)
+            told = SendMessageResponseHeader.from_ext(answer.ext_fields)
+            where = MessageQueue(queue.topic, queue.broker_name, told.queue_id)
+            return RawSend(status, where, told.queue_offset, told.msg_id, told.recall_handle)
+
+        return _then(self._instance.invoke_async(address, command, timeout_ms), read)
+
+    # --- inside ----------------------------------------------------------------------------
+
+    @property
+    def _instance(self) -> ClientInstance:
+        if self._running is None:
+            raise NotStartedError("queue access is not started: call start(), or use with")
+        return self._running[0]
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self.config.mq_client_api_timeout
+
+    def _known(self, queue: MessageQueue) -> Queries:
+        self._address(queue.topic, queue.broker_name, 0)
+        if self._running is None:
+            raise NotStartedError("queue access is not started: call start(), or use with")
+        return self._running[1]
+
+    def _address(
+        self, topic: str, broker_name: str, broker_id: int, *, only_this: bool = False
+    ) -> str:
+        instance = self._instance
+        find = instance.broker_address
+        address = find(broker_name, broker_id=broker_id, only_this=only_this)
+        if address is None:
+            instance.update_route(topic)
+            address = find(broker_name, broker_id=broker_id, only_this=only_this)
+        if address is None:
+            raise MQClientException(
+                f"broker {broker_name} is in no route of topic {topic}: is it registered?",
+                topic=topic,
+            )
+        return address
+
+    def _ask(
+        self, address: str, topic: str, code: RequestCode, fields: dict[str, str]
+    ) -> RemotingCommand:
+        command = RemotingCommand(code, ext_fields=fields)
+        answer = self._instance.invoke(address, command, self._timeout_ms)
+        check_answer(answer, address, topic)
+        return answer
+
+
+def _then(asked: Future[RemotingCommand], read: Callable[[RemotingCommand], _T]) -> Future[_T]:
+    """Turn the future of an answer into the future of what it says, on the reading thread."""
+    result: Future[_T] = Future()
+
+    def arrived(done: Future[RemotingCommand]) -> None:
+        try:
+            value = read(done.result())
+        except Exception as error:  # noqa: BLE001 - every failure belongs to whoever waits
+            result.set_exception(error)
+        else:
+            result.set_result(value)
+
+    asked.add_done_callback(arrived)
+    return result

@@ -1,0 +1,436 @@
+"""Messages that consumers see only if the sender's own work succeeded.
+
+``TransactionMQProducer`` of the original: the message is stored where nobody sees it, the local
+work runs, and the broker is told to deliver or to forget it (request 37). When it hears nothing,
+it asks a producer of the group (39). Must not know how a message is sent (``sync_send.py``) or who
+takes requests from the wire (``client/transaction_checks.py``).
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+from enum import Enum
+from typing import TYPE_CHECKING, Literal, Protocol, Unpack
+
+from attrs import field, fields, frozen
+
+from rocketmq_py.client.background import WorkerPool
+from rocketmq_py.client.hooks import EndTransactionContext, EndTransactionHook, RPCHook
+from rocketmq_py.clock import monotonic
+from rocketmq_py.config import ClientConfig
+from rocketmq_py.errors import (
+    ConfigError,
+    DelayConflictError,
+    MQClientException,
+    RocketMQError,
+    UnsupportedOperationError,
+)
+from rocketmq_py.message import Message, MessageBatch, MessageExt
+from rocketmq_py.producer.config import ProducerSettings
+from rocketmq_py.producer.producer import DefaultMQProducer
+from rocketmq_py.producer.unique_id import give_id
+from rocketmq_py.producer.validation import check_message
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.delay import DELAY_PROPERTIES, has_delay
+from rocketmq_py.protocol.handles import decode_offset_id
+from rocketmq_py.protocol.headers.transactions import EndTransactionRequestHeader
+from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
+from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.sysflag import (
+    TRANSACTION_COMMIT,
+    TRANSACTION_NONE,
+    TRANSACTION_ROLLBACK,
+)
+from rocketmq_py.send_result import SendResult, SendStatus
+
+if TYPE_CHECKING:
+    from rocketmq_py.client.transaction_checks import TransactionCheck
+    from rocketmq_py.producer.engine import ProducerEngine
+
+__all__ = [
+    "LocalTransactionState",
+    "TransactionListener",
+    "TransactionMQProducer",
+    "TransactionSendResult",
+]
+
+_log = logging.getLogger(__name__)
+
+TransactionDelay = Literal["error", "drop", "at_commit"]
+
+CHECK_ANSWER_TIMEOUT_MS = 3_000
+CHECK_THREADS_MAX = 1_024
+START_WAIT_S = 1.0
+
+
+class LocalTransactionState(Enum):
+    """What became of the sender's own work; the names are Java's.
+
+    `UNKNOW` means that it is not decided yet: the broker will ask.
+    """
+
+    COMMIT_MESSAGE = "COMMIT_MESSAGE"
+    ROLLBACK_MESSAGE = "ROLLBACK_MESSAGE"
+    UNKNOW = "UNKNOW"
+
+
+_NUMBER_OF = {
+    LocalTransactionState.COMMIT_MESSAGE: TRANSACTION_COMMIT,
+    LocalTransactionState.ROLLBACK_MESSAGE: TRANSACTION_ROLLBACK,
+    LocalTransactionState.UNKNOW: TRANSACTION_NONE,
+}
+
+
+class TransactionListener(Protocol):
+    """The two questions an application answers. Whatever it raises counts as `UNKNOW`."""
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        """Do the local work, on the thread that sends; ``message.transaction_id`` names it."""
+        ...
+
+    def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        """Say what became of earlier work; on a thread of its own, perhaps after a restart."""
+        ...
+
+
+@frozen(kw_only=True)
+class TransactionSendResult(SendResult):
+    """What came back for the half message, and what became of the local work."""
+
+    local_transaction_state: LocalTransactionState = field()
+
+
+class TransactionMQProducer(DefaultMQProducer):
+    """Sends messages whose delivery depends on local work.
+
+    ``transaction_listener`` does the work and answers later questions; it may be set until the
+    first send. All producers that share a ``producer_group`` must be able to answer for one
+    another, and one of them must be alive when the broker asks: without any, messages stay
+    undelivered and end in ``TRANS_CHECK_MAX_TIME_TOPIC``. A producer that only restarts, without
+    sending, is known to the brokers of its ``topics`` and of ``create_topic_key``.
+
+    Questions are answered on ``executor``, or on up to ``check_thread_pool_max`` own threads, of
+    which `start` starts ``check_thread_pool_min``; when ``check_request_hold_max`` of them wait,
+    further ones are dropped and asked again by the broker.
+
+    ``transaction_delay``: what to do with a message that also asks for a delay. ``"error"`` raises
+    `DelayConflictError`, ``"drop"`` sends it without, ``"at_commit"`` sends it as it is. The last
+    is for brokers that start the timer at the commit, such as `embedded_broker`: a real 5.x broker
+    puts the half message itself on the timer wheel and loses it.
+
+    The other arguments are those of `DefaultMQProducer`.
+    """
+
+    def __init__(
+        self,
+        producer_group: str = DEFAULT_PRODUCER_GROUP,
+        *,
+        transaction_listener: TransactionListener | None = None,
+        executor: Executor | None = None,
+        check_thread_pool_min: int = 1,
+        check_thread_pool_max: int = 1,
+        check_request_hold_max: int = 2_000,
+        transaction_delay: TransactionDelay = "error",
+        config: ClientConfig | None = None,
+        topics: Iterable[str] = (),
+        rpc_hooks: Iterable[RPCHook] = (),
+        **settings: Unpack[ProducerSettings],
+    ) -> None:
+        super().__init__(
+            producer_group, config=config, topics=topics, rpc_hooks=rpc_hooks, **settings
+        )
+        if not 1 <= check_thread_pool_max <= CHECK_THREADS_MAX:
+            limit = f"from 1 to {CHECK_THREADS_MAX}"
+            raise ConfigError("check_thread_pool_max", check_thread_pool_max, limit)
+        if not 0 <= check_thread_pool_min <= check_thread_pool_max:
+            limit = f"from 0 to check_thread_pool_max, which is {check_thread_pool_max}"
+            raise ConfigError("check_thread_pool_min", check_thread_pool_min, limit)
+        if check_request_hold_max < 1:
+            raise ConfigError("check_request_hold_max", check_request_hold_max, "at least 1")
+        if transaction_delay not in {"error", "drop", "at_commit"}:
+            limit = "must be error, drop or at_commit"
+            raise ConfigError("transaction_delay", transaction_delay, limit)
+        self.transaction_listener = transaction_listener
+        self.transaction_delay: TransactionDelay = transaction_delay
+        self._executor = executor
+        self._check_threads = (check_thread_pool_min, check_thread_pool_max)
+        self._hold_max = check_request_hold_max
+        self._checks: WorkerPool | None = None
+        self._end_hooks: list[EndTransactionHook] = []
+        self._count_lock = threading.Lock()
+        self._undecided = 0
+
+    def __repr__(self) -> str:
+        return f"TransactionMQProducer({self.producer_group!r}, {self._state})"
+
+    # --- life ------------------------------------------------------------------------------
+
+    def start(self, *, check: bool = False) -> None:
+        """Get ready to send and to be asked; see `DefaultMQProducer.start`."""
+        super().start(check=check)
+        engine = self._running()
+        if self._executor is None:
+            least, most = self._check_threads
+            self._checks = WorkerPool("rocketmq-transaction-check", most, self._hold_max)
+            all_asked = threading.Event()  # a thread that is done at once would serve twice
+            for _ in range(least):
+                self._checks.submit(all_asked.wait, START_WAIT_S)
+            all_asked.set()
+        engine.instance.transaction_checks.register(self.producer_group, self._asked)
+        engine.instance.add_probe(self._is_busy)
+        # Brokers must know this producer before they ask, also when it sends nothing.
+        engine.warm_up(self.config.create_topic_key)
+        engine.instance.send_heartbeats()
+
+    def shutdown(self, timeout: float = 3.0) -> None:
+        """Answer no more questions, then end as `DefaultMQProducer.shutdown` does."""
+        deadline = monotonic() + timeout
+        engine, checks = self._engine, self._checks
+        if engine is not None and self._pid == os.getpid():
+            engine.instance.transaction_checks.unregister(self.producer_group)
+            engine.instance.remove_probe(self._is_busy)
+            if checks is not None:
+                checks.close(timeout)
+        super().shutdown(max(0.1, deadline - monotonic()))
+
+    # --- sending ---------------------------------------------------------------------------
+
+    def send_message_in_transaction(
+        self, message: Message, arg: object = None, *, timeout: int | None = None
+    ) -> TransactionSendResult:
+        """Store the message unseen, do the local work with ``arg``, and tell the broker.
+
+        A commit makes the message visible, a rollback never; after `UNKNOW`, and when the broker
+        is not told, it asks later. ``timeout`` in ms is for storing the message. Raises
+        `MQClientException` when it could not be stored or there is no listener, and
+        `DelayConflictError` for a delay (see ``transaction_delay``); then the work is not done.
+        """
+        engine = self._running()
+        listener = self.transaction_listener
+        if listener is None:
+            raise MQClientException(
+                "no transaction_listener: give TransactionMQProducer(transaction_listener=...) "
+                "one, nobody could do the local work or answer the broker",
+                topic=message.topic,
+            )
+        prepared = self._prepared(message)
+        self._count(1)
+        try:
+            result = self._send_half(prepared, timeout)
+            state, remark = LocalTransactionState.ROLLBACK_MESSAGE, None
+            if result.send_status is SendStatus.SEND_OK:
+                message.transaction_id = result.msg_id
+                state, remark = _outcome(
+                    lambda: listener.execute_local_transaction(message, arg),
+                    "executeLocalTransactionBranch exception",
+                )
+            self._end(engine, message, result, state, remark)
+        finally:
+            self._count(-1)
+        values = {item.name: getattr(result, item.name) for item in fields(SendResult)}
+        return TransactionSendResult(**values, local_transaction_state=state)
+
+    def register_end_transaction_hook(self, hook: EndTransactionHook) -> None:
+        """Show the outcome of every transaction to ``hook`` before the broker is told."""
+        self._end_hooks.append(hook)
+
+    def _prepared(self, message: Message) -> Message:
+        """Return the half message: a copy, so that the caller's can be sent again as it is."""
+        if isinstance(message, MessageBatch):
+            raise UnsupportedOperationError("a batch cannot be a transaction: send one by one")
+        check_message(message, self.config)
+        give_id(message)
+        prepared = copy.copy(message)
+        prepared.properties = dict(message.properties)
+        if has_delay(prepared.properties) and self.transaction_delay != "at_commit":
+            name = next(name for name in prepared.properties if name in DELAY_PROPERTIES)
+            if self.transaction_delay == "error":
+                raise DelayConflictError(
+                    name,
+                    prepared.properties[name],
+                    "a message of a transaction cannot be delayed: remove the delay, or choose "
+                    'transaction_delay="drop" or "at_commit"',
+                )
+            for name in DELAY_PROPERTIES:
+                prepared.properties.pop(name, None)
+        prepared.properties[Prop.TRAN_MSG] = "true"
+        prepared.properties[Prop.PGROUP] = self.producer_group
+        return prepared
+
+    def _send_half(self, prepared: Message, timeout: int | None) -> SendResult:
+        try:
+            return self.send(prepared, timeout=timeout)
+        except MQClientException:
+            raise
+        except RocketMQError as error:
+            raise MQClientException(
+                f"the half message was not stored: {error}",
+                response_code=error.response_code,
+                topic=prepared.topic,
+            ) from error
+
+    def _end(
+        self,
+        engine: ProducerEngine,
+        message: Message,
+        result: SendResult,
+        state: LocalTransactionState,
+        remark: str | None,
+    ) -> None:
+        """Tell the broker that stored the half message; a failure is logged: it will ask."""
+        try:
+            address = engine.kernel.address_of(result.message_queue)
+            header = EndTransactionRequestHeader(
+                producer_group=self.producer_group,
+                tran_state_table_offset=result.queue_offset,
+                commit_log_offset=decode_offset_id(result.offset_msg_id)[2],
+                commit_or_rollback=_NUMBER_OF[state],
+                msg_id=result.msg_id,
+                transaction_id=result.transaction_id,
+                topic=message.topic,
+                broker_name=result.message_queue.broker_name,
+            )
+            self._show(message, result.msg_id, address, state, from_check=False)
+            self._tell(engine, address, header, remark, self.config.send_msg_timeout)
+        except (RocketMQError, ValueError) as error:
+            _log.warning(
+                "the broker was not told about a transaction, it will ask state=%s id=%s: %s",
+                state.value,
+                result.msg_id,
+                error,
+            )
+
+    # --- being asked -----------------------------------------------------------------------
+
+    def _asked(self, check: TransactionCheck) -> None:
+        """Take a question on the thread that reads requests; the listener runs elsewhere."""
+        self._count(1)
+        if self._executor is not None:
+            self._ask_on(self._executor, check)
+        elif self._checks is None or not self._checks.submit(self._answer, check):
+            self._count(-1)
+            _log.warning(
+                "transaction check dropped group=%s id=%s: %d wait already "
+                "(check_request_hold_max); the broker asks again",
+                self.producer_group,
+                check.message.msg_id,
+                self._hold_max,
+            )
+
+    def _ask_on(self, executor: Executor, check: TransactionCheck) -> None:
+        try:
+            future = executor.submit(self._ask_listener, check)
+        except RuntimeError as error:
+            self._count(-1)
+            _log.warning("transaction check dropped: the executor takes no work: %s", error)
+        else:
+            future.add_done_callback(lambda _: self._count(-1))
+
+    def _answer(self, check: TransactionCheck) -> None:
+        try:
+            self._ask_listener(check)
+        finally:
+            self._count(-1)
+
+    def _ask_listener(self, check: TransactionCheck) -> None:
+        """Ask the listener and tell the broker, also that nothing is known yet."""
+        address, asked, message = check
+        listener, engine = self.transaction_listener, self._engine
+        if listener is None or engine is None:
+            _log.warning("transaction check of %s: no listener, or shut down", message.msg_id)
+            return
+        state, remark = _outcome(
+            lambda: listener.check_local_transaction(message),
+            "checkLocalTransactionState Exception",
+        )
+        header = EndTransactionRequestHeader(
+            producer_group=self.producer_group,
+            tran_state_table_offset=asked.tran_state_table_offset,
+            commit_log_offset=asked.commit_log_offset,
+            commit_or_rollback=_NUMBER_OF[state],
+            from_transaction_check=True,
+            msg_id=message.msg_id,
+            transaction_id=asked.transaction_id,
+            topic=asked.topic,
+            broker_name=asked.broker_name,
+        )
+        self._show(message, message.msg_id, address, state, from_check=True)
+        try:
+            self._tell(engine, address, header, remark, CHECK_ANSWER_TIMEOUT_MS)
+        except RocketMQError as error:
+            _log.warning(
+                "answer to a transaction check failed id=%s: %s; the broker asks again",
+                message.msg_id,
+                error,
+            )
+
+    # --- both ------------------------------------------------------------------------------
+
+    def _count(self, change: int) -> None:
+        with self._count_lock:
+            self._undecided += change
+
+    def _is_busy(self) -> str | None:
+        """Say how many transactions are being worked on: what a settling test clock waits for."""
+        count = self._undecided
+        return f"producer {self.producer_group}: {count} transactions undecided" if count else None
+
+    def _show(
+        self,
+        message: Message,
+        message_id: str,
+        address: str,
+        state: LocalTransactionState,
+        *,
+        from_check: bool,
+    ) -> None:
+        if not self._end_hooks:
+            return
+        context = EndTransactionContext(
+            producer_group=self.producer_group,
+            message=message,
+            message_id=message_id,
+            broker_address=address,
+            state=state,
+            from_check=from_check,
+        )
+        for hook in self._end_hooks:
+            try:
+                hook.end(context)
+            except Exception:  # noqa: BLE001 - a hook cannot break transactions
+                _log.exception("end-transaction hook failed hook=%r", hook)
+
+    @staticmethod
+    def _tell(
+        engine: ProducerEngine,
+        address: str,
+        header: EndTransactionRequestHeader,
+        remark: str | None,
+        timeout_ms: int,
+    ) -> None:
+        command = RemotingCommand(
+            RequestCode.END_TRANSACTION, ext_fields=header.to_ext(), remark=remark
+        )
+        engine.instance.invoke_oneway(address, command, timeout_ms)
+
+
+def _outcome(
+    ask: Callable[[], LocalTransactionState | None], trouble: str
+) -> tuple[LocalTransactionState, str | None]:
+    """Ask the application; None and exceptions are `UNKNOW`, the latter with a remark."""
+    try:
+        state = ask()
+        if state is None:
+            return LocalTransactionState.UNKNOW, None
+        if isinstance(state, LocalTransactionState):
+            return state, None
+        raise TypeError(f"a LocalTransactionState is needed, not {state!r}")  # noqa: TRY301
+    except Exception as error:  # noqa: BLE001 - the application's; the broker is told
+        _log.exception("the transaction listener failed; its answer counts as UNKNOW")
+        return LocalTransactionState.UNKNOW, f"{trouble}: {type(error).__name__}: {error}"

@@ -1,0 +1,288 @@
+"""The mutants: one wrong line each, and the cases whose tests must notice.
+
+Answers: what is broken, and who is expected to see it. `old` stands exactly once in the file; a
+change of that line makes the run fail until the mutant is written anew, so that none silently
+tests nothing. Must not know: how a mutant is run.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from tests.cases import expand
+
+TIMER = "embedded_broker/timer/"
+DELAY = "rocketmq_py/protocol/delay.py"
+
+
+@frozen
+class Mutant:
+    """A line of `file` and what it becomes; `cases` names the tests that are run."""
+
+    file: str
+    old: str
+    new: str
+    cases: tuple[str, ...]
+
+    @property
+    def family(self) -> str:
+        return self.cases[0].rstrip("0123456789")
+
+    @property
+    def title(self) -> str:
+        return f"{' '.join(self.cases)}: {self.file}: {self.old.strip()} -> {self.new.strip()}"
+
+
+def _mutant(cases: str, file: str, old: str, new: str) -> Mutant:
+    return Mutant(file, old, new, tuple(expand(cases)))
+
+
+FORMATS = (
+    _mutant(
+        "F1", TIMER + "timer_log.py", 'struct.Struct(">iqiqiqiiq")', 'struct.Struct("<iqiqiqiiq")'
+    ),
+    _mutant(
+        "F2",
+        TIMER + "timer_log.py",
+        "files.append(_BLANK.pack(room, 0, BLANK_MAGIC))",
+        "files.append(_BLANK.pack(BLANK_SIZE, 0, BLANK_MAGIC))",
+    ),
+    _mutant(
+        "F5",
+        TIMER + "timer_log.py",
+        "if len(data) + BLANK_SIZE > room:",
+        "if len(data) > room:",
+    ),
+    _mutant(
+        "F4",
+        TIMER + "timer_log.py",
+        "        return self._files.let_go_before(keep_from)",
+        "        return self._files.let_go_before(keep_from - 1)",
+    ),
+    _mutant(
+        "F10",
+        TIMER + "wheel.py",
+        "self.put_slot(time_ms, last_pos if first_pos == IGNORE else first_pos, last_pos)",
+        "self.put_slot(time_ms, first_pos, last_pos)",
+    ),
+    _mutant(
+        "F13-14",
+        "rocketmq_py/protocol/bodies/timers.py",
+        'struct.Struct(">7q")',
+        'struct.Struct(">6q")',
+    ),
+    _mutant(
+        "F15",
+        "embedded_broker/store/config_files.py",
+        "            found = self._read(self.backup_path)",
+        "            found = None",
+    ),
+    _mutant(
+        "F17",
+        "rocketmq_py/protocol/tag_hash.py",
+        "value = (value * 31 + (high << 8 | low)) & _MASK",
+        "value = (value * 31 + (low << 8 | high)) & _MASK",
+    ),
+    _mutant(
+        "F18",
+        "embedded_broker/config.py",
+        "max((one for one in PRECISIONS if one <= number), default=PRECISIONS[0])",
+        "min((one for one in PRECISIONS if one >= number), default=PRECISIONS[-1])",
+    ),
+)
+ADMISSION = (
+    _mutant(
+        "A1",
+        DELAY,
+        "return (deliver_at_ms - 1) // precision_ms * precision_ms",
+        "return deliver_at_ms // precision_ms * precision_ms",
+    ),
+    _mutant("A5", TIMER + "admission.py", "if due_ms <= now_ms:", "if due_ms < now_ms:"),
+    _mutant(
+        "A6",
+        TIMER + "admission.py",
+        "if due_ms - now_ms >= self._refused_from_ms:",
+        "if due_ms - now_ms > self._refused_from_ms:",
+    ),
+    _mutant(
+        "A8", TIMER + "admission.py", "            properties.pop(name, None)", "            pass"
+    ),
+    _mutant("A9", DELAY, "return min(level, len(levels))", "return level"),
+    _mutant("A17", TIMER + "admission.py", "if num >= 2 * limit:", "if num > 2 * limit:"),
+    _mutant(
+        "A26",
+        TIMER + "admission.py",
+        "if room < ROOM_FOR_TIMER_PROPERTIES:",
+        "if room < 0:",
+    ),
+)
+PIPELINE = (
+    _mutant(
+        "P2",
+        TIMER + "release.py",
+        "while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms:",
+        "while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms + 1:",
+    ),
+    _mutant("P8-9", TIMER + "enqueue.py", "        if behind >= 0:", "        if behind > 0:"),
+    _mutant(
+        "P14",
+        TIMER + "request.py",
+        'return f"{real_topic}+{unique_key}"',
+        "return unique_key",
+    ),
+    _mutant(
+        "P20",
+        TIMER + "release.py",
+        "if self._attempts >= ATTEMPTS and",
+        "if self._attempts > ATTEMPTS and",
+    ),
+    _mutant(
+        "P28",
+        TIMER + "roles.py",
+        "return self.releases or queue_offset < self.master_queue_offset",
+        "return self.releases or queue_offset <= self.master_queue_offset",
+    ),
+    _mutant(
+        "P29",
+        TIMER + "engine.py",
+        "            or not self._state.role.releases",
+        "            or False",
+    ),
+    _mutant("P34", TIMER + "release.py", "_LOOKS_MOST: Final = 4", "_LOOKS_MOST: Final = 5"),
+)
+RECALL = (
+    _mutant(
+        "R8",
+        TIMER + "recall.py",
+        "if not 0 < left_ms < max_delay_sec * 1000:",
+        "if not -1000 < left_ms < max_delay_sec * 1000:",
+    ),
+    _mutant(
+        "R6",
+        TIMER + "recall.py",
+        "    if broker_name != handle.broker_name:",
+        "    if not broker_name:",
+    ),
+    _mutant(
+        "R7",
+        TIMER + "recall.py",
+        'RECALL_TAG: Final = "_RECALL_TAG_"',
+        'RECALL_TAG: Final = "_RECALL_TAG"',
+    ),
+    _mutant(
+        "R2",
+        "embedded_broker/handlers/send_message.py",
+        "                int(properties[Prop.TIMER_OUT_MS]) + 1,",
+        "                int(properties[Prop.TIMER_OUT_MS]),",
+    ),
+    _mutant(
+        "R4-5",
+        TIMER + "release.py",
+        '        key = delete_key(topic, properties.get(Prop.UNIQ_KEY, ""))',
+        '        key = properties.get(Prop.UNIQ_KEY, "")',
+    ),
+)
+RECOVERY = (
+    _mutant(
+        "C5",
+        TIMER + "recovery.py",
+        "        self.truncated = self._state.log.truncate(self.end)",
+        "        self.truncated = 0",
+    ),
+    _mutant(
+        "C7",
+        TIMER + "recovery.py",
+        "        checkpoint = meta.checkpoint.copy() if meta is not None else TimerCheckpoint()",
+        "        checkpoint = TimerCheckpoint()",
+    ),
+    _mutant(
+        "C9",
+        TIMER + "recovery.py",
+        "    if read_ms < skip_before_ms:",
+        "    if False:",
+    ),
+    _mutant(
+        "C11",
+        TIMER + "recovery.py",
+        "        if record.offset_py + record.size_py > commit_log.max_offset:",
+        "        if False:",
+    ),
+    _mutant(
+        "C12",
+        TIMER + "enqueue.py",
+        "            slot_ms = state.curr_read_ms\n",
+        "            slot_ms = request.out_ms\n",
+    ),
+    _mutant(
+        "C14",
+        TIMER + "recovery.py",
+        "    if found is not None and found != state.precision_ms:",
+        "    if found is None:",
+    ),
+    _mutant(
+        "C16-18",
+        TIMER + "recovery.py",
+        "        found.add(source)",
+        "        found.discard(source)",
+    ),
+)
+LEVELS = (
+    _mutant("L3", TIMER + "levels.py", "max(low, min(wanted, high))", "max(low, wanted)"),
+    _mutant(
+        "L4",
+        TIMER + "levels.py",
+        "if deliver_ms > self.level_deliver_ms(level, now_ms):",
+        "if deliver_ms > self.level_deliver_ms(level, deliver_ms):",
+    ),
+    _mutant("L5", TIMER + "levels.py", "RETRY_AFTER_MS: Final = 100", "RETRY_AFTER_MS: Final = 99"),
+    _mutant(
+        "L6",
+        TIMER + "level_lanes.py",
+        "if len(flights) > pending_limit:",
+        "if len(flights) >= pending_limit:",
+    ),
+    _mutant("L8", DELAY, "else _FIRST_RETRY_LEVEL + reconsume_times", "else _FIRST_RETRY_LEVEL"),
+    _mutant(
+        "L9",
+        DELAY,
+        "return store_timestamp + _UNKNOWN_LEVEL_MS",
+        "return store_timestamp",
+    ),
+)
+SLICED = (
+    _mutant(
+        "E2 E6",
+        TIMER + "sliced/record.py",
+        "return out_ms // SECOND_MS + 1",
+        "return out_ms // SECOND_MS",
+    ),
+    _mutant(
+        "E2",
+        TIMER + "sliced/dispatch.py",
+        "        if seen.second < state.current_second:",
+        "        if seen.second <= state.current_second:",
+    ),
+    _mutant(
+        "E1", TIMER + "sliced/state.py", "return second // self.length", "return second // 100"
+    ),
+    _mutant(
+        "E3",
+        TIMER + "sliced/state.py",
+        "            return self.following",
+        "            return None",
+    ),
+    _mutant(
+        "E4",
+        TIMER + "sliced/recovery.py",
+        "        state.current_second = progress.current_second",
+        "        state.current_second = progress.current_second + 60",
+    ),
+    _mutant(
+        "E7",
+        TIMER + "delay_offsets.py",
+        "content = {**self.load(), **part}",
+        "content = {**part}",
+    ),
+)
+
+MUTANTS = (*FORMATS, *ADMISSION, *PIPELINE, *RECALL, *RECOVERY, *LEVELS, *SLICED)

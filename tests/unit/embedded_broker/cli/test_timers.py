@@ -1,0 +1,168 @@
+"""`rocketmq-py timers`: what it prints, what it refuses, and that it changes nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.cli.timers import timers
+from rocketmq_py import DefaultMQProducer, Message
+from rocketmq_py.protocol.json_text import loads
+from tests.unit.embedded_broker.inspector.store_tools import fingerprint, overwrite, unpacked
+
+PROGRAM = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "timers"]
+BEFORE_DUE = "2026-11-21T02:01:00+00:00"
+ENVIRONMENT = {"COLUMNS": "120", "PYTHONUTF8": "1"}
+
+
+def run(*arguments: object) -> Result:
+    app = typer.Typer()
+    app.command()(timers)
+    return CliRunner().invoke(app, [*map(str, arguments)], env=ENVIRONMENT)
+
+
+def run_program(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+        env=ENVIRONMENT,
+    )
+
+
+def test_a_real_brokers_store_is_shown_and_not_one_byte_of_it_changes(tmp_path: Path) -> None:
+    root = unpacked("r533-clean", tmp_path)
+    before = fingerprint(root)
+    done = run(root, "--at", BEFORE_DUE, "--utc", "--limit", "3")
+    assert done.exit_code == 0, done.stderr
+    shown = " ".join(done.stdout.split())
+    for part in (
+        "store, stopped cleanly",
+        "50 waiting",
+        "due, 5 s a bar",
+        "FIX_timer 25 0 2026-11-21 02:01:08Z 2026-11-21 02:01:32Z",
+        "next messages, 47 more",
+        "2026-11-21 02:01:08.000Z FIX_timer",
+        "TimerEnqueueGetService 0 messages 0 ms next entry 25 of 25",
+        "delay level 6 12 messages",
+        "of 1209600 slots of 1000 ms hold 25 records",
+        "check point read time 2026-11-21 02:00:47Z",
+        "files whole: 22 slots, 25 log records",
+    ):
+        assert part in shown, shown
+    assert fingerprint(root) == before
+
+
+def test_json_is_one_document_with_everything(tmp_path: Path) -> None:
+    root = unpacked("r533-crash", tmp_path)
+    done = run(root, "--json", "--topic", "FIX_timer", "--before", "2026-11-21T02:02:10Z")
+    document = loads(done.stdout)
+    assert done.exit_code == 0
+    assert (document["total"], document["selected"], document["clean"]) == (50, 12, False)
+    assert len(document["listed"]) == 10
+    assert document["checkpoint"]["last_timer_queue_offset"] == 25
+    assert document["integrity"]["damaged"] is False
+    assert "did not stop cleanly" in document["warnings"][0]
+
+
+def test_csv_lists_every_message_in_due_order(tmp_path: Path) -> None:
+    root = unpacked("r533-clean", tmp_path)
+    rows = list(csv.DictReader(io.StringIO(run(root, "--csv").stdout)))
+    assert len(rows) == 50
+    due = [int(row["due_ms"]) for row in rows]
+    assert due == sorted(due)
+    assert rows[0]["place"] == "wheel"
+    assert rows[-1]["level"] == "6"
+    limited = run(root, "--csv", "--limit", "2", "--before", due[10])
+    assert len(limited.stdout.splitlines()) == 3
+
+
+def test_damage_is_named_and_the_exit_status_is_1(tmp_path: Path) -> None:
+    root = unpacked("r533-clean", tmp_path)
+    overwrite(next((root / "timerlog").iterdir()), 52 + 40, b"\0\0\0\1")
+    done = run(root, "--utc")
+    assert done.exit_code == 1
+    assert "files damaged" in done.stdout
+    assert "topic hash" in done.stdout
+    assert run(root, "--no-check").exit_code == 0
+
+
+def test_a_running_broker_and_its_store_agree(tmp_path: Path) -> None:
+    with (
+        EmbeddedBroker(clock=VirtualClock(), store=tmp_path) as broker,
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+    ):
+        for _ in range(3):
+            producer.send(Message("T", b"x").set_delay_time_sec(60))
+        producer.send(Message("L", b"x").set_delay_time_level(4))
+        asked = run_program(broker.addr, "--json")
+        by_name_server = run_program(broker.namesrv_addr, "--json")
+        shown = run(broker.addr)
+        looked = run_program(tmp_path, "--json", "--limit", "0")
+        late = run(tmp_path, "--at", broker.clock.now_ms + 90_000)
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert (by_name_server.returncode, by_name_server.stderr) == (0, "")
+    (report,) = loads(asked.stdout)
+    (same,) = loads(by_name_server.stdout)
+    assert report["source"] == same["source"] == broker.addr
+    assert (report["kind"], report["total"]) == ("broker", 4)
+    assert report["topics"] == same["topics"]
+    assert [(one["topic"], one["count"]) for one in report["topics"]] == [("T", 3)]
+    assert report["runtime"]["timerCongestNum"] == "3"
+    assert "running broker" in shown.stdout
+    document = loads(looked.stdout)
+    assert (document["total"], document["listed"]) == (4, [])
+    assert "in use by embedded broker" in document["warnings"][0]
+    assert "4 overdue" in late.stdout
+    assert "oldest overdue: L" in late.stdout
+
+
+def test_a_4_9_broker_is_asked_what_it_knows() -> None:
+    with EmbeddedBroker(profile="rocketmq-4.9") as broker:
+        done = run(broker.addr)
+    assert done.exit_code == 0
+    assert "the timer counts (61) is not told" in done.stdout.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["/nowhere"], ["neither a directory nor", "HOST:PORT"]),
+        (["127.0.0.1:1"], ["cannot connect"]),
+        (["127.0.0.1:99999"], ["99999"]),
+        (["EMPTY"], ["no RocketMQ store"]),
+        (["STORE", "--before", "soon"], ["--before soon", "+15m"]),
+        (["STORE", "--at", "+1h"], ["--at +1h"]),
+        (["STORE", "--json", "--csv"], ["exclude each other"]),
+        (["127.0.0.1:1", "--before", "+1h"], ["need a store directory"]),
+        (["STORE", "--buckets", "0"], ["--buckets"]),
+        (["STORE", "--topic", "none", "--png", "a.png"], []),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_exit_status_2(
+    tmp_path: Path, arguments: list[str], words: list[str]
+) -> None:
+    places = {"STORE": unpacked("r533-clean", tmp_path), "EMPTY": tmp_path / "empty"}
+    places["EMPTY"].mkdir()
+    done = run(*[places.get(word, word) for word in arguments])
+    assert done.exit_code == 2
+    assert done.stdout == ""
+    for word in words:
+        assert word in done.stderr
+
+
+def test_spans_count_from_the_time_that_counts_as_now(tmp_path: Path) -> None:
+    root = unpacked("r533-clean", tmp_path)
+    for span, selected in (("+10s", 2), ("+1m", 38), ("+1h", 50)):
+        done = run(root, "--json", "--at", BEFORE_DUE, "--before", span)
+        assert loads(done.stdout)["selected"] == selected, span

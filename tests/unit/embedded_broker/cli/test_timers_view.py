@@ -1,0 +1,92 @@
+"""The tables of `rocketmq-py timers` fit terminals of any kind."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from embedded_broker.cli.timers_view import show
+from embedded_broker.inspector.integrity import Checked
+from embedded_broker.inspector.pending import PendingEntry, Place
+from embedded_broker.inspector.reader import Finding, Severity
+from embedded_broker.inspector.report import Bucket, Report, TopicLine
+
+
+class AsciiStream(io.StringIO):
+    encoding = "ascii"
+
+
+def shown(report: Report, stream: io.StringIO | None = None) -> str:
+    stream = stream if stream is not None else io.StringIO()
+    show(report, utc=True, console=Console(file=stream, width=100, highlight=False))
+    return stream.getvalue()
+
+
+def report(**fields: object) -> Report:
+    values: dict[str, object] = {
+        "kind": "store",
+        "source": "DIR",
+        "now_ms": 1_700_000_000_000,
+        "total": 3,
+        "selected": 3,
+        **fields,
+    }
+    return Report(**values)  # type: ignore[arg-type]
+
+
+BARS = (
+    Bucket(from_ms=1_700_000_000_000, to_ms=1_700_000_090_000, count=8, by_topic={"A": 8}),
+    Bucket(from_ms=1_700_000_090_000, to_ms=1_700_000_180_000, count=1, by_topic={"A": 1}),
+    Bucket(from_ms=1_700_000_180_000, to_ms=1_700_000_270_000, count=0, by_topic={}),
+)
+
+
+def test_the_longest_bar_is_full_and_the_smallest_is_seen() -> None:
+    lines = shown(report(buckets=BARS)).splitlines()
+    assert "due, 1 min 30 s a bar" in lines[2]
+    assert lines[4].split()[-1] == "█" * 40
+    assert lines[5].split()[-1] == "█" * 5
+    assert lines[6].split()[-1] == "0"
+
+
+def test_a_plain_terminal_gets_plain_characters() -> None:
+    text = shown(report(buckets=BARS), AsciiStream())
+    assert "#" * 40 in text
+    assert text.isascii()
+
+
+def test_names_with_brackets_are_shown_as_they_are() -> None:
+    entry = PendingEntry(
+        due_ms=1_700_000_000_123,
+        topic="[red]T",
+        queue_id=0,
+        message_id="ID",
+        keys="",
+        place=Place.HOP,
+        level=0,
+        rolls=2,
+        accepted_ms=0,
+        size=1,
+        offset=0,
+    )
+    text = shown(
+        report(
+            listed=(entry,),
+            topics=(TopicLine(topic="[red]T", count=3),),
+            warnings=("[bold]careful",),
+        )
+    )
+    assert text.count("[red]T") == 2
+    assert "[bold]careful" in text
+    assert "2023-11-14 22:13:20.123Z" in text
+    assert "hop, 2 rolls" in text
+
+
+def test_findings_and_hidden_ones_are_listed() -> None:
+    checked = Checked(findings=[Finding(Severity.DAMAGE, "timerlog", 52, "broken chain: x")])
+    checked.hidden["broken chain"] = 7
+    text = shown(report(integrity=checked))
+    assert "files damaged" in text
+    assert "damage timerlog at 52: broken chain: x" in text
+    assert "and 7 more: broken chain" in text

@@ -1,0 +1,77 @@
+"""Waits that can be awaited, and blocking ones that say so."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from embedded_broker import BrokerStateError, EmbeddedBroker, VirtualClock, WaitTimeoutError
+
+GUARD_S = 30.0
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await test()
+
+    asyncio.run(main())
+
+
+@pytest.mark.case("K33")
+def test_a_blocking_wait_on_the_thread_of_a_running_loop_raises_with_the_advice() -> None:
+    async def main() -> None:
+        async with EmbeddedBroker(tcp=False, clock=VirtualClock()) as broker:
+            for wait, advice in (
+                (lambda: broker.wait_for(lambda _: True), "broker.aio.wait_for"),
+                (lambda: broker.wait_delivered("T"), "broker.aio.wait_for"),
+                (broker.wait_idle, "broker.aio.settle"),
+                (broker.clock.settle, "broker.aio.settle"),
+            ):
+                with pytest.raises(BrokerStateError, match=advice):
+                    wait()
+
+    run(main)
+
+
+@pytest.mark.case("K33")
+def test_the_awaitable_forms_work_and_leave_the_loop_free() -> None:
+    async def main() -> None:
+        async with EmbeddedBroker(clock=VirtualClock()) as broker:
+            assert broker.is_running
+            mine: list[int] = []
+
+            async def other_task() -> None:
+                mine.append(1)
+                broker.send("T", b"later", delay=60)
+
+            task = asyncio.create_task(other_task())
+            await broker.aio.wait_for(lambda b: mine and b.timers.count() == 1, timeout=GUARD_S)
+            await task
+            assert (await broker.aio.advance(minutes=1)).fired == 1
+            await broker.aio.wait_for(lambda b: b.topics["T"].count() == 1, timeout=GUARD_S)
+            assert (await broker.aio.settle()).ok
+        assert not broker.is_running
+
+    run(main)
+
+
+def test_an_awaited_condition_that_never_holds_says_what_was_seen() -> None:
+    async def main() -> None:
+        async with EmbeddedBroker(tcp=False) as broker:
+            with pytest.raises(WaitTimeoutError, match="99") as caught:
+                await broker.aio.wait_for(lambda b: b.topics["T"].count() == 99, timeout=0.05)
+            assert "no topic 'T'" in str(caught.value)
+
+    run(main)
+
+
+def test_an_exception_inside_the_async_block_closes_the_broker_and_stays_itself() -> None:
+    broker = EmbeddedBroker(tcp=False)
+
+    async def main() -> None:
+        async with broker:
+            raise ZeroDivisionError("the test's own")
+
+    with pytest.raises(ZeroDivisionError, match="the test's own"):
+        run(main)
+    assert not broker.is_running
