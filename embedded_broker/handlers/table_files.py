@@ -15,6 +15,7 @@ from embedded_broker.core import BrokerCore
 from embedded_broker.errors import StoreError
 from embedded_broker.store.config_files import JsonConfigFile
 from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 
 logger = logging.getLogger(__name__)
 
@@ -102,16 +103,19 @@ def keep_tables(core: BrokerCore) -> None:
 
 
 def _restore_topics(core: BrokerCore) -> None:
-    """Make the topics anew that have messages and are in no file.
+    """Make the topics anew that have messages or waiting timers and are in no file.
 
     That is when the process died between a topic's creation and the save. A topic gets as many
-    queues as are known to have been used.
+    queues as are known to have been used, and at least those of the template from which sends
+    create topics: a waiting timer may belong to any of them.
     """
+    template = core.topics.get(AUTO_CREATE_TOPIC)
+    at_least = 1 if template is None else template.write_queue_nums
+    used = [key for key, queue in core.store.queues.items() if queue.max_offset > 0]
     queues: dict[str, int] = {}
-    for (topic, queue_id), queue in core.store.queues.items():
-        known = topic in core.topics or core.topics.is_system(topic)
-        if queue.max_offset > 0 and not known:
-            queues[topic] = max(queues.get(topic, 0), queue_id + 1)
+    for topic, queue_id in [*used, *((topic, 0) for topic in core.timers.metrics.topics)]:
+        if topic not in core.topics and not core.topics.is_system(topic):
+            queues[topic] = max(queues.get(topic, at_least), queue_id + 1)
     for topic, count in queues.items():
         logger.warning("topic %s was in no file; it has %d queues again", topic, count)
         core.topics.put(

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from attrs import frozen
 
+from rocketmq_py import DefaultMQAdminExt
+from rocketmq_py.clock import monotonic
 from tests.interop.java_tools import jars, running
 
 OPEN_NIO = "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED"
@@ -42,6 +44,15 @@ def free_ports(count: int, *, gap: int = 3) -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+def _wait_until_registered(namesrv_addr: str) -> None:
+    """Return when the name server knows the broker, which is a while after it has booted."""
+    deadline_s = monotonic() + BOOT_SECONDS
+    with DefaultMQAdminExt() as admin:
+        while not admin.examine_broker_cluster_info(namesrv_addr).broker_addr_table:
+            if monotonic() > deadline_s:
+                raise TimeoutError(f"no broker registered at {namesrv_addr}")
 
 
 @contextlib.contextmanager
@@ -94,6 +105,7 @@ def real_cluster(
             )
         )
         broker.wait_for_line("boot success", BOOT_SECONDS)
+        _wait_until_registered(f"127.0.0.1:{namesrv_port}")
         yield RealCluster(
             version,
             f"127.0.0.1:{namesrv_port}",

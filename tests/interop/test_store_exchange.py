@@ -27,7 +27,6 @@ from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     ConsumeFromWhere,
-    DefaultMQAdminExt,
     DefaultMQProducer,
     DefaultMQPushConsumer,
     Message,
@@ -87,21 +86,12 @@ def left_by_real(
 ) -> tuple[RealCluster, dict[str, int]]:
     """A store that a real broker left, and what waits in it."""
     with real_cluster(tmp_path) as real:
-        wait_until_registered(real)
         due = fill(real.namesrv_addr, first_delay_ms=40_000, step_ms=1_370, level=5)
         wait_until_enqueued(real.broker_addr, TIMERS + 2)
         check_beside_the_running_broker(real)
         if request.param == "killed":
             os.kill(real.broker_pid, signal.SIGKILL)
     return real, due
-
-
-def wait_until_registered(real: RealCluster) -> None:
-    """Return when the name server knows the broker, which is a while after it has booted."""
-    deadline_ms = CLOCK.now_ms + WAIT_SECONDS * 1000
-    with DefaultMQAdminExt() as admin:
-        while not admin.examine_broker_cluster_info(real.namesrv_addr).broker_addr_table:
-            assert CLOCK.now_ms < deadline_ms, "the broker never registered"
 
 
 def check_beside_the_running_broker(real: RealCluster) -> None:

@@ -96,5 +96,20 @@ def test_a_topic_with_messages_that_is_in_no_file_is_made_anew() -> None:
 
     with EmbeddedBroker(fs=fs, tcp=False) as broker:
         assert broker.topics.names() == ["T"]
-        assert broker.topics["T"].queues == 3
+        assert broker.topics["T"].queues == 8  # those of the template
         assert [one.body for one in broker.messages.in_topic("T")] == [b"x"]
+
+
+def test_a_topic_that_was_in_no_file_has_room_for_its_waiting_timers(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    fs = MemoryFileSystem()
+    broker = start_broker(session_clock=VirtualClock(), fs=fs)
+    answer = connect(broker.addr).send("new", properties={"TIMER_DELAY_SEC": "60"}, e="3")
+    assert answer.code == 0
+    killed = fs.copy()
+    assert not killed.exists("config/topics.json")
+    with EmbeddedBroker(fs=killed, clock=VirtualClock()) as later:
+        assert later.topics["new"].queues > 3
+        later.clock.advance(60)
+        assert later.topics["new"].max_offset(queue=3) == 1
