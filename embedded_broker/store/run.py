@@ -56,7 +56,7 @@ class Run(NamedTuple):
 
 def tags_codes(texts: Sequence[bytes]) -> list[int]:
     """Give the tags code of each of some encoded properties; without tags nothing is decoded."""
-    if not any(_TAGS in text for text in texts):
+    if _TAGS not in b"".join(texts):
         return [0] * len(texts)
     return [tags_code(decode_properties(text).get(Prop.TAGS)) for text in texts]
 
