@@ -46,7 +46,7 @@ from rocketmq_py.protocol.names import (
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, Prop, encode_properties
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
 
-__all__ = ["ROOM_FOR_TIMER_PROPERTIES", "Admission", "strip_client_properties"]
+__all__ = ["ROOM_FOR_TIMER_PROPERTIES", "Admission", "strip_client_properties", "timer_tail"]
 
 ROOM_FOR_TIMER_PROPERTIES: Final = 256
 """Bytes of the 32,767 that an admitted message leaves free; rolls and release use up to 200."""
@@ -260,6 +260,33 @@ class Admission:
             "message it should be in the future",
         )
 
+    # --- without a look at each ----------------------------------------------------------------
+
+    @staticmethod
+    def ignores_timers(_now_ms: int, *, instants: bool) -> bool:  # noqa: ARG004 - any of them
+        """Let timers pass for which `kind_of` and `slot_of` were asked instead."""
+        return True
+
+    def kind_of(self, properties: Mapping[str, str]) -> Delay | None:
+        """Give the request of a message whose own number alone decides about it; usually None.
+
+        None too while flow control counts the timers of slots, and when timers are switched off.
+        """
+        if not (self.honours_timers and self._wheel_enabled and self._congest_num >= _NO_LIMIT):
+            return None
+        try:
+            delay = effective_delay(properties, start_deliver=self._alias_enabled)
+        except DelayValueError:
+            return None
+        return None if delay is None or delay.kind is DelayKind.LEVEL else delay
+
+    def slot_of(self, delay: Delay, now_ms: int) -> int | None:
+        """Give the slot of a request that is accepted now; None if it is past or too far away."""
+        due_ms = delay.due_ms(now_ms)
+        if 0 < due_ms - now_ms < self._refused_from_ms:
+            return timer_out_ms(due_ms, self._precision_ms)
+        return None
+
     # --- flow control ------------------------------------------------------------------------
 
     def _congested(self, out_ms: int) -> bool:
@@ -335,7 +362,12 @@ def _routed(msg: InnerMessage, out_ms: int) -> bytes:
     properties[Prop.REAL_QID] = str(msg.queue_id)
     if before is None or not can_go_on or len(properties) != known + _ADDED_PROPERTIES:
         return encode_properties(properties)
-    return b"%bTIMER_OUT_MS\x01%d\x02%b" % (before, out_ms, _origin(msg.topic, msg.queue_id))
+    return before + timer_tail(out_ms, msg.topic, msg.queue_id)
+
+
+def timer_tail(out_ms: int, topic: str, queue_id: int) -> bytes:
+    """Give the stored form of the three properties that admission adds."""
+    return b"TIMER_OUT_MS\x01%d\x02%b" % (out_ms, _origin(topic, queue_id))
 
 
 @lru_cache(maxsize=1024)

@@ -23,11 +23,13 @@ Read on: `services.py` for the stages, `front.py` for what is in memory, `recove
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
 from embedded_broker.config import OPTIONS, BrokerConfig
+from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
@@ -54,6 +56,7 @@ from embedded_broker.timer.request import (
     root_offset,
     victim_root,
 )
+from embedded_broker.timer.run import TimerRun, WheelRuns
 from embedded_broker.timer.services import Stage, TimerDequeueWarmService, TimerFlushService
 from embedded_broker.timer.state import TimerState
 from embedded_broker.timer.timer_log import TimerLog
@@ -120,6 +123,8 @@ class TimerMessageStore:
         self.topic = TIMER_TOPIC
 
         state = self._state
+        self.runs = WheelRuns(self.admission, TIMER_TOPIC, self._on_run)
+        """The short way for timers that come together."""
         self._enqueue_get = TimerEnqueueGetService(state)
         self._enqueue_put = TimerEnqueuePutService(state)
         self._get_message = TimerDequeueGetMessageService(state)
@@ -264,6 +269,42 @@ class TimerMessageStore:
             state.metrics.add(request.real_topic, 1, arrival.store_timestamp)
         elif Prop.TIMER_SRC_OFFSET not in properties:
             self._unsettled.append((offset, request, victim_root(properties)))
+        self._take(arrival, request)
+
+    def _on_run(self, run: TimerRun) -> None:
+        """Take note of timers that became visible together: as `on_arrival` of each."""
+        if not self._running:
+            return
+        state, now_ms, count = self._state, run.store_timestamp, len(run.offsets)
+        for topic, number in Counter(run.real_topics).items():
+            state.metrics.add(topic, number, now_ms, changes=number)
+        done = 0
+        try:
+            while done < count:
+                if (
+                    state.role.releases
+                    and not self._firing
+                    and run.queue_offset + done == state.curr_queue_offset
+                    and not self._enqueue_held
+                    and self._keep_up(now_ms)
+                ):
+                    taken = self._enqueue_put.put_run(run, done)
+                    state.curr_queue_offset += taken
+                    done += taken
+                if done < count:
+                    arrival = run.arrival(done)
+                    request = parse_request(arrival.properties)
+                    if request is not None:
+                        self._take(arrival, request)
+                    done += 1
+        except StoreError as error:
+            # They are stored and lie in the timer topic: they enter the wheel when it is possible.
+            self._latest_ms = max(self._latest_ms, now_ms)
+            _LOG.warning("%d timers wait for the timer log: %s", count - done, error)
+
+    def _take(self, arrival: Arrival, request: TimerRequest) -> None:
+        """Let a message that arrived and was counted enter the wheel, if nothing is behind."""
+        state, properties, offset = self._state, arrival.properties, arrival.commit_log_offset
         if (
             not self._firing
             and arrival.queue_offset == state.curr_queue_offset

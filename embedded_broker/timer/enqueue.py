@@ -21,6 +21,7 @@ from embedded_broker.timer.request import (
     topic_hash,
     victim_root,
 )
+from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.services import Stage
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS, TimerState
 from embedded_broker.timer.timer_log import (
@@ -29,6 +30,7 @@ from embedded_broker.timer.timer_log import (
     MAGIC_DELETE,
     MAGIC_EARLY,
     MAGIC_ROLL,
+    RECORD_SIZE,
 )
 from embedded_broker.timer.wheel import NO_SLOT
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -221,6 +223,61 @@ class TimerEnqueuePutService(Stage):
         elif magic & ELSEWHERE:
             state.hops.add(home_ms, queued.offset_py)
         return None
+
+    def put_run(self, run: TimerRun, start: int) -> int:
+        """Take the messages of a run from `start` on, up to one that `put` must look at.
+
+        Those stop nowhere on their way and enter slots that are still to be read. Gives how many
+        were taken; raises StoreError if none was, because the disk refuses.
+        """
+        state = self.state
+        wheel, loaded, curr_write_ms = state.wheel, state.front.loaded, state.curr_write_ms
+        first_ms = state.curr_read_ms
+        last_ms = min(
+            curr_write_ms + state.roll_window * state.precision_ms - 1,
+            first_ms + (wheel.slots_total - 1) * state.precision_ms,
+        )
+        slots: dict[int, list[int]] = {}
+        records: list[tuple[int, int, int, int, int, int, int]] = []
+        position, most = state.log.end, state.log.records_fit
+        offsets, sizes, topics = run.offsets, run.sizes, run.real_topics
+        for index in range(start, min(start + most, len(offsets))):
+            slot_ms = run.out_ms[index]
+            if not first_ms <= slot_ms <= last_ms or slot_ms in loaded:
+                break
+            known = slots.get(slot_ms)
+            if known is None:
+                slot = wheel.get_slot(slot_ms)
+                if slot is NO_SLOT:
+                    if self._slot_in_way(slot_ms) is not None:
+                        break
+                    known = [position, -1, 0, slot.magic]
+                else:
+                    known = [slot.first_pos, slot.last_pos, slot.num, slot.magic]
+                    if known[0] < 0:
+                        known[0] = position
+                slots[slot_ms] = known
+            write_ms = curr_write_ms if curr_write_ms < slot_ms else slot_ms  # noqa: FURB136 - speed
+            records.append(
+                (
+                    known[1],
+                    MAGIC_DEFAULT,
+                    write_ms,
+                    slot_ms - write_ms,
+                    offsets[index],
+                    sizes[index],
+                    topic_hash(topics[index]),
+                )
+            )
+            known[1] = position
+            known[2] += 1
+            position += RECORD_SIZE
+        if records:
+            state.log.append_records(records)
+            for slot_ms, (first_pos, last_pos, num, magic) in slots.items():
+                wheel.put_slot(slot_ms, first_pos, last_pos, num, magic)
+            self.enqueued += len(records)
+        return len(records)
 
     def _slot_in_way(self, slot_ms: int) -> int | None:
         """Give the held slot whose place in the wheel this slot would take."""

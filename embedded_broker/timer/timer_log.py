@@ -12,7 +12,7 @@ log is found after a crash.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from embedded_broker.store.fs import FileSystem
@@ -169,6 +169,19 @@ class TimerLog:
                 0,
             )
         )
+
+    def append_records(self, records: Sequence[tuple[int, int, int, int, int, int, int]]) -> None:
+        """Append as many records as `records_fit` allows, given by the fields of each.
+
+        They lie one behind the other from `end` on. Raises StoreError; then there is none of them.
+        """
+        pack = _RECORD.pack
+        self.append(b"".join([pack(RECORD_SIZE, *fields, 0) for fields in records]))
+
+    @property
+    def records_fit(self) -> int:
+        """How many records the next `append` may hold and still begin at `end`."""
+        return (self._files.room - BLANK_SIZE) // RECORD_SIZE
 
     def append(self, data: bytes) -> int:
         """Append bytes that stay in one file, behind a blank when the current one is too full."""

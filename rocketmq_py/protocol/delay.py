@@ -33,9 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum, IntEnum
-from typing import Final, Literal
-
-from attrs import frozen
+from typing import Final, Literal, NamedTuple
 
 from rocketmq_py.errors import ConfigError, DelayConflictError, DelayValueError
 from rocketmq_py.protocol.properties import OWN_TIMER_PROPERTIES, Prop
@@ -104,8 +102,7 @@ DEFAULT_LEVELS_MS: Final = tuple(
 """The same in milliseconds; level n is at index n - 1."""
 
 
-@frozen
-class Delay:
+class Delay(NamedTuple):
     """One request: how it was asked and the number that stands in the property."""
 
     kind: DelayKind
