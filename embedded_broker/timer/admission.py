@@ -180,12 +180,10 @@ class Admission:
     def _admit_timed(self, msg: InnerMessage, now_ms: int) -> PutRefusal | None:
         properties = msg.properties
         alias = self._alias_enabled
-        if TIMER_REQUEST_PROPERTIES.isdisjoint(properties) and not (
-            alias and Prop.START_DELIVER_TIME in properties
-        ):
-            return None
         if not self._wheel_enabled:
-            return self._not_enabled()
+            asks_alias = alias and Prop.START_DELIVER_TIME in properties
+            asks = asks_alias or not TIMER_REQUEST_PROPERTIES.isdisjoint(properties)
+            return self._not_enabled() if asks else None
         try:
             delay = effective_delay(properties, start_deliver=alias)
         except DelayValueError as error:
@@ -207,7 +205,7 @@ class Admission:
 
     def _into_wheel(self, msg: InnerMessage, due_ms: int) -> PutRefusal | None:
         out_ms = timer_out_ms(due_ms, self._precision_ms)
-        if self._congested(out_ms):
+        if self._congest_num < _NO_LIMIT and self._congested(out_ms):
             limit = self._congest_num
             return PutRefusal(
                 PutStatus.WHEEL_TIMER_FLOW_CONTROL,
@@ -295,8 +293,6 @@ class Admission:
         The original's chance of refusal *falls* from one to zero between the limits.
         """
         limit = self._congest_num
-        if limit >= _NO_LIMIT:
-            return False
         num = self._slot_num(out_ms)
         if num <= limit:
             return False
@@ -354,13 +350,15 @@ def _routed(msg: InnerMessage, out_ms: int) -> bytes:
 
     The form that is known already is continued where it says exactly what the properties say.
     """
-    properties, before = msg.properties, msg.properties_bytes
-    known = 0 if before is None or before[-1:] != b"\x02" else before.count(b"\x02")
-    can_go_on = before is not None and known == len(properties) == before.count(b"\x01")
+    properties, before, known = msg.properties, msg.properties_bytes, -1
+    if before is not None and before[-1:] == b"\x02":
+        known = before.count(b"\x02")
+        if not known == len(properties) == before.count(b"\x01"):
+            known = -1
     properties[Prop.TIMER_OUT_MS] = str(out_ms)
     properties[Prop.REAL_TOPIC] = msg.topic
     properties[Prop.REAL_QID] = str(msg.queue_id)
-    if before is None or not can_go_on or len(properties) != known + _ADDED_PROPERTIES:
+    if before is None or len(properties) != known + _ADDED_PROPERTIES:
         return encode_properties(properties)
     return before + timer_tail(out_ms, msg.topic, msg.queue_id)
 

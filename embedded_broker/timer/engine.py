@@ -311,6 +311,16 @@ class TimerMessageStore:
             and not self._enqueue_held
             and self._keep_up(arrival.store_timestamp)
         ):
+            if (
+                request.deletes is None
+                and Prop.TIMER_DUE_MS not in properties
+                and Prop.TIMER_DEL_OFFSET not in properties
+                and self._enqueue_put.put_usual(
+                    request.out_ms, offset, arrival.size, request.real_topic
+                )
+            ):
+                state.curr_queue_offset += 1
+                return
             queued = Queued(
                 arrival.queue_offset,
                 offset,
@@ -328,9 +338,9 @@ class TimerMessageStore:
     def _keep_up(self, now_ms: int) -> bool:
         """Move both pointers to the clock if that skips nothing; False when something is behind."""
         state = self._state
-        if self._dequeue_held(now_ms):
-            return True
         target_ms = state.floor(now_ms)
+        if target_ms <= state.curr_write_ms <= state.curr_read_ms or self._dequeue_held(now_ms):
+            return True
         if state.curr_read_ms < state.curr_write_ms:
             return False
         if target_ms <= state.curr_write_ms:

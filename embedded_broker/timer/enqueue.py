@@ -182,7 +182,7 @@ class TimerEnqueuePutService(Stage):
                 if hop_ms < state.curr_write_ms:
                     return in_way_ms
                 in_way_ms = self._slot_in_way(hop_ms)
-            slot = wheel.get_slot(hop_ms)
+                slot = wheel.get_slot(hop_ms)
         home_ms = home_slot(queued.properties, request, state.precision_ms)
         magic = MAGIC_DEFAULT if request.deletes is None else MAGIC_DEFAULT | MAGIC_DELETE
         magic |= MAGIC_EARLY if home_ms < request.out_ms else 0
@@ -224,6 +224,37 @@ class TimerEnqueuePutService(Stage):
             state.hops.add(home_ms, queued.offset_py)
         return None
 
+    def put_usual(self, slot_ms: int, offset_py: int, size_py: int, real_topic: str) -> bool:
+        """Take a timer that was never moved, if `put` need not look at it; says if it was taken.
+
+        It stops nowhere on its way and enters a slot that is still to be read.
+        """
+        state = self.state
+        wheel, precision_ms, write_ms = state.wheel, state.precision_ms, state.curr_write_ms
+        if (
+            not 0 <= slot_ms - state.curr_read_ms < wheel.slots_total * precision_ms
+            or slot_ms - write_ms >= state.roll_window * precision_ms
+            or slot_ms in state.front.loaded
+        ):
+            return False
+        slot = wheel.get_slot(slot_ms)
+        if slot is NO_SLOT and self._slot_in_way(slot_ms) is not None:
+            return False
+        _, first_pos, last_pos, num, magic = slot
+        write_ms = min(write_ms, slot_ms)
+        position = state.log.append_record(
+            last_pos,
+            MAGIC_DEFAULT,
+            write_ms,
+            slot_ms - write_ms,
+            offset_py,
+            size_py,
+            topic_hash(real_topic),
+        )
+        self.enqueued += 1
+        wheel.put_slot(slot_ms, position if first_pos < 0 else first_pos, position, num + 1, magic)
+        return True
+
     def put_run(self, run: TimerRun, start: int) -> int:
         """Take the messages of a run from `start` on, up to one that `put` must look at.
 
@@ -257,7 +288,7 @@ class TimerEnqueuePutService(Stage):
                     if known[0] < 0:
                         known[0] = position
                 slots[slot_ms] = known
-            write_ms = curr_write_ms if curr_write_ms < slot_ms else slot_ms  # noqa: FURB136 - speed
+            write_ms = min(curr_write_ms, slot_ms)
             records.append(
                 (
                     known[1],

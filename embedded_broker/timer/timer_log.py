@@ -156,19 +156,21 @@ class TimerLog:
         topic_hash: int,
     ) -> int:
         """Append one record and give its position. Raises StoreError when the disk refuses."""
-        return self.append(
-            _RECORD.pack(
-                RECORD_SIZE,
-                prev_pos,
-                magic,
-                write_time_ms,
-                delay_ms,
-                offset_py,
-                size_py,
-                topic_hash,
-                0,
-            )
+        record = _RECORD.pack(
+            RECORD_SIZE,
+            prev_pos,
+            magic,
+            write_time_ms,
+            delay_ms,
+            offset_py,
+            size_py,
+            topic_hash,
+            0,
         )
+        files = self._files
+        if files.room >= RECORD_SIZE + BLANK_SIZE:
+            return files.append(record)
+        return self.append(record)
 
     def append_records(self, records: Sequence[tuple[int, int, int, int, int, int, int]]) -> None:
         """Append as many records as `records_fit` allows, given by the fields of each.
