@@ -261,6 +261,10 @@ class TimerEnqueuePutService(Stage):
         Those stop nowhere on their way and enter slots that are still to be read. Gives how many
         were taken; raises StoreError if none was, because the disk refuses.
         """
+        if start == len(run.offsets) - 1:
+            return self.put_usual(
+                run.out_ms[start], run.offsets[start], run.sizes[start], run.real_topics[start]
+            )
         state = self.state
         wheel, loaded, curr_write_ms = state.wheel, state.front.loaded, state.curr_write_ms
         first_ms = state.curr_read_ms
