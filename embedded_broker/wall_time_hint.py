@@ -32,9 +32,13 @@ class WallTimeHint:
         self._wall = wall
         self._said = False
 
+    def ignores_timers(self, now_ms: int, *, instants: bool) -> bool:
+        """Whether no message would be worth a word now."""
+        return not instants or self._said or abs(now_ms - self._wall.now_ms) <= CLOCKS_DIFFER_MS
+
     def before_put(self, msg: InnerMessage, now_ms: int) -> None:
         """Compare the clocks when the message asks for an instant that its sender computed."""
-        if self._said or abs(now_ms - self._wall.now_ms) <= CLOCKS_DIFFER_MS:
+        if self.ignores_timers(now_ms, instants=True):
             return
         try:
             delay = effective_delay(msg.properties)

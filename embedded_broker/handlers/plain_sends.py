@@ -1,28 +1,37 @@
-"""The short way for sends that ask for nothing but to be stored: nearly all of a busy producer's.
+"""The short way for sends that ask for nothing but to be stored, or for one time: nearly all.
 
 Answers: which requests 310 are of that kind, and how those that arrived in one piece of the stream
 are stored together, one run per queue, and answered with ready-made bytes. Whatever is unusual
-about a send (a delay, a retry or unknown topic, a transaction, a refusal, an odd header) is left
-to `send_message.py`, which gives the same bytes at three times the cost. Must not know: files,
-timers, sockets. Read on: `embedded_broker/core.py` (`Endpoint.receive`), which asks here first;
-`embedded_broker/store/run.py`.
+about a send (a delay level, a retry or unknown topic, a transaction, a refusal, an odd header) is
+left to `send_message.py`, which gives the same bytes at three times the cost. Must not know: files,
+slots, sockets. Read on: `embedded_broker/core.py` (`Endpoint.receive`), which asks here first;
+`timed_sends.py` for those that ask for a time; `embedded_broker/store/run.py`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Final, NamedTuple
 
 from embedded_broker.connection import Connection
 from embedded_broker.core import BrokerCore, RequestError
+from embedded_broker.handlers.ready_answers import SAMPLE_KEY, answer_pattern
 from embedded_broker.handlers.send_message import SendMessageProcessor
+from embedded_broker.handlers.timed_sends import (
+    SHAPE_SIZE_MAX,
+    SHAPES_MAX,
+    UNIQ_KEY_NAME,
+    TimedSends,
+    without_number,
+)
 from embedded_broker.journal import HEADER_KEPT_MAX, Exchange
 from embedded_broker.store.run import Run, RunResult
+from embedded_broker.timer.run import TimedShape
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
-from rocketmq_py.protocol.codes import FLAG_RESPONSE, LanguageCode, RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.delay import DELAY_PROPERTIES, TIMER_BOOKKEEPING_PROPERTIES
 from rocketmq_py.protocol.frame import Frame, encode_frame
-from rocketmq_py.protocol.header_json import encode_header
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
 from rocketmq_py.protocol.json_text import loads
 from rocketmq_py.protocol.names import RETRY_PREFIX
@@ -30,22 +39,14 @@ from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
 _BEGIN: Final = b'{"code":310,'
-_UNIQ_KEY: Final = f"{Prop.UNIQ_KEY}\1"
 _SYS_FLAGS: Final = frozenset({"0", "1", "257", "513", "769"})
 """Bodies as they are, or compressed in one of the known ways; no transaction, no multi-tags."""
 _INT32_MAX: Final = 0x7FFF_FFFF
 _INT_DIGITS: Final = 10
 _LONG_DIGITS: Final = 19
-_SHAPES_MAX: Final = 1024
-_SHAPE_SIZE_MAX: Final = 512
-"""So many texts around a UNIQ_KEY are remembered, and none that is longer."""
+_DELAY_SIGN: Final = "DEL"
+"""Every property that asks for a delay has this in its name."""
 _NOT_PLAIN: Final = DELAY_PROPERTIES | TIMER_BOOKKEEPING_PROPERTIES | {Prop.TRAN_MSG, Prop.POP_CK}
-# Values that occur nowhere else in an answer or in properties: what is around them is kept.
-_SAMPLE: Final = "0123456789ABCDEFFEDCBA9876543210"
-_OFFSET: Final = "5A5A5A5A5A5A5A5A"
-_QUEUE: Final = "1717171717"
-_QUEUE_OFFSET: Final = "1818181818181818181"
-_OPAQUE: Final = 1_919_191_919
 
 
 class Shape(NamedTuple):
@@ -65,13 +66,19 @@ class Place(NamedTuple):
 
 
 class PlainSend(NamedTuple):
-    """One request 310 that asks for nothing; `item` is its part of a `Run`."""
+    """One request 310 that asks for nothing; `item` is its part of a `Run`.
+
+    Or for a time: then `number` is what it asks for and `timed` the shape of its properties, which
+    are not in `item` yet.
+    """
 
     frame: Frame
     opaque: int
     ext_fields: Mapping[str, str]
     unique_key: bytes
     item: tuple[int, int, bytes, bytes, int]
+    number: str = ""
+    timed: TimedShape | None = None
 
 
 _UNSEEN: Final = Shape(b"", b"", -1)
@@ -90,6 +97,7 @@ class PlainSends:
         self._shapes: dict[tuple[str, str], Shape | None] = {}
         self._places: dict[tuple[str, str, str], Place] = {}
         self._answer = b""
+        self._timed = TimedSends(core, ordinary)
         self._body_size_max = 0
         self._forget(frozenset())
         core.config.on_change(self._forget)
@@ -107,7 +115,10 @@ class PlainSends:
             ext = document["extFields"]
             opaque = document["opaque"]
             born = ext["g"]
-            before, _, rest = ext["i"].partition(_UNIQ_KEY)
+            text, number = ext["i"], ""
+            if _DELAY_SIGN in text:
+                text, number = without_number(text)
+            before, _, rest = text.partition(UNIQ_KEY_NAME)
             unique_key, _, after = rest.partition("\2")
             if (
                 document["code"] != RequestCode.SEND_MESSAGE_V2
@@ -124,6 +135,12 @@ class PlainSends:
                 or not (unique_key.isalnum() and unique_key.isascii())
             ):
                 return None
+            if number:
+                timed = self._timed.shape(before, after)
+                if timed is None:
+                    return None
+                item = (0, int(born), frame.body, b"", timed.tags_code)
+                return PlainSend(frame, opaque, ext, unique_key.encode(), item, number, timed)
             shape = self._shapes.get((before, after), _UNSEEN)
         except (AttributeError, KeyError, TypeError, ValueError):
             return None  # an odd header: the ordinary way says what is wrong with it
@@ -143,6 +160,15 @@ class PlainSends:
             return [send.frame for send in sends]
         queues: dict[tuple[str, str, str], list[PlainSend]] = {}
         left: list[Frame] = []
+        timed = [send for send in sends if send.timed is not None]
+        if timed:
+            told = self._timed.put(connection, timed, self._places_of(timed))
+            if told is None:
+                return [send.frame for send in sends]
+            self._tell(connection, told, now_ms, started_ns)
+            if len(timed) == len(sends):
+                return left
+            sends = [send for send in sends if send.timed is None]
         for send in sends:
             ext = send.ext_fields
             queues.setdefault((ext["b"], ext["e"], ext["f"]), []).append(send)
@@ -155,7 +181,8 @@ class PlainSends:
             run = Run(key[0], place.queue_id, items, place.sys_flag, connection.packed_remote, 0)
             result = self._store.put_run(run)
             if result.whole.ok:
-                self._tell(connection, place, group, result, now_ms, started_ns)
+                told = self._answers(place.queue_id, group, result)
+                self._tell(connection, told, now_ms, started_ns)
             else:
                 left += [send.frame for send in group]
         return left
@@ -178,29 +205,47 @@ class PlainSends:
         self._places[key] = place
         return place
 
+    def _places_of(self, sends: Sequence[PlainSend]) -> list[Place] | None:
+        """Give the place of each send; None if one of them must go the ordinary way."""
+        places: list[Place] = []
+        known: dict[tuple[str, str, str], Place] = {}
+        for send in sends:
+            ext = send.ext_fields
+            key = (ext["b"], ext["e"], ext["f"])
+            place = known.get(key) or self._place(key, ext)
+            if place is None:
+                return None
+            known[key] = place
+            places.append(place)
+        return places
+
+    def _answers(
+        self, queue_id: int, sends: Sequence[PlainSend], result: RunResult
+    ) -> Iterator[tuple[PlainSend, bytes]]:
+        """Give the header of the answer to each send of one queue."""
+        answer = self._answer
+        numbers = count(result.whole.queue_offset)
+        for send, offset, number in zip(sends, result.offsets, numbers, strict=False):
+            yield send, answer % (offset, queue_id, number, send.unique_key, send.opaque)
+
     def _tell(
         self,
         connection: Connection,
-        place: Place,
-        sends: Sequence[PlainSend],
-        result: RunResult,
+        answers: Iterable[tuple[PlainSend, bytes]],
         now_ms: int,
         started_ns: int,
     ) -> None:
-        """Journal and answer the sends of one queue."""
-        core, answer, name = self._core, self._answer, self._core.broker_name
+        """Journal and answer sends."""
+        core, name = self._core, self._core.broker_name
         append, emit = core.journal.append, core.door.emit
         micros = (monotonic_ns() - started_ns) // 1000
-        queue_id = place.queue_id
-        numbers = range(result.whole.queue_offset, result.whole.queue_offset + len(sends))
-        for send, offset, queue_offset in zip(sends, result.offsets, numbers, strict=True):
+        for send, answer in answers:
             kind, header, body = send.frame
             exchange = Exchange(name, connection, kind, header, len(body), now_ms, started_ns)
             exchange.response_code = 0
             exchange.micros = micros
             append(exchange)
-            header = answer % (offset, queue_id, queue_offset, send.unique_key, send.opaque)
-            emit(connection, encode_frame(0, header))
+            emit(connection, encode_frame(0, answer))
 
     @property
     def _usable(self) -> bool:
@@ -214,21 +259,21 @@ class PlainSends:
 
     def _learn(self, before: str, after: str) -> Shape | None:
         """Find out what is stored for a message with these properties around its UNIQ_KEY."""
-        text = f"{before}{_UNIQ_KEY}{_SAMPLE}\2{after}"
+        text = f"{before}{UNIQ_KEY_NAME}{SAMPLE_KEY}\2{after}"
         properties = decode_properties(text)
         shape = None
         if (
             "\0" not in text
             and _NOT_PLAIN.isdisjoint(properties)
-            and properties.get(Prop.UNIQ_KEY) == _SAMPLE
+            and properties.get(Prop.UNIQ_KEY) == SAMPLE_KEY
         ):
             stored = self._ordinary.stored_properties(properties, text)
-            if stored.count(_SAMPLE.encode()) == 1:
-                head, _, tail = stored.partition(_SAMPLE.encode())
+            if stored.count(SAMPLE_KEY.encode()) == 1:
+                head, _, tail = stored.partition(SAMPLE_KEY.encode())
                 shape = Shape(head, tail, tags_code(properties.get(Prop.TAGS)))
-        if len(self._shapes) >= _SHAPES_MAX:
+        if len(self._shapes) >= SHAPES_MAX:
             self._shapes.clear()
-        if len(before) + len(after) <= _SHAPE_SIZE_MAX:
+        if len(before) + len(after) <= SHAPE_SIZE_MAX:
             self._shapes[before, after] = shape
         return shape
 
@@ -236,28 +281,6 @@ class PlainSends:
         """Begin anew: a setting that answers, places or properties depend on may have changed."""
         self._shapes.clear()
         self._places.clear()
+        self._timed.forget()
         self._body_size_max = self._core.config.int("maxMessageSize")
-        ext_fields = self._ordinary.marks() | {
-            "msgId": self._ordinary.host_digits + _OFFSET,
-            "queueId": _QUEUE,
-            "queueOffset": _QUEUE_OFFSET,
-            "transactionId": _SAMPLE,
-        }
-        header = encode_header(
-            ResponseCode.SUCCESS,
-            _OPAQUE,
-            FLAG_RESPONSE,
-            LanguageCode.JAVA,
-            self._core.profile.version,
-            None,
-            ext_fields,
-        ).replace(b"%", b"%%")
-        for sample, directive in (
-            (_OFFSET, b"%016X"),
-            (_QUEUE, b"%d"),
-            (_QUEUE_OFFSET, b"%d"),
-            (_SAMPLE, b"%b"),
-            (str(_OPAQUE), b"%d"),
-        ):
-            header = header.replace(sample.encode(), directive)
-        self._answer = header
+        self._answer = answer_pattern(self._core, self._ordinary)

@@ -91,7 +91,9 @@ class PutHook(Protocol):
     put. The first answer that is not None ends the put.
 
     A hook with a true attribute ``ignores_plain`` promises to let every message pass unchanged
-    whose properties ask for nothing; it is then not asked about those of a ``run.Run``. One with
+    whose properties ask for nothing; it is then not asked about those of a ``run.Run``. A hook
+    that also looks at messages which ask for a time has a method ``ignores_timers(now_ms, *,
+    instants)``: whether it lets them all pass now, those that name an instant included. One with
     a true attribute ``ignores_copies`` is not asked about messages that the timer releases.
     """
 

@@ -121,6 +121,7 @@ class MessageStore(StoreReader):
         self._hooks_ignore_copies = True
         self._hooks_seen: list[PutHook] = []
         self._hooks_ignore_plain = True
+        self._ask_about_timers: list[Callable[..., bool]] = []
         self.on_arrival: list[Callable[[Arrival], None]] = []
         self.level_deliver_ms: Callable[[int, int], int] = _unknown_level
         self.checkpoint = StoreCheckpoint(fs)
@@ -337,10 +338,26 @@ class MessageStore(StoreReader):
         As ``put_all`` of its messages, but without an object for each; ``on_arrival`` is called
         for the last message of each tags code only.
         """
-        if not self._takes_shortcut(run):
-            return RunResult.of(self.put_all(run.messages()))
+        if self._takes_shortcut(run):
+            result = self._write_run(run, self.clock.now_ms)
+            if result is not None:
+                return result
+        return RunResult.of(self.put_all(run.messages()))
+
+    def put_admitted(self, run: Run, now_ms: int) -> RunResult | None:
+        """Store a run that the put hooks have let pass as it is, at this store time.
+
+        None when nothing is stored, because the messages need a look one by one. The properties of
+        its arrivals are empty, as with ``put_run``. Ask ``hooks_ignore_timers`` first.
+        """
+        if not self._open or run.sys_flag & _NOT_ORDINARY:
+            return None
+        result = self._write_run(run, now_ms)
+        return result if result is not None and result.whole.ok else None
+
+    def _write_run(self, run: Run, now_ms: int) -> RunResult | None:
+        """Write the messages of a run; None when they are too large for the short way."""
         log, topic, queue_id = self.log, run.topic, run.queue_id
-        now_ms = self.clock.now_ms
         queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
         begin, first = log.files.max_offset, queue.max_offset
         try:
@@ -357,12 +374,12 @@ class MessageStore(StoreReader):
                 reconsume_times=run.reconsume_times,
             )
         except RecordError:
-            return RunResult.of(self.put_all(run.messages()))
+            return None
         size_max = self._body_size_max
         if not log.fits(len(data)) or (
             len(data) > size_max and max(map(_size, entries)) > size_max
         ):
-            return RunResult.of(self.put_all(run.messages()))
+            return None
         try:
             log.append(data)
             queue.append_all(entries)
@@ -373,6 +390,8 @@ class MessageStore(StoreReader):
             return RunResult(refused, ())
         self._last_store_timestamp = now_ms
         self._dirty.add(queue)
+        if topic in _DELAY_TOPICS:
+            self.delayed_puts += len(entries)
         for index in dict(zip(map(_code, entries), count(), strict=False)).values():
             offset, size, code = entries[index]
             arrival = Arrival(topic, queue_id, first + index, offset, size, code, now_ms, {})
@@ -450,7 +469,16 @@ class MessageStore(StoreReader):
             self._hooks_ignore_plain = all(
                 getattr(hook, "ignores_plain", False) for hook in self._hooks_seen
             )
+            self._ask_about_timers = [
+                ask for hook in self._hooks_seen if (ask := getattr(hook, "ignores_timers", None))
+            ]
         return self._hooks_ignore_plain
+
+    def hooks_ignore_timers(self, now_ms: int, *, instants: bool) -> bool:
+        """Whether no put hook wants to see messages that ask for a time, or for an instant."""
+        return self.hooks_ignore_plain and all(
+            ask(now_ms, instants=instants) for ask in self._ask_about_timers
+        )
 
     def _places(self, msgs: Sequence[InnerMessage]) -> list[tuple[ConsumeQueue | None, int]]:
         """Give the queue and the queue offset that each message of a batch gets."""

@@ -46,7 +46,7 @@ from rocketmq_py.protocol.names import (
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, Prop, encode_properties
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
 
-__all__ = ["ROOM_FOR_TIMER_PROPERTIES", "Admission", "strip_client_properties"]
+__all__ = ["ROOM_FOR_TIMER_PROPERTIES", "Admission", "strip_client_properties", "timer_tail"]
 
 ROOM_FOR_TIMER_PROPERTIES: Final = 256
 """Bytes of the 32,767 that an admitted message leaves free; rolls and release use up to 200."""
@@ -180,12 +180,10 @@ class Admission:
     def _admit_timed(self, msg: InnerMessage, now_ms: int) -> PutRefusal | None:
         properties = msg.properties
         alias = self._alias_enabled
-        if TIMER_REQUEST_PROPERTIES.isdisjoint(properties) and not (
-            alias and Prop.START_DELIVER_TIME in properties
-        ):
-            return None
         if not self._wheel_enabled:
-            return self._not_enabled()
+            asks_alias = alias and Prop.START_DELIVER_TIME in properties
+            asks = asks_alias or not TIMER_REQUEST_PROPERTIES.isdisjoint(properties)
+            return self._not_enabled() if asks else None
         try:
             delay = effective_delay(properties, start_deliver=alias)
         except DelayValueError as error:
@@ -207,7 +205,7 @@ class Admission:
 
     def _into_wheel(self, msg: InnerMessage, due_ms: int) -> PutRefusal | None:
         out_ms = timer_out_ms(due_ms, self._precision_ms)
-        if self._congested(out_ms):
+        if self._congest_num < _NO_LIMIT and self._congested(out_ms):
             limit = self._congest_num
             return PutRefusal(
                 PutStatus.WHEEL_TIMER_FLOW_CONTROL,
@@ -260,6 +258,33 @@ class Admission:
             "message it should be in the future",
         )
 
+    # --- without a look at each ----------------------------------------------------------------
+
+    @staticmethod
+    def ignores_timers(_now_ms: int, *, instants: bool) -> bool:  # noqa: ARG004 - any of them
+        """Let timers pass for which `kind_of` and `slot_of` were asked instead."""
+        return True
+
+    def kind_of(self, properties: Mapping[str, str]) -> Delay | None:
+        """Give the request of a message whose own number alone decides about it; usually None.
+
+        None too while flow control counts the timers of slots, and when timers are switched off.
+        """
+        if not (self.honours_timers and self._wheel_enabled and self._congest_num >= _NO_LIMIT):
+            return None
+        try:
+            delay = effective_delay(properties, start_deliver=self._alias_enabled)
+        except DelayValueError:
+            return None
+        return None if delay is None or delay.kind is DelayKind.LEVEL else delay
+
+    def slot_of(self, delay: Delay, now_ms: int) -> int | None:
+        """Give the slot of a request that is accepted now; None if it is past or too far away."""
+        due_ms = delay.due_ms(now_ms)
+        if 0 < due_ms - now_ms < self._refused_from_ms:
+            return timer_out_ms(due_ms, self._precision_ms)
+        return None
+
     # --- flow control ------------------------------------------------------------------------
 
     def _congested(self, out_ms: int) -> bool:
@@ -268,8 +293,6 @@ class Admission:
         The original's chance of refusal *falls* from one to zero between the limits.
         """
         limit = self._congest_num
-        if limit >= _NO_LIMIT:
-            return False
         num = self._slot_num(out_ms)
         if num <= limit:
             return False
@@ -327,15 +350,22 @@ def _routed(msg: InnerMessage, out_ms: int) -> bytes:
 
     The form that is known already is continued where it says exactly what the properties say.
     """
-    properties, before = msg.properties, msg.properties_bytes
-    known = 0 if before is None or before[-1:] != b"\x02" else before.count(b"\x02")
-    can_go_on = before is not None and known == len(properties) == before.count(b"\x01")
+    properties, before, known = msg.properties, msg.properties_bytes, -1
+    if before is not None and before[-1:] == b"\x02":
+        known = before.count(b"\x02")
+        if not known == len(properties) == before.count(b"\x01"):
+            known = -1
     properties[Prop.TIMER_OUT_MS] = str(out_ms)
     properties[Prop.REAL_TOPIC] = msg.topic
     properties[Prop.REAL_QID] = str(msg.queue_id)
-    if before is None or not can_go_on or len(properties) != known + _ADDED_PROPERTIES:
+    if before is None or len(properties) != known + _ADDED_PROPERTIES:
         return encode_properties(properties)
-    return b"%bTIMER_OUT_MS\x01%d\x02%b" % (before, out_ms, _origin(msg.topic, msg.queue_id))
+    return before + timer_tail(out_ms, msg.topic, msg.queue_id)
+
+
+def timer_tail(out_ms: int, topic: str, queue_id: int) -> bytes:
+    """Give the stored form of the three properties that admission adds."""
+    return b"TIMER_OUT_MS\x01%d\x02%b" % (out_ms, _origin(topic, queue_id))
 
 
 @lru_cache(maxsize=1024)

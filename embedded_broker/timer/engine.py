@@ -28,6 +28,7 @@ from random import Random
 from typing import Final
 
 from embedded_broker.config import OPTIONS, BrokerConfig
+from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
@@ -54,6 +55,7 @@ from embedded_broker.timer.request import (
     root_offset,
     victim_root,
 )
+from embedded_broker.timer.run import TimerRun, WheelRuns
 from embedded_broker.timer.services import Stage, TimerDequeueWarmService, TimerFlushService
 from embedded_broker.timer.state import TimerState
 from embedded_broker.timer.timer_log import TimerLog
@@ -120,6 +122,8 @@ class TimerMessageStore:
         self.topic = TIMER_TOPIC
 
         state = self._state
+        self.runs = WheelRuns(self.admission, TIMER_TOPIC, self._on_run)
+        """The short way for timers that come together."""
         self._enqueue_get = TimerEnqueueGetService(state)
         self._enqueue_put = TimerEnqueuePutService(state)
         self._get_message = TimerDequeueGetMessageService(state)
@@ -264,12 +268,59 @@ class TimerMessageStore:
             state.metrics.add(request.real_topic, 1, arrival.store_timestamp)
         elif Prop.TIMER_SRC_OFFSET not in properties:
             self._unsettled.append((offset, request, victim_root(properties)))
+        self._take(arrival, request)
+
+    def _on_run(self, run: TimerRun) -> None:
+        """Take note of timers that became visible together: as `on_arrival` of each."""
+        if not self._running:
+            return
+        state, now_ms, count = self._state, run.store_timestamp, len(run.offsets)
+        for topic in set(run.real_topics):
+            number = run.real_topics.count(topic)
+            state.metrics.add(topic, number, now_ms, changes=number)
+        done = 0
+        try:
+            while done < count:
+                if (
+                    state.role.releases
+                    and not self._firing
+                    and run.queue_offset + done == state.curr_queue_offset
+                    and not self._enqueue_held
+                    and self._keep_up(now_ms)
+                ):
+                    taken = self._enqueue_put.put_run(run, done)
+                    state.curr_queue_offset += taken
+                    done += taken
+                if done < count:
+                    arrival = run.arrival(done)
+                    request = parse_request(arrival.properties)
+                    if request is not None:
+                        self._take(arrival, request)
+                    done += 1
+        except StoreError as error:
+            # They are stored and lie in the timer topic: they enter the wheel when it is possible.
+            self._latest_ms = max(self._latest_ms, now_ms)
+            _LOG.warning("%d timers wait for the timer log: %s", count - done, error)
+
+    def _take(self, arrival: Arrival, request: TimerRequest) -> None:
+        """Let a message that arrived and was counted enter the wheel, if nothing is behind."""
+        state, properties, offset = self._state, arrival.properties, arrival.commit_log_offset
         if (
             not self._firing
             and arrival.queue_offset == state.curr_queue_offset
             and not self._enqueue_held
             and self._keep_up(arrival.store_timestamp)
         ):
+            if (
+                request.deletes is None
+                and Prop.TIMER_DUE_MS not in properties
+                and Prop.TIMER_DEL_OFFSET not in properties
+                and self._enqueue_put.put_usual(
+                    request.out_ms, offset, arrival.size, request.real_topic
+                )
+            ):
+                state.curr_queue_offset += 1
+                return
             queued = Queued(
                 arrival.queue_offset,
                 offset,
@@ -287,9 +338,9 @@ class TimerMessageStore:
     def _keep_up(self, now_ms: int) -> bool:
         """Move both pointers to the clock if that skips nothing; False when something is behind."""
         state = self._state
-        if self._dequeue_held(now_ms):
-            return True
         target_ms = state.floor(now_ms)
+        if target_ms <= state.curr_write_ms <= state.curr_read_ms or self._dequeue_held(now_ms):
+            return True
         if state.curr_read_ms < state.curr_write_ms:
             return False
         if target_ms <= state.curr_write_ms:

@@ -21,6 +21,7 @@ from embedded_broker.timer.request import (
     topic_hash,
     victim_root,
 )
+from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.services import Stage
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS, TimerState
 from embedded_broker.timer.timer_log import (
@@ -29,6 +30,7 @@ from embedded_broker.timer.timer_log import (
     MAGIC_DELETE,
     MAGIC_EARLY,
     MAGIC_ROLL,
+    RECORD_SIZE,
 )
 from embedded_broker.timer.wheel import NO_SLOT
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -180,7 +182,7 @@ class TimerEnqueuePutService(Stage):
                 if hop_ms < state.curr_write_ms:
                     return in_way_ms
                 in_way_ms = self._slot_in_way(hop_ms)
-            slot = wheel.get_slot(hop_ms)
+                slot = wheel.get_slot(hop_ms)
         home_ms = home_slot(queued.properties, request, state.precision_ms)
         magic = MAGIC_DEFAULT if request.deletes is None else MAGIC_DEFAULT | MAGIC_DELETE
         magic |= MAGIC_EARLY if home_ms < request.out_ms else 0
@@ -221,6 +223,96 @@ class TimerEnqueuePutService(Stage):
         elif magic & ELSEWHERE:
             state.hops.add(home_ms, queued.offset_py)
         return None
+
+    def put_usual(self, slot_ms: int, offset_py: int, size_py: int, real_topic: str) -> bool:
+        """Take a timer that was never moved, if `put` need not look at it; says if it was taken.
+
+        It stops nowhere on its way and enters a slot that is still to be read.
+        """
+        state = self.state
+        wheel, precision_ms, write_ms = state.wheel, state.precision_ms, state.curr_write_ms
+        if (
+            not 0 <= slot_ms - state.curr_read_ms < wheel.slots_total * precision_ms
+            or slot_ms - write_ms >= state.roll_window * precision_ms
+            or slot_ms in state.front.loaded
+        ):
+            return False
+        slot = wheel.get_slot(slot_ms)
+        if slot is NO_SLOT and self._slot_in_way(slot_ms) is not None:
+            return False
+        _, first_pos, last_pos, num, magic = slot
+        write_ms = min(write_ms, slot_ms)
+        position = state.log.append_record(
+            last_pos,
+            MAGIC_DEFAULT,
+            write_ms,
+            slot_ms - write_ms,
+            offset_py,
+            size_py,
+            topic_hash(real_topic),
+        )
+        self.enqueued += 1
+        wheel.put_slot(slot_ms, position if first_pos < 0 else first_pos, position, num + 1, magic)
+        return True
+
+    def put_run(self, run: TimerRun, start: int) -> int:
+        """Take the messages of a run from `start` on, up to one that `put` must look at.
+
+        Those stop nowhere on their way and enter slots that are still to be read. Gives how many
+        were taken; raises StoreError if none was, because the disk refuses.
+        """
+        if start == len(run.offsets) - 1:
+            return self.put_usual(
+                run.out_ms[start], run.offsets[start], run.sizes[start], run.real_topics[start]
+            )
+        state = self.state
+        wheel, loaded, curr_write_ms = state.wheel, state.front.loaded, state.curr_write_ms
+        first_ms = state.curr_read_ms
+        last_ms = min(
+            curr_write_ms + state.roll_window * state.precision_ms - 1,
+            first_ms + (wheel.slots_total - 1) * state.precision_ms,
+        )
+        slots: dict[int, list[int]] = {}
+        records: list[tuple[int, int, int, int, int, int, int]] = []
+        position, most = state.log.end, state.log.records_fit
+        offsets, sizes, topics = run.offsets, run.sizes, run.real_topics
+        for index in range(start, min(start + most, len(offsets))):
+            slot_ms = run.out_ms[index]
+            if not first_ms <= slot_ms <= last_ms or slot_ms in loaded:
+                break
+            known = slots.get(slot_ms)
+            if known is None:
+                slot = wheel.get_slot(slot_ms)
+                if slot is NO_SLOT:
+                    if self._slot_in_way(slot_ms) is not None:
+                        break
+                    known = [position, -1, 0, slot.magic]
+                else:
+                    known = [slot.first_pos, slot.last_pos, slot.num, slot.magic]
+                    if known[0] < 0:
+                        known[0] = position
+                slots[slot_ms] = known
+            write_ms = min(curr_write_ms, slot_ms)
+            records.append(
+                (
+                    known[1],
+                    MAGIC_DEFAULT,
+                    write_ms,
+                    slot_ms - write_ms,
+                    offsets[index],
+                    sizes[index],
+                    topic_hash(topics[index]),
+                )
+            )
+            known[1] = position
+            known[2] += 1
+            position += RECORD_SIZE
+        if records:
+            state.log.append_records(records)
+            for slot_ms, (first_pos, last_pos, num, magic) in slots.items():
+                wheel.put_slot(slot_ms, first_pos, last_pos, num, magic)
+            self.enqueued += len(records)
+        return len(records)
 
     def _slot_in_way(self, slot_ms: int) -> int | None:
         """Give the held slot whose place in the wheel this slot would take."""

@@ -22,6 +22,7 @@ from embedded_broker.timer.listing import Pending, Walk, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recovery import TimerRecovery
+from embedded_broker.timer.run import TimerRuns
 
 __all__ = ["AdmissionHook", "Snapshot", "StageFace", "TimerEngine", "UpkeepFace"]
 
@@ -118,6 +119,11 @@ class TimerEngine(DeadlineSource, Protocol):
 
     session_timer: Callable[[int, Callable[[], None]], object] | None
     """`(delay_ms, call)`: how to wait before a failed put is tried again; None: message clock."""
+
+    @property
+    def runs(self) -> TimerRuns | None:
+        """How to hand over timers that came together; None: each must be put by itself."""
+        ...
 
     # --- life ----------------------------------------------------------------------------
 

@@ -53,8 +53,8 @@ class TimerMetrics:
         """Every topic with a count, sorted."""
         return sorted(self._counts)
 
-    def add(self, topic: str, number: int, now_ms: int) -> None:
-        """Change the count of a topic."""
+    def add(self, topic: str, number: int, now_ms: int, *, changes: int = 1) -> None:
+        """Change the count of a topic; `changes` says how many messages that stands for."""
         pair = self._counts.get(topic)
         if pair is None:
             self._counts[topic] = [number, now_ms]
@@ -62,7 +62,7 @@ class TimerMetrics:
             pair[0] += number
             pair[1] = now_ms
         self.timestamp = now_ms
-        self.counter += 1
+        self.counter += changes
 
     def replace(self, counts: dict[str, int], now_ms: int) -> None:
         """Take over counts that were found out anew; other known topics become zero."""

@@ -12,7 +12,7 @@ log is found after a crash.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from embedded_broker.store.fs import FileSystem
@@ -156,19 +156,34 @@ class TimerLog:
         topic_hash: int,
     ) -> int:
         """Append one record and give its position. Raises StoreError when the disk refuses."""
-        return self.append(
-            _RECORD.pack(
-                RECORD_SIZE,
-                prev_pos,
-                magic,
-                write_time_ms,
-                delay_ms,
-                offset_py,
-                size_py,
-                topic_hash,
-                0,
-            )
+        record = _RECORD.pack(
+            RECORD_SIZE,
+            prev_pos,
+            magic,
+            write_time_ms,
+            delay_ms,
+            offset_py,
+            size_py,
+            topic_hash,
+            0,
         )
+        files = self._files
+        if files.room >= RECORD_SIZE + BLANK_SIZE:
+            return files.append(record)
+        return self.append(record)
+
+    def append_records(self, records: Sequence[tuple[int, int, int, int, int, int, int]]) -> None:
+        """Append as many records as `records_fit` allows, given by the fields of each.
+
+        They lie one behind the other from `end` on. Raises StoreError; then there is none of them.
+        """
+        pack = _RECORD.pack
+        self.append(b"".join([pack(RECORD_SIZE, *fields, 0) for fields in records]))
+
+    @property
+    def records_fit(self) -> int:
+        """How many records the next `append` may hold and still begin at `end`."""
+        return (self._files.room - BLANK_SIZE) // RECORD_SIZE
 
     def append(self, data: bytes) -> int:
         """Append bytes that stay in one file, behind a blank when the current one is too full."""

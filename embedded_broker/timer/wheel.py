@@ -111,9 +111,10 @@ class TimerWheel:
 
     def get_slot(self, time_ms: int) -> Slot:
         """Give the slot of this time, `NO_SLOT` when the place holds another time or nothing."""
-        at = time_ms // self.precision_ms % self.slots_total * SLOT_SIZE
+        unit = time_ms // self.precision_ms
+        at = unit % self.slots_total * SLOT_SIZE
         stored, first, last, num, magic = _SLOT.unpack_from(self._bytes, at)
-        if stored != time_ms // self.precision_ms or stored == 0:
+        if stored != unit or stored == 0:
             return NO_SLOT
         return Slot(stored * self.precision_ms, first, last, num, magic)
 

@@ -33,9 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum, IntEnum
-from typing import Final, Literal
-
-from attrs import frozen
+from typing import Final, Literal, NamedTuple
 
 from rocketmq_py.errors import ConfigError, DelayConflictError, DelayValueError
 from rocketmq_py.protocol.properties import OWN_TIMER_PROPERTIES, Prop
@@ -104,8 +102,7 @@ DEFAULT_LEVELS_MS: Final = tuple(
 """The same in milliseconds; level n is at index n - 1."""
 
 
-@frozen
-class Delay:
+class Delay(NamedTuple):
     """One request: how it was asked and the number that stands in the property."""
 
     kind: DelayKind
@@ -193,13 +190,16 @@ class Delay:
         >>> Delay(DelayKind.SEC, 5).due_ms(10_000), Delay(DelayKind.DELIVER_AT, 7).due_ms(10_000)
         (15000, 7)
         """
-        if self.kind is DelayKind.SEC:
-            return now_ms + self.value * 1000
-        if self.kind is DelayKind.MS:
-            return now_ms + self.value
-        if self.kind is DelayKind.LEVEL:
-            return level_due_ms(clamp_level(self.value, levels), now_ms, levels)
-        return self.value
+        kind, value = self
+        if kind is _AT:
+            return value
+        if kind is _MS:
+            return now_ms + value
+        if kind is _SEC:
+            return now_ms + value * 1000
+        if kind is DelayKind.LEVEL:
+            return level_due_ms(clamp_level(value, levels), now_ms, levels)
+        return value
 
 
 def looks_like_seconds(epoch_ms: int) -> bool:
@@ -212,9 +212,10 @@ def looks_like_seconds(epoch_ms: int) -> bool:
 
 # --- reading -------------------------------------------------------------------------------
 
-_TIMED: Final = tuple(
-    (kind.value, kind) for kind in (DelayKind.SEC, DelayKind.MS, DelayKind.DELIVER_AT)
-)
+# An enum's member is a slow thing to look up, and these are asked for with every timer.
+_SEC, _MS, _AT = DelayKind.SEC, DelayKind.MS, DelayKind.DELIVER_AT
+
+_TIMED: Final = tuple((kind.value, kind) for kind in (_SEC, _MS, _AT))
 
 TIMER_REQUEST_PROPERTIES: Final = frozenset(name for name, _ in _TIMED)
 """The properties that a broker with a timer wheel understands."""
@@ -244,6 +245,8 @@ def parse_number(text: str, property_name: str = "delay") -> int:
     >>> parse_number("+5")
     5
     """
+    if len(text) < _INT64_DIGITS and text.isdecimal() and text.isascii():
+        return int(text)  # nearly always
     digits = text[1:] if text.startswith(("+", "-")) else text
     if not (digits.isascii() and digits.isdigit()):
         raise DelayValueError(property_name, text[:64], "not a decimal integer")
@@ -280,9 +283,10 @@ def effective_delay(properties: Mapping[str, str], *, start_deliver: bool = True
     """
     if DELAY_PROPERTIES.isdisjoint(properties):
         return None
-    level = delay_level(properties)
-    if level > 0:
-        return Delay(DelayKind.LEVEL, level)
+    if Prop.DELAY in properties:
+        level = delay_level(properties)
+        if level > 0:
+            return Delay(DelayKind.LEVEL, level)
     if Prop.TIMER_OUT_MS in properties:
         return None
     return _requested_time(properties, start_deliver=start_deliver)

@@ -169,8 +169,12 @@ class RecallHandle:
 
     def encode(self) -> str:
         """Write the handle as URL-safe Base64 with padding."""
-        items = (_HANDLE_VERSION, self.topic, self.broker_name, self.timestamp_ms, self.uniq_key)
-        return urlsafe_b64encode(" ".join(map(str, items)).encode()).decode()
+        return encode_recall_handle(
+            self.topic.encode(),
+            self.broker_name.encode(),
+            self.timestamp_ms,
+            self.uniq_key.encode(),
+        ).decode()
 
     @classmethod
     def decode(cls, text: str | None) -> RecallHandle:
@@ -191,6 +195,17 @@ class RecallHandle:
         except ValueError as error:
             raise _bad_handle(text, f"its time {items[3][:40]!r} is no number") from error
         return cls(items[1], items[2], timestamp_ms, items[4])
+
+
+def encode_recall_handle(
+    topic: bytes, broker_name: bytes, timestamp_ms: int, uniq_key: bytes
+) -> bytes:
+    """Write a `RecallHandle` whose parts are encoded already.
+
+    >>> encode_recall_handle(b"T", b"b", 1000, b"AB")
+    b'djEgVCBiIDEwMDAgQUI='
+    """
+    return urlsafe_b64encode(b"v1 %b %b %d %b" % (topic, broker_name, timestamp_ms, uniq_key))
 
 
 def _handle_text(text: str) -> str:

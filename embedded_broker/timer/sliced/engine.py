@@ -46,6 +46,7 @@ from embedded_broker.timer.pins import SlicePins
 from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recovery import TimerRecovery
 from embedded_broker.timer.request import TimerRequest, parse_request, victim_root
+from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.sliced.change import SliceChanges
 from embedded_broker.timer.sliced.copies import find_copies
 from embedded_broker.timer.sliced.course import SliceCourse
@@ -129,6 +130,7 @@ class SlicedTimerStore:
         )
         self.session_timer: Callable[[int, Callable[[], None]], object] | None = None
         self.topic = state.topic
+        self.runs: TimerRuns | None = None
         self.new_budget: Callable[[], Budget] = Budget
         self._dispatch = SliceDispatchService(state)
         self._preload = SlicePreloadService(state)

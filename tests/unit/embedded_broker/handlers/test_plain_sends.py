@@ -13,7 +13,9 @@ import pytest
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.connection import Connection
 from embedded_broker.core import BrokerCore
+from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.inner import InnerMessage
+from embedded_broker.timer.engine import TimerMessageStore
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder, encode_frame
@@ -86,10 +88,42 @@ def say(core: BrokerCore, peer: Peer, *pieces: bytes) -> None:
         core.receive(peer, FrameDecoder().feed(piece))
 
 
-def outcome(pieces: Sequence[bytes], **arguments: Any) -> dict[str, object]:
-    """Everything that requests leave behind: answers, log, queues, journal."""
+def timers_of(core: BrokerCore) -> dict[str, object]:
+    """What the timer engine has: log bytes, slots, counts, pointers and what is in memory."""
+    timers = core.timers
+    found: dict[str, object] = {
+        "metrics": timers.metrics.snapshot(),
+        "stages": {
+            name: (one.queue_depth, one.counters)
+            for name, one in timers.stages.items()
+            if "Flush" not in name  # flushes come when they come
+        },
+        "delayed": core.store.delayed_puts,
+    }
+    if isinstance(timers, TimerMessageStore):
+        state = timers._state
+        found |= {
+            "timer log": bytes(state.log.read_bytes(0)) if state.log.end else b"",
+            "wheel": list(state.wheel.used_slots()),
+            "next": state.wheel.next_waiting(state.curr_read_ms),
+            "waiting": (bytes(state.wheel._waiting), bytes(state.wheel._has_due)),
+            "pointers": (state.curr_queue_offset, state.curr_write_ms, state.curr_read_ms),
+            "front": sorted(state.front.heap),
+        }
+    return found
+
+
+def outcome(
+    pieces: Sequence[bytes], *, advance_s: float = 0, **arguments: Any
+) -> dict[str, object]:
+    """Everything that requests leave behind: answers, log, queues, journal, timers."""
     with running(**arguments) as (core, peer):
-        say(core, peer, *pieces)
+        assert isinstance(core.clock, VirtualClock)
+        for piece in pieces:
+            say(core, peer, piece)
+            core.clock.advance(0)  # else the driver's thread does what is due now, at some time
+        if advance_s:
+            core.clock.advance(advance_s)
         queues = core.store.queues.items()
         journal = [(entry.code, entry.fields, entry.body_size) for entry in core.journal.requests()]
         node = core.address.partition(":")[0]  # numbered, so each broker has another
@@ -102,6 +136,7 @@ def outcome(pieces: Sequence[bytes], **arguments: Any) -> dict[str, object]:
                 (one.response_code, (one.remark or "").replace(node, "node"))
                 for one in core.journal.requests()
             ],
+            "timers": timers_of(core),
         }
 
 
@@ -125,6 +160,55 @@ SENDS: Final = {
     "timer": frame(i=f"TIMER_DELAY_SEC\x0110\x02{PROPERTIES}"),
     "bad timer": frame(i=f"TIMER_DELAY_SEC\x01x\x02{PROPERTIES}"),
     "start deliver time": frame(i=f"__STARTDELIVERTIME\x01{START_MS + 9000}\x02{PROPERTIES}"),
+    "start deliver time, behind": frame(i=f"{PROPERTIES}__STARTDELIVERTIME\x01{START_MS + 5}\x02"),
+    "start deliver time 0": frame(i=f"__STARTDELIVERTIME\x010\x02{PROPERTIES}"),
+    "milliseconds": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x011500\x02"),
+    "milliseconds at the end": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x0199500"),
+    "one millisecond": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x011\x02"),
+    "an instant": frame(i=f"TAGS\x01a\x02TIMER_DELIVER_MS\x01{START_MS + 12345}\x02{PROPERTIES}"),
+    "an instant, no WAIT": frame(
+        i=f"{PROPERTIES.partition('WAIT')[0]}TIMER_DELIVER_MS\x01{START_MS + 777_000}\x02"
+    ),
+    "an instant in the past": frame(i=f"{PROPERTIES}TIMER_DELIVER_MS\x01{START_MS - 1}\x02"),
+    "this instant": frame(i=f"{PROPERTIES}TIMER_DELIVER_MS\x01{START_MS}\x02"),
+    "seconds 0": frame(i=f"{PROPERTIES}TIMER_DELAY_SEC\x010\x02"),
+    "seconds with a sign": frame(i=f"{PROPERTIES}TIMER_DELAY_SEC\x01+5\x02"),
+    "seconds with zeros": frame(i=f"{PROPERTIES}TIMER_DELAY_SEC\x01005\x02"),
+    "seconds of other letters": frame(i=f"{PROPERTIES}TIMER_DELAY_SEC\x01٣\x02"),
+    "longer than ever": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x01{9 * 10**14}\x02"),
+    "beyond 64 bits": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x01{10**30}\x02"),
+    "the longest": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x01259200000\x02"),
+    "one more": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x01259200001\x02"),
+    "two requests": frame(i=f"TIMER_DELAY_MS\x019000\x02TIMER_DELAY_SEC\x0120\x02{PROPERTIES}"),
+    "two requests, the winner first": frame(
+        i=f"TIMER_DELAY_SEC\x0130\x02TIMER_DELIVER_MS\x01junk\x02{PROPERTIES}"
+    ),
+    "twice the same": frame(i=f"TIMER_DELAY_MS\x019000\x02TIMER_DELAY_MS\x0120000\x02{PROPERTIES}"),
+    "a level wins": frame(i=f"TIMER_DELAY_MS\x019000\x02DELAY\x012\x02{PROPERTIES}"),
+    "a level of 0": frame(i=f"TIMER_DELAY_MS\x019000\x02DELAY\x010\x02{PROPERTIES}"),
+    "a name like a request": frame(i=f"XTIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
+    "a request in a value": frame(i=f"x\x01TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
+    "a request in the key": frame(i="UNIQ_KEY\x01TIMER_DELAY_MS\x019000\x02"),
+    "a number in the key": frame(i="TIMER_DELAY_MS\x019000\x02UNIQ_KEY\x01AB9000CD\x02"),
+    "the number twice": frame(i=f"KEYS\x019000\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
+    "a zero byte for a number": frame(i=f"TIMER_DELAY_MS\x01\0\x02{PROPERTIES}"),
+    "a zero byte beside a number": frame(i=f"A\x01\0\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
+    "a timer with the broker's names": frame(
+        i=f"REAL_TOPIC\x01x\x02REAL_QID\x017\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"
+    ),
+    "a timer with a timer's names": frame(
+        i=f"TIMER_OUT_MS\x011\x02TIMER_DUE_MS\x013\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"
+    ),
+    "a timer with a percent sign": frame(
+        i=f"TAGS\x01%b%d\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"
+    ),
+    "a timer, compressed": frame(f="769", i=f"TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
+    "a timer of a transaction": frame(
+        i=f"TRAN_MSG\x01true\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"
+    ),
+    "a timer for a retry topic": frame(b="%RETRY%G", i=f"TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
+    "a timer for a new topic": frame(b="new", i=f"TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
+    "a mark": frame(i=f"TIMER_DEL_UNIQKEY\x01T+AB\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
     "the timer's own": frame(i=f"TIMER_OUT_MS\x011\x02{PROPERTIES}"),
     "prepared": frame(f="4"),
     "prepared by property": frame(i=f"TRAN_MSG\x01true\x02{PROPERTIES}"),
@@ -175,13 +259,98 @@ def test_both_ways_end_alike(name: str, arguments: dict[str, Any]) -> None:
         {"brokerPermission": 4},
         {"startDeliverTimeEnable": "false"},
         {"mappedFileSizeCommitLog": 4096},
+        {"timerWheelEnable": "false"},
+        {"timerCongestNumEachSlot": 3},
+        {"timerPrecisionMs": 100},
+        {"timerMaxDelaySec": 20},
+        {"timerStopEnqueue": "true"},
+        {"timerRollWindowSlot": 3},
+        {"routeDelayLevelToWheel": "true"},
+        {"outOfRangePolicy": "immediate"},
+        {"timerBareDeleteKey": "true"},
+        {"mappedFileSizeTimerLog": 52 * 3 + 20},
+        {"timerEngine": "sliced"},
     ],
+    ids=",".join,
 )
 def test_both_ways_end_alike_whatever_the_settings(config: dict[str, object]) -> None:
     pieces = [*SENDS.values()]
     pieces.remove(SENDS["no JSON"])  # it ends the connection
     short = outcome(pieces, config=config)
     assert short == outcome(pieces, config=config, short_way=False)
+
+
+TIMED: Final = [
+    frame(number, i=f"UNIQ_KEY\x01AB{number:030d}\x02{name}\x01{value}\x02", e=str(number % 4))
+    for number, (name, value) in enumerate(
+        [
+            *(("TIMER_DELAY_MS", one) for one in (9000, 1, 9001, 500_000, 9000, 700, 1500, 2500)),
+            *(("TIMER_DELAY_SEC", one) for one in (9, 1, 10, 259_200, 2, 9)),
+            *(("TIMER_DELIVER_MS", START_MS + one) for one in (9000, 1, 1000, 1001, 3 * 10**7)),
+            *(("__STARTDELIVERTIME", START_MS + one) for one in (9000, 2, 60_000)),
+        ]
+    )
+]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"timerPrecisionMs": 100},
+        {"timerRollWindowSlot": 3},
+        {"mappedFileSizeTimerLog": 52 * 3 + 20},
+        {"mappedFileSizeCommitLog": 4096},
+        {"timerMaxDelaySec": 20},
+        {"timerCongestNumEachSlot": 3},
+        {"timerStopEnqueue": "true"},
+        {"timerStopDequeue": "true"},
+        {"timerEngine": "sliced"},
+    ],
+    ids=lambda config: ",".join(config) or "usual",
+)
+@pytest.mark.parametrize("advance_s", [0, 0.0005, 9.5])
+def test_timers_that_come_together_end_like_single_ones(
+    config: dict[str, object], advance_s: float
+) -> None:
+    pieces = [b"".join(TIMED), b"".join(TIMED[3:9]), TIMED[0]]
+    short = outcome(pieces, config=config, advance_s=advance_s)
+    assert short == outcome(pieces, config=config, advance_s=advance_s, short_way=False)
+
+
+def test_a_timer_is_recalled_by_the_handle_that_the_short_way_gives() -> None:
+    with running() as (core, peer):
+        say(core, peer, b"".join(TIMED))
+        handle = peer.answers()[0].ext_fields["recallHandle"]
+        fields = {"producerGroup": "G", "topic": "T", "recallHandle": handle}
+        say(core, peer, RemotingCommand(RequestCode.RECALL_MESSAGE, ext_fields=fields).encode())
+        assert peer.answers()[-1].code == ResponseCode.SUCCESS
+        assert core.timers.count() == len(TIMED) - 1
+
+
+def test_one_past_timer_keeps_a_whole_piece_in_its_order() -> None:
+    past = frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x010\x02", body=b"past")
+    late = frame(i=f"{PROPERTIES}TIMER_DELIVER_MS\x01{START_MS - 1}\x02", body=b"late")
+    with running() as (core, peer):
+        say(core, peer, TIMED[0] + late + frame(body=b"plain") + past)
+        queue = core.store.queues["T", 1]
+        stored = [core.store.record(offset) for _, (offset, _, _) in queue.iterate(0)]
+        assert [one.body for one in stored if one] == [b"late", b"plain", b"past"]
+
+
+def test_timers_that_the_timer_log_refuses_are_stored_and_enter_it_later() -> None:
+    with running() as (core, peer):
+        timers = core.timers
+        fault = DiskFault("no room", "timerlog", room=60)
+        core.store.fs.faults.add_write(fault)
+        say(core, peer, b"".join(TIMED))
+        assert fault.hits == 1
+        assert {answer.code for answer in peer.answers()} == {ResponseCode.SUCCESS}
+        assert timers.count() == len(TIMED)
+        assert isinstance(core.clock, VirtualClock)
+        core.clock.advance(days=4)
+        assert timers.count() == 0
+        assert sum(core.store.queues["T", one].max_offset for one in range(4)) == len(TIMED)
 
 
 def test_an_answer_that_waits_for_the_disk_is_not_given_at_once() -> None:
@@ -216,7 +385,9 @@ def test_only_plain_sends_take_the_short_way() -> None:
             "properties behind the key",
             "no separator at the end",
         ]
-        assert {"timer", "delay level", "prepared by property", "oneway", "batch"}.isdisjoint(plain)
+        assert {"delay level", "prepared by property", "oneway", "batch"}.isdisjoint(plain)
+        assert {"timer", "an instant", "start deliver time", "milliseconds"} <= set(plain)
+        assert {"two requests", "a level wins", "a mark", "bad timer"}.isdisjoint(plain)
 
 
 def test_sends_in_one_piece_keep_their_order_in_each_queue_and_are_all_answered() -> None:

@@ -1,0 +1,131 @@
+"""Timers that came together: accepted, stored and entered into the wheel as one run.
+
+Answers: which sends differ in nothing but UNIQ_KEY, time and place, so that what admission makes of
+one of them is known for all. Nothing of its rules is written here: one sample goes through it, and
+what comes out is the pattern (`TimedShape`). Must not know: requests, connections, files.
+
+Read on: `embedded_broker/handlers/plain_sends.py` for who asks, `admission.py` for the rules,
+`enqueue.py` for how a run enters the wheel.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Final, NamedTuple, Protocol
+
+from embedded_broker.store.inner import Arrival, InnerMessage
+from embedded_broker.timer.admission import Admission, timer_tail
+from rocketmq_py.protocol.delay import Delay, DelayKind
+from rocketmq_py.protocol.properties import decode_properties
+from rocketmq_py.protocol.tag_hash import tags_code
+
+__all__ = ["SAMPLE_NUMBERS", "TimedShape", "TimerRun", "TimerRuns"]
+
+SAMPLE_NUMBERS: Final = ("918273645546372", "98765431", "86413", "98765437", "86417")
+"""Instants, milliseconds and seconds that stand in a sample for the time asked for.
+
+Each is within the usual limits as one of the three, and hardly ever part of anything else.
+"""
+_RELATIVE_NOW_MS: Final = 1_700_000_000_000
+_ANY_DELAY_MS: Final = 1000
+
+
+class TimedShape(NamedTuple):
+    """What is stored of messages that differ only in UNIQ_KEY and the number of their request.
+
+    `template` is to be filled with what `parts` picks of (key, number), both as bytes; the
+    `timer_tail` follows.
+    """
+
+    template: bytes
+    parts: Callable[[tuple[bytes, bytes]], tuple[bytes, ...]]
+    kind: DelayKind
+    tags_code: int
+
+    def stored(self, key: bytes, number: bytes) -> bytes:
+        """Give the properties of one message up to its `timer_tail`."""
+        return self.template % self.parts((key, number))
+
+
+class TimerRun(NamedTuple):
+    """Messages of the timer topic that follow each other in its queue: timers and no marks.
+
+    None of them was rolled or moved. `offsets` and `sizes` say where they lie in the commit log,
+    the other lists their slots, real topics and stored properties.
+    """
+
+    topic: str
+    queue_offset: int
+    store_timestamp: int
+    offsets: Sequence[int]
+    sizes: Sequence[int]
+    out_ms: Sequence[int]
+    real_topics: Sequence[str]
+    properties: Sequence[bytes]
+
+    def arrival(self, index: int) -> Arrival:
+        """Give one of them as it would have arrived by itself."""
+        properties = decode_properties(self.properties[index])
+        return Arrival(
+            self.topic,
+            0,
+            self.queue_offset + index,
+            self.offsets[index],
+            self.sizes[index],
+            tags_code(properties.get("TAGS")),
+            self.store_timestamp,
+            properties,
+        )
+
+
+class TimerRuns(Protocol):
+    """What an engine offers that takes runs; see `WheelRuns`."""
+
+    def learn(self, sample: InnerMessage, key: str, number: str) -> TimedShape | None:
+        """Find out what is stored for messages like this one; None if each must be looked at."""
+        ...
+
+    def slot_of(self, delay: Delay, now_ms: int) -> int | None:
+        """Give the slot of a request that is accepted now; None if it is past or too far away."""
+        ...
+
+    def enter(self, run: TimerRun) -> None:
+        """Take note of messages that became visible together."""
+        ...
+
+
+class WheelRuns:
+    """Runs for the wheel; `enter` is what its engine does with one."""
+
+    def __init__(self, admission: Admission, topic: str, enter: Callable[[TimerRun], None]) -> None:
+        self._admission = admission
+        self._topic = topic
+        self.slot_of = admission.slot_of
+        self.enter = enter
+
+    def learn(self, sample: InnerMessage, key: str, number: str) -> TimedShape | None:
+        """Send a sample through admission and see what of it depends on its key and its number."""
+        delay = self._admission.kind_of(sample.properties)
+        if delay is None or delay.text != number:
+            return None  # another property decides
+        now_ms = _RELATIVE_NOW_MS if delay.kind.is_relative else delay.value - _ANY_DELAY_MS
+        slot_ms = self._admission.slot_of(delay, now_ms)
+        topic, queue_id = sample.topic, sample.queue_id
+        code = tags_code(sample.properties.get("TAGS"))
+        if (
+            slot_ms is None
+            or self._admission.before_put(sample, now_ms) is not None
+            or sample.topic != self._topic
+            or sample.properties_bytes is None
+        ):
+            return None
+        tail = timer_tail(slot_ms, topic, queue_id)
+        head = sample.properties_bytes.removesuffix(tail)
+        pieces = re.split(f"({key}|{number})".encode(), head)
+        order = [0 if piece == key.encode() else 1 for piece in pieces[1::2]]
+        if head == sample.properties_bytes or {0, 1} != set(order):
+            return None
+        template = b"%b".join(piece.replace(b"%", b"%%") for piece in pieces[::2])
+        return TimedShape(template, itemgetter(*order), delay.kind, code)
