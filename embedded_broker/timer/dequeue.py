@@ -13,6 +13,7 @@ from collections import deque
 from typing import Final
 
 from embedded_broker.timeline import Budget
+from embedded_broker.timer.plain_timer import Places
 from embedded_broker.timer.request import parse_request, topic_hash
 from embedded_broker.timer.services import Stage
 from embedded_broker.timer.state import TimerState
@@ -30,8 +31,9 @@ class TimerDequeueGetMessageService(Stage):
 
     name = "TimerDequeueGetMessageService"
 
-    def __init__(self, state: TimerState) -> None:
+    def __init__(self, state: TimerState, places: Places) -> None:
         super().__init__(state)
+        self._places = places
         self._slots: deque[tuple[int, list[LogEntry], set[int]]] = deque()
         self.messages = 0
 

@@ -111,6 +111,25 @@ class Front:
         """Go through the entries, in no order."""
         return (Waiting(*entry) for entry in self.heap)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but the heap and the loaded slots says what happens to timers."""
+        return not (
+            self._marks
+            or self.done
+            or self._late
+            or self._late_marks
+            or self._mark_ends
+            or self._carried_marks
+        )
+
+    def take_back(self, gone: list[Entry], come: list[Entry]) -> None:
+        """Undo that these entries left the heap and those came into it."""
+        others = set(come)
+        self.heap[:] = [entry for entry in self.heap if entry not in others]
+        self.heap += [entry for entry in gone if entry not in others]
+        heapify(self.heap)
+
     def carry(self, entry: Waiting, due_ms: int) -> None:
         """Keep a timer past its hop, until its due time: nothing is written."""
         self._hold(entry.slot_ms)
