@@ -478,7 +478,7 @@ class TimerMessageStore:
                     continue
             if queued is None:
                 break
-            if self._enqueue(queued, now_ms) and budget.exhausted():
+            if not self._enqueue_alike(queued, now_ms, limit_ms, budget):
                 return released
         is_even = state.curr_read_ms >= state.curr_write_ms
         if releases and is_even and self._enqueue_get.queue_depth == 0:
@@ -519,6 +519,30 @@ class TimerMessageStore:
         ):
             state.old_scan_pos = None
             state.front.done.clear()
+
+    def _enqueue_alike(self, queued: Queued, now_ms: int, limit_ms: int, budget: Budget) -> bool:
+        """Enter a message and those behind it of the same time; False when the budget is used up.
+
+        While nothing becomes due by it, what comes before the next one would find nothing to do.
+        """
+        heap = self._state.front.heap
+        while True:
+            self._enqueue(queued, now_ms)
+            if budget.exhausted():
+                return False
+            following = self._enqueue_get.peek()
+            if (
+                following is None
+                or min(now_ms, following.store_timestamp) != limit_ms
+                or (heap and heap[0][0] <= limit_ms)
+                or self._put_message.is_waiting
+                or self._dequeue_get.is_loading
+                or self._retry_at_ms is not None
+                or self._waits_for_session
+                or self._enqueue_held
+            ):
+                return True
+            queued = following
 
     def _enqueue(self, queued: Queued, now_ms: int) -> bool:
         """Enter one message into the wheel, first making room if carried timers are in the way."""

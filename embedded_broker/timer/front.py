@@ -130,10 +130,12 @@ class Front:
         self.heap += [entry for entry in gone if entry not in others]
         heapify(self.heap)
 
-    def carry(self, entry: Waiting, due_ms: int) -> None:
+    def carry(self, entry: Entry, due_ms: int) -> None:
         """Keep a timer past its hop, until its due time: nothing is written."""
-        self._hold(entry.slot_ms)
-        heappush(self.heap, _bare(entry._replace(due_ms=due_ms, kind=Kind.CARRIED)))
+        _, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms, _, queue_offset = entry
+        self._hold(slot_ms)
+        kept = (due_ms, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms)
+        heappush(self.heap, (*kept, Kind.CARRIED, queue_offset))
 
     def finish(self, entry: Waiting) -> None:
         """Note that nothing more happens to an entry that was popped."""

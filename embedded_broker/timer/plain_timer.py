@@ -18,29 +18,25 @@ from embedded_broker.timer.request import parse_request, topic_hash
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
 
-__all__ = ["NOTED_BY_ROLL", "ROLL_NOTE", "Place", "Places", "Plain", "plain_due_ms"]
+__all__ = ["NEVER_ROLLED", "ROLL_NOTE", "Place", "Places", "Plain", "plain_due_ms"]
 
 _PLACES_MOST: Final = 1024
 _DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
-_PLACE: Final = b"\x02REAL_TOPIC\x01"
 _OUT: Final = b"\x02TIMER_OUT_MS\x01"
 _REQUEST: Final = re.compile(
     rb"(?:\A|\x02)TIMER_(?:(DELIVER_MS)|(DELAY_MS)|DELAY_SEC)\x01(\d{1,13})\x02"
 )
-_OWN_NAMES: Final = 2
-"""Names that begin with TIMER_ in a plain timer, but for a roll's: the request and the slot."""
-_DIGITS_MAX: Final = 13
-_END: Final = 2  # the byte behind every property
-
 ROLL_NOTE: Final = b"\x02TIMER_DUE_MS\x01"
-NOTED_BY_ROLL: Final = re.compile(
-    rb"\x02TIMER_DUE_MS\x01(\d{1,18})\x02TIMER_ROLL_TIMES\x01(\d{1,9})\x02TIMER_ENQUEUE_MS\x01\d+\x02"
-    rb"TIMER_DEQUEUE_MS\x01\d+\x02TIMER_SRC_OFFSET\x01\d+\x02TIMER_ROOT_OFFSET\x01(\d{1,18})\x02"
+_TAIL: Final = re.compile(
+    rb"\x02TIMER_OUT_MS\x01(\d{1,13})(\x02REAL_TOPIC\x01[^\x01\x02]+\x02REAL_QID\x01\d{1,10}\x02)"
+    rb"(?:TIMER_DUE_MS\x01(\d{1,18})\x02TIMER_ROLL_TIMES\x01(\d{1,9})\x02TIMER_ENQUEUE_MS\x01\d+\x02"
+    rb"TIMER_DEQUEUE_MS\x01\d+\x02TIMER_SRC_OFFSET\x01\d+\x02TIMER_ROOT_OFFSET\x01(\d{1,18})\x02)?"
 )
-"""The end of the properties of a copy that a roll of ours made: due time, times, first offset."""
+"""How the properties end that admission wrote, and behind that a roll of ours."""
 
-Plain: TypeAlias = tuple["Place", int, int, int, bool]
-"""Place, slot, the time asked for, offset of the first copy, and whether a roll noted the time."""
+NEVER_ROLLED: Final = -1
+Plain: TypeAlias = tuple["Place", int, int, int, int]
+"""Place, slot, the time asked for, offset of the first copy, and how often it was rolled."""
 
 
 class Place(NamedTuple):
@@ -84,43 +80,37 @@ class Places:
         None if it is not plain: it carries a level, a mark, another request, or bookkeeping of
         another kind.
         """
-        note_at = properties.find(ROLL_NOTE)
-        noted = None
-        if note_at >= 0:
-            noted = NOTED_BY_ROLL.fullmatch(properties, note_at)
-            if noted is None:
-                return None
-            properties = properties[: note_at + 1]
-        place_at = properties.rfind(_PLACE)
-        out_at = properties.rfind(_OUT, 0, place_at) if place_at >= 0 else -1
-        out = properties[out_at + len(_OUT) : place_at]
+        at = properties.find(_OUT)
+        tail = _TAIL.fullmatch(properties, at) if at >= 0 else None
+        # One other name of the timer's stands before it: the request.
         if (
-            out_at < 0
-            or len(out) > _DIGITS_MAX
-            or not out.isdigit()
-            or properties[-1] != _END
-            or properties.count(b"TIMER_") != _OWN_NAMES
+            tail is None
+            or properties.count(b"TIMER_", 0, at) != 1
+            or properties.find(b"TIMER_DEL_", 0, at) >= 0
             or b"DELAY\x01" in properties
         ):
             return None
-        place = self.at(properties[place_at:])
-        found = _REQUEST.search(properties)
-        if place is None or found is None:
+        out_ms, end, due_ms, times, root = tail.groups()
+        place = self._known.get(end) or self._find(end)
+        if place is None:
             return None
-        if noted is not None:
-            return place, int(out), int(noted[1]), int(noted[3]), True
+        if due_ms is not None:
+            return place, int(out_ms), int(due_ms), int(root), int(times)
+        found = _REQUEST.search(properties, 0, at + 1)
+        if found is None:
+            return None
         deliver, delay, value = found.groups()
         asked_ms = int(value)
         if deliver is None:
             asked_ms = stored_ms + (asked_ms if delay is not None else asked_ms * 1000)
-        return place, int(out), asked_ms, offset, False
+        return place, int(out_ms), asked_ms, offset, NEVER_ROLLED
 
 
 def plain_due_ms(plain: Plain, precision_ms: int, step_ms: int) -> int:
     """Give when a plain timer may leave, as `release_due_ms` does."""
-    _, out_ms, asked_ms, _, noted = plain
+    _, out_ms, asked_ms, _, rolls = plain
     end_ms = out_ms + precision_ms
-    if asked_ms <= (out_ms - precision_ms if noted else out_ms):
+    if asked_ms <= (out_ms if rolls == NEVER_ROLLED else out_ms - precision_ms):
         return end_ms
     due_ms = -(-asked_ms // step_ms) * step_ms
     return due_ms if due_ms < end_ms else end_ms  # noqa: FURB136 - asked for every timer

@@ -23,7 +23,7 @@ from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.escape import Bridge, LatePut
 from embedded_broker.timer.front import KIND_AT, NOT_LATE, Entry, Kind, Mark, Waiting
-from embedded_broker.timer.plain_timer import NOTED_BY_ROLL, ROLL_NOTE, Places
+from embedded_broker.timer.plain_timer import NEVER_ROLLED, ROLL_NOTE, Places, plain_due_ms
 from embedded_broker.timer.put_verdict import (
     ATTEMPTS,
     DONE,
@@ -57,6 +57,7 @@ _LOOKS_MOST: Final = 4
 
 _TOGETHER_MOST: Final = 32
 _TOGETHER_BYTES: Final = 256 * 1024
+_TIMER_QUEUE: Final = (TIMER_TOPIC, 0)
 _TAGS: Final = b"TAGS\x01"
 
 
@@ -145,7 +146,11 @@ class TimerDequeuePutMessageService(Stage):
         if self._lanes and self._is_lane_open():
             return 0, Release.BLOCKED
         while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms:
-            if not self._act_together(limit_ms, now_ms, reach_ms, budget):
+            is_carrying = reach_ms > now_ms and front.heap[0][KIND_AT] == Kind.ROLL
+            if not (
+                (is_carrying and self._carry_together(limit_ms, reach_ms, budget))
+                or self._act_together(limit_ms, now_ms, reach_ms, budget)
+            ):
                 entry = front.pop()
                 if not self._act(entry, now_ms, reach_ms):
                     front.add(entry)
@@ -247,6 +252,26 @@ class TimerDequeuePutMessageService(Stage):
         self.rolled += rolled
         return True
 
+    def _carry_together(self, limit_ms: int, reach_ms: int, budget: Budget) -> bool:
+        """Carry the first entries past their hops; False if `_act` has to look at the first."""
+        state = self.state
+        front, log = state.front, state.store.log
+        precision_ms, step_ms = state.precision_ms, state.release_precision_ms
+        heap, carried = front.heap, 0
+        while heap and carried < _TOGETHER_MOST:
+            due_ms, _, offset_py, size_py, _, _, _, kind, _ = heap[0]
+            if due_ms > limit_ms or kind != Kind.ROLL:
+                break
+            parts = stored_parts(log, offset_py, size_py, TIMER_TOPIC_FIELD)
+            plain = None if parts is None else self.places.read(parts[1], parts[2], offset_py)
+            if plain is None or (due_ms := plain_due_ms(plain, precision_ms, step_ms)) > reach_ms:
+                break
+            front.carry(heappop(heap), due_ms)
+            carried += 1
+            if budget.exhausted():
+                break
+        return carried > 0
+
     def _hop_whole(self, copies: Copies, entry: Entry, now_ms: int, reach_ms: int) -> bool:
         """Add the copy of a timer that hops on as `_roll` makes it; False if it cannot.
 
@@ -258,21 +283,19 @@ class TimerDequeuePutMessageService(Stage):
         if parts is None or size_py > state.store.body_size_max:
             return False
         source, before, stored = parts
-        at = before.rfind(ROLL_NOTE)
-        noted = NOTED_BY_ROLL.fullmatch(before, at) if at >= 0 else None
-        queue = state.store.consume_queue(TIMER_TOPIC, 0)
-        if noted is None or queue is None or b"DELAY\x01" in before:
+        plain = self.places.read(before, stored, offset_py)
+        queue = state.store.queues.get(_TIMER_QUEUE)
+        if plain is None or plain[4] == NEVER_ROLLED or queue is None or plain[1] != out_ms:
             return False
-        known = {Prop.TIMER_DUE_MS: noted[1].decode()}
-        if state.due_ms(known, stored, out_ms, state.release_precision_ms) <= reach_ms:
+        if plain_due_ms(plain, state.precision_ms, state.release_precision_ms) <= reach_ms:
             return False  # it is carried
         properties = (
             b"%b\x02TIMER_DUE_MS\x01%d\x02TIMER_ROLL_TIMES\x01%d\x02TIMER_ENQUEUE_MS\x01%d\x02"
             b"TIMER_DEQUEUE_MS\x01%d\x02TIMER_SRC_OFFSET\x01%d\x02TIMER_ROOT_OFFSET\x01%d\x02"
         ) % (
-            before[:at],
-            state.due_ms(known, stored, out_ms, 1),
-            int(noted[2]) + 1,
+            before[: before.find(ROLL_NOTE)],
+            plain_due_ms(plain, state.precision_ms, 1),
+            plain[4] + 1,
             enqueue_ms,
             now_ms,
             offset_py,

@@ -23,7 +23,7 @@ from embedded_broker.store.copies import Copies, stored_parts
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.dequeue import TimerDequeueGetMessageService, TimerDequeueGetService
 from embedded_broker.timer.front import KIND_AT, NOT_LATE, Entry, Kind, Waiting
-from embedded_broker.timer.plain_timer import Place, Places, plain_due_ms
+from embedded_broker.timer.plain_timer import NEVER_ROLLED, Place, Places, plain_due_ms
 from embedded_broker.timer.release import TimerDequeuePutMessageService, code_of
 from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.timer_log import MAGIC_DEFAULT, LogEntry
@@ -211,7 +211,9 @@ class _Pass:
                 return None
             source, properties, stored_ms = parts
             plain = self._places.read(properties, stored_ms, offset)
-            if plain is None or plain[0].hash != topic_hash or plain[1] != slot_ms or plain[4]:
+            if plain is None or plain[0].hash != topic_hash or plain[1] != slot_ms:
+                return None
+            if plain[4] != NEVER_ROLLED:
                 return None
             due_ms = plain_due_ms(plain, state.precision_ms, state.release_precision_ms)
             self._sources[offset] = (source, properties, plain[0])
@@ -264,7 +266,7 @@ class _Pass:
         """Read a timer that was loaded before this pass."""
         parts = self._parts(offset, size)
         plain = None if parts is None else self._places.read(parts[1], parts[2], offset)
-        if parts is None or plain is None or plain[4]:
+        if parts is None or plain is None or plain[4] != NEVER_ROLLED:
             return None
         return parts[0], parts[1], plain[0]
 
