@@ -16,7 +16,7 @@ from typing import Final
 from embedded_broker.store.copies import stored_parts
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.front import NOT_LATE, Kind
-from embedded_broker.timer.plain_timer import NEVER_ROLLED, Places, Plain, plain_due_ms
+from embedded_broker.timer.plain_timer import Places, Plain, plain_due_ms, plain_home_ms
 from embedded_broker.timer.request import parse_request, topic_hash
 from embedded_broker.timer.services import Stage
 from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
@@ -28,7 +28,6 @@ from embedded_broker.timer.timer_log import (
     LogEntry,
 )
 from embedded_broker.timer.wheel import NO_SLOT
-from rocketmq_py.protocol.delay import timer_out_ms
 
 __all__ = ["TimerDequeueGetMessageService", "TimerDequeueGetService"]
 
@@ -123,14 +122,11 @@ class TimerDequeueGetMessageService(Stage):
     def _take_plain(self, slot_ms: int, record: LogEntry, plain: Plain) -> None:
         """Do what `TimerState.take` does, for a timer that is no mark."""
         _, _, magic, write_ms, _, offset_py, size_py, _, _ = record
-        _, out_ms, asked_ms, root, rolls = plain
+        _, out_ms, _, root, _ = plain
         state = self.state
         precision_ms = state.precision_ms
         if magic & ELSEWHERE and state.hops:
-            home_ms = out_ms
-            if rolls != NEVER_ROLLED and asked_ms <= out_ms:
-                home_ms = max(timer_out_ms(asked_ms, precision_ms), out_ms - precision_ms)
-            state.hops.remove(home_ms, offset_py)
+            state.hops.remove(plain_home_ms(plain, precision_ms), offset_py)
         if magic & MAGIC_ROLL or out_ms > slot_ms:
             kind, due_ms = Kind.ROLL, slot_ms + precision_ms
         else:
