@@ -68,7 +68,8 @@ class Copies:
 
     ``begin`` is where the first one goes in the commit log. Nothing is changed before
     ``MessageStore.put_copies``. ``parts`` are the bytes, ``entries`` what each queue gets, and
-    ``last`` the queue offset of the last copy for each queue and tags code.
+    ``last`` the queue offset of the last copy for each queue and tags code. ``store_timestamp`` is
+    that of the next copy and may grow between two of them.
     """
 
     def __init__(self, begin: int, *, store_host: bytes, store_timestamp: int) -> None:

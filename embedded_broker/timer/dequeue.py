@@ -10,13 +10,23 @@ Read on: `front.py` for what is loaded, `release.py` for what follows.
 from __future__ import annotations
 
 from collections import deque
+from heapq import heappush
 from typing import Final
 
+from embedded_broker.store.copies import stored_parts
 from embedded_broker.timeline import Budget
+from embedded_broker.timer.front import NOT_LATE, Kind
+from embedded_broker.timer.plain_timer import Places, Plain, plain_due_ms, plain_home_ms
 from embedded_broker.timer.request import parse_request, topic_hash
 from embedded_broker.timer.services import Stage
-from embedded_broker.timer.state import TimerState
-from embedded_broker.timer.timer_log import MAGIC_DELETE, OFFSET_PY_AT, LogEntry
+from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
+from embedded_broker.timer.timer_log import (
+    ELSEWHERE,
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    OFFSET_PY_AT,
+    LogEntry,
+)
 from embedded_broker.timer.wheel import NO_SLOT
 
 __all__ = ["TimerDequeueGetMessageService", "TimerDequeueGetService"]
@@ -30,8 +40,9 @@ class TimerDequeueGetMessageService(Stage):
 
     name = "TimerDequeueGetMessageService"
 
-    def __init__(self, state: TimerState) -> None:
+    def __init__(self, state: TimerState, places: Places) -> None:
         super().__init__(state)
+        self._places = places
         self._slots: deque[tuple[int, list[LogEntry], set[int]]] = deque()
         self.messages = 0
 
@@ -80,6 +91,12 @@ class TimerDequeueGetMessageService(Stage):
         state = self.state
         self.messages += 1
         _, _, magic, write_ms, _, offset_py, size_py, hash_of_topic, _ = record
+        parts = stored_parts(state.store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
+        if parts is not None and not magic & MAGIC_DELETE:
+            plain = self._places.read(parts[1], parts[2], offset_py)
+            if plain is not None and plain[0].hash == hash_of_topic:
+                self._take_plain(slot_ms, record, plain)
+                return
         head = state.timer_head(offset_py, size_py)
         if head is None:
             state.lost["unreadable"] += 1
@@ -101,6 +118,22 @@ class TimerDequeueGetMessageService(Stage):
             request,
             store_timestamp,
         )
+
+    def _take_plain(self, slot_ms: int, record: LogEntry, plain: Plain) -> None:
+        """Do what `TimerState.take` does, for a timer that is no mark."""
+        _, _, magic, write_ms, _, offset_py, size_py, _, _ = record
+        _, out_ms, _, root, _ = plain
+        state = self.state
+        precision_ms = state.precision_ms
+        if magic & ELSEWHERE and state.hops:
+            state.hops.remove(plain_home_ms(plain, precision_ms), offset_py)
+        if magic & MAGIC_ROLL or out_ms > slot_ms:
+            kind, due_ms = Kind.ROLL, slot_ms + precision_ms
+        else:
+            kind = Kind.RELEASE
+            due_ms = plain_due_ms(plain, precision_ms, state.release_precision_ms)
+        entry = (due_ms, root, offset_py, size_py, out_ms, slot_ms, write_ms, kind, NOT_LATE)
+        heappush(state.front.heap, entry)
 
 
 class TimerDequeueGetService(Stage):

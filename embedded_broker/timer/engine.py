@@ -45,6 +45,7 @@ from embedded_broker.timer.front import Mark
 from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.pins import WheelPins
+from embedded_broker.timer.plain_timer import Places
 from embedded_broker.timer.recall import RecallOutcome, find_copies
 from embedded_broker.timer.recount import recount
 from embedded_broker.timer.recovery import TimerRecovery, recover
@@ -58,6 +59,7 @@ from embedded_broker.timer.request import (
 from embedded_broker.timer.run import TimerRun, WheelRuns
 from embedded_broker.timer.services import Stage, TimerDequeueWarmService, TimerFlushService
 from embedded_broker.timer.state import TimerState
+from embedded_broker.timer.sweep import Sweep
 from embedded_broker.timer.timer_log import TimerLog
 from embedded_broker.timer.upkeep import TimerUpkeep
 from embedded_broker.timer.wheel import SLOTS_DEFAULT, TimerWheel
@@ -126,9 +128,11 @@ class TimerMessageStore:
         """The short way for timers that come together."""
         self._enqueue_get = TimerEnqueueGetService(state)
         self._enqueue_put = TimerEnqueuePutService(state)
-        self._get_message = TimerDequeueGetMessageService(state)
+        places = Places()
+        self._get_message = TimerDequeueGetMessageService(state, places)
         self._dequeue_get = TimerDequeueGetService(state, self._get_message)
-        self._put_message = TimerDequeuePutMessageService(state, config)
+        self._put_message = TimerDequeuePutMessageService(state, config, places)
+        self._sweep = Sweep(state, self._dequeue_get, self._get_message, self._put_message)
         self._put_message.on_answer = self._end_of_wait
         self._flush_service = TimerFlushService(state)
         stages: tuple[Stage, ...] = (
@@ -443,12 +447,35 @@ class TimerMessageStore:
         due_ms, before_ms = self._next_due_ms(), None
         # The same time again: held, or a put is to be tried again.
         while due_ms is not None and due_ms <= limit_ms and due_ms != before_ms:
+            if self._may_sweep(due_ms):
+                fired += self._sweep.run(limit_ms, pin, budget)
+                if budget.exhausted():
+                    break
+                due_ms = self._next_due_ms()
+                if due_ms is None or due_ms > limit_ms:
+                    break
             pin(due_ms)
             fired += self.fire(due_ms, horizon_ms=horizon_ms, budget=budget)
             if budget.exhausted() or self._store.delayed_puts != delayed:
                 break
             due_ms, before_ms = self._next_due_ms(), due_ms
         return fired
+
+    def _may_sweep(self, due_ms: int) -> bool:
+        """Whether what comes next, at `due_ms`, may be done together with what follows it."""
+        now_ms = self._clock.now_ms
+        return (
+            due_ms >= now_ms
+            and self._retry_at_ms is None
+            and not self._waits_for_session
+            and self._running
+            and not self._unsettled
+            and self._changes.unfinished is None
+            and not self._enqueue_get.queue_depth
+            and not self._dequeue_get.is_loading
+            and not self._dequeue_held(now_ms)
+            and self._sweep.may_begin()
+        )
 
     def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
         """Do everything that is due at `now_ms` until the budget is used up.
@@ -502,7 +529,7 @@ class TimerMessageStore:
                     continue
             if queued is None:
                 break
-            if self._enqueue(queued, now_ms) and budget.exhausted():
+            if not self._enqueue_alike(queued, now_ms, limit_ms, budget):
                 return released
         is_even = state.curr_read_ms >= state.curr_write_ms
         if releases and is_even and self._enqueue_get.queue_depth == 0:
@@ -543,6 +570,30 @@ class TimerMessageStore:
         ):
             state.old_scan_pos = None
             state.front.done.clear()
+
+    def _enqueue_alike(self, queued: Queued, now_ms: int, limit_ms: int, budget: Budget) -> bool:
+        """Enter a message and those behind it of the same time; False when the budget is used up.
+
+        While nothing becomes due by it, what comes before the next one would find nothing to do.
+        """
+        heap = self._state.front.heap
+        while True:
+            self._enqueue(queued, now_ms)
+            if budget.exhausted():
+                return False
+            following = self._enqueue_get.peek()
+            if (
+                following is None
+                or min(now_ms, following.store_timestamp) != limit_ms
+                or (heap and heap[0][0] <= limit_ms)
+                or self._put_message.is_waiting
+                or self._dequeue_get.is_loading
+                or self._retry_at_ms is not None
+                or self._waits_for_session
+                or self._enqueue_held
+            ):
+                return True
+            queued = following
 
     def _enqueue(self, queued: Queued, now_ms: int) -> bool:
         """Enter one message into the wheel, first making room if carried timers are in the way."""

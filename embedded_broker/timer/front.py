@@ -111,10 +111,31 @@ class Front:
         """Go through the entries, in no order."""
         return (Waiting(*entry) for entry in self.heap)
 
-    def carry(self, entry: Waiting, due_ms: int) -> None:
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing but the heap and the loaded slots says what happens to timers."""
+        return not (
+            self._marks
+            or self.done
+            or self._late
+            or self._late_marks
+            or self._mark_ends
+            or self._carried_marks
+        )
+
+    def take_back(self, gone: list[Entry], come: list[Entry]) -> None:
+        """Undo that these entries left the heap and those came into it."""
+        others = set(come)
+        self.heap[:] = [entry for entry in self.heap if entry not in others]
+        self.heap += [entry for entry in gone if entry not in others]
+        heapify(self.heap)
+
+    def carry(self, entry: Entry, due_ms: int) -> None:
         """Keep a timer past its hop, until its due time: nothing is written."""
-        self._hold(entry.slot_ms)
-        heappush(self.heap, _bare(entry._replace(due_ms=due_ms, kind=Kind.CARRIED)))
+        _, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms, _, queue_offset = entry
+        self._hold(slot_ms)
+        kept = (due_ms, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms)
+        heappush(self.heap, (*kept, Kind.CARRIED, queue_offset))
 
     def finish(self, entry: Waiting) -> None:
         """Note that nothing more happens to an entry that was popped."""

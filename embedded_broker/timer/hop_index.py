@@ -46,9 +46,14 @@ class SortedPairs:
             self._lasts.append((key, value))
             self._length = 1
             return True
-        number = min(bisect_left(self._lasts, (key, value)), len(self._chunks) - 1)
-        keys, values = self._chunks[number]
-        at = _find(keys, values, key, value)
+        if (key, value) > self._lasts[-1]:  # what hops together comes in order
+            number = len(self._chunks) - 1
+            keys, values = self._chunks[number]
+            at = len(keys)
+        else:
+            number = bisect_left(self._lasts, (key, value))
+            keys, values = self._chunks[number]
+            at = _find(keys, values, key, value)
         if at < len(keys) and keys[at] == key and values[at] == value:
             return False
         keys.insert(at, key)
@@ -67,11 +72,15 @@ class SortedPairs:
 
     def remove(self, key: int, value: int) -> bool:
         """Take a pair out; False when it is not there."""
-        number = bisect_left(self._lasts, (key, value))
-        if number == len(self._chunks):
-            return False
-        keys, values = self._chunks[number]
-        at = _find(keys, values, key, value)
+        if self._chunks and self._chunks[0][0][0] == key and self._chunks[0][1][0] == value:
+            number = at = 0
+            keys, values = self._chunks[0]
+        else:
+            number = bisect_left(self._lasts, (key, value))
+            if number == len(self._chunks):
+                return False
+            keys, values = self._chunks[number]
+            at = _find(keys, values, key, value)
         if at == len(keys) or keys[at] != key or values[at] != value:
             return False
         del keys[at]

@@ -10,7 +10,6 @@ prove after a crash what was released.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from enum import Enum, auto
 from heapq import heappop, heappush
@@ -19,11 +18,12 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.config import BrokerConfig
-from embedded_broker.store.copies import Copies, stored_parts, topic_field
+from embedded_broker.store.copies import Copies, stored_parts
 from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.escape import Bridge, LatePut
 from embedded_broker.timer.front import KIND_AT, NOT_LATE, Entry, Kind, Mark, Waiting
+from embedded_broker.timer.plain_timer import NEVER_ROLLED, ROLL_NOTE, Places, plain_due_ms
 from embedded_broker.timer.put_verdict import (
     ATTEMPTS,
     DONE,
@@ -36,11 +36,11 @@ from embedded_broker.timer.request import delete_key, victim_root
 from embedded_broker.timer.services import Stage
 from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
 from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
-__all__ = ["Release", "TimerDequeuePutMessageService"]
+__all__ = ["Release", "TimerDequeuePutMessageService", "code_of"]
 
 
 class Release(Enum):
@@ -57,14 +57,8 @@ _LOOKS_MOST: Final = 4
 
 _TOGETHER_MOST: Final = 32
 _TOGETHER_BYTES: Final = 256 * 1024
-_PLACES_MOST: Final = 1024
+_TIMER_QUEUE: Final = (TIMER_TOPIC, 0)
 _TAGS: Final = b"TAGS\x01"
-_NOTED_BY_ROLL: Final = re.compile(
-    rb"\x02TIMER_DUE_MS\x01(\d{1,18})\x02TIMER_ROLL_TIMES\x01(\d{1,9})\x02TIMER_ENQUEUE_MS\x01\d+\x02"
-    rb"TIMER_DEQUEUE_MS\x01\d+\x02TIMER_SRC_OFFSET\x01\d+\x02TIMER_ROOT_OFFSET\x01\d+\x02"
-)
-"""The end of the properties of a copy that `_roll` made."""
-_DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 
 
 @define(slots=True)
@@ -88,11 +82,11 @@ class TimerDequeuePutMessageService(Stage):
 
     name = "TimerDequeuePutMessageService"
 
-    def __init__(self, state: TimerState, config: BrokerConfig) -> None:
+    def __init__(self, state: TimerState, config: BrokerConfig, places: Places) -> None:
         super().__init__(state)
         self._config = config
         self._attempts = 0
-        self._places: dict[bytes, tuple[str, int, bytes]] = {}
+        self.places = places
         self._lanes: dict[int, _Lane] = {}
         self.escape: Bridge | None = None
         """Where messages are put; None is this broker's own store."""
@@ -113,6 +107,16 @@ class TimerDequeuePutMessageService(Stage):
             "recalled": self.recalled,
             "dropped": self.state.lost.total(),
         }
+
+    @property
+    def copies_at_once(self) -> bool:
+        """Whether nobody wants to see the messages that are released on their way."""
+        return self.escape is None and not self._lanes and self.state.store.takes_copies
+
+    def note_copies(self, number: int) -> None:
+        """Count messages that were delivered in one write of another's."""
+        self.released += number
+        self.retry_wait_ms = self._attempts = 0
 
     @property
     def is_waiting(self) -> bool:
@@ -142,7 +146,11 @@ class TimerDequeuePutMessageService(Stage):
         if self._lanes and self._is_lane_open():
             return 0, Release.BLOCKED
         while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms:
-            if not self._act_together(limit_ms, now_ms, reach_ms, budget):
+            is_carrying = reach_ms > now_ms and front.heap[0][KIND_AT] == Kind.ROLL
+            if not (
+                (is_carrying and self._carry_together(limit_ms, reach_ms, budget))
+                or self._act_together(limit_ms, now_ms, reach_ms, budget)
+            ):
                 entry = front.pop()
                 if not self._act(entry, now_ms, reach_ms):
                     front.add(entry)
@@ -197,7 +205,7 @@ class TimerDequeuePutMessageService(Stage):
         """
         state = self.state
         front, store = state.front, state.store
-        if self.escape is not None or self._lanes or not store.takes_copies:
+        if not self.copies_at_once:
             return False
         copies = Copies(
             store.log.max_offset,
@@ -244,6 +252,26 @@ class TimerDequeuePutMessageService(Stage):
         self.rolled += rolled
         return True
 
+    def _carry_together(self, limit_ms: int, reach_ms: int, budget: Budget) -> bool:
+        """Carry the first entries past their hops; False if `_act` has to look at the first."""
+        state = self.state
+        front, log = state.front, state.store.log
+        precision_ms, step_ms = state.precision_ms, state.release_precision_ms
+        heap, carried = front.heap, 0
+        while heap and carried < _TOGETHER_MOST:
+            due_ms, _, offset_py, size_py, _, _, _, kind, _ = heap[0]
+            if due_ms > limit_ms or kind != Kind.ROLL:
+                break
+            parts = stored_parts(log, offset_py, size_py, TIMER_TOPIC_FIELD)
+            plain = None if parts is None else self.places.read(parts[1], parts[2], offset_py)
+            if plain is None or (due_ms := plain_due_ms(plain, precision_ms, step_ms)) > reach_ms:
+                break
+            front.carry(heappop(heap), due_ms)
+            carried += 1
+            if budget.exhausted():
+                break
+        return carried > 0
+
     def _hop_whole(self, copies: Copies, entry: Entry, now_ms: int, reach_ms: int) -> bool:
         """Add the copy of a timer that hops on as `_roll` makes it; False if it cannot.
 
@@ -255,28 +283,25 @@ class TimerDequeuePutMessageService(Stage):
         if parts is None or size_py > state.store.body_size_max:
             return False
         source, before, stored = parts
-        at = before.rfind(b"\x02TIMER_DUE_MS\x01")
-        noted = _NOTED_BY_ROLL.fullmatch(before, at) if at >= 0 else None
-        queue = state.store.consume_queue(TIMER_TOPIC, 0)
-        if noted is None or queue is None or b"DELAY\x01" in before:
+        plain = self.places.read(before, stored, offset_py)
+        queue = state.store.queues.get(_TIMER_QUEUE)
+        if plain is None or plain[4] == NEVER_ROLLED or queue is None or plain[1] != out_ms:
             return False
-        known = {Prop.TIMER_DUE_MS: noted[1].decode()}
-        if state.due_ms(known, stored, out_ms, state.release_precision_ms) <= reach_ms:
+        if plain_due_ms(plain, state.precision_ms, state.release_precision_ms) <= reach_ms:
             return False  # it is carried
         properties = (
             b"%b\x02TIMER_DUE_MS\x01%d\x02TIMER_ROLL_TIMES\x01%d\x02TIMER_ENQUEUE_MS\x01%d\x02"
             b"TIMER_DEQUEUE_MS\x01%d\x02TIMER_SRC_OFFSET\x01%d\x02TIMER_ROOT_OFFSET\x01%d\x02"
         ) % (
-            before[:at],
-            state.due_ms(known, stored, out_ms, 1),
-            int(noted[2]) + 1,
+            before[: before.find(ROLL_NOTE)],
+            plain_due_ms(plain, state.precision_ms, 1),
+            plain[4] + 1,
             enqueue_ms,
             now_ms,
             offset_py,
             root,
         )
-        code = tags_code(decode_properties(before).get(Prop.TAGS)) if _TAGS in before else 0
-        return copies.add(source, properties, queue, TIMER_TOPIC_FIELD, code)
+        return copies.add(source, properties, queue, TIMER_TOPIC_FIELD, code_of(before))
 
     def _copy_whole(
         self, copies: Copies, offset_py: int, size_py: int, enqueue_ms: int, now_ms: int
@@ -296,10 +321,10 @@ class TimerDequeuePutMessageService(Stage):
         ):
             return None
         end = before[before.rfind(b"\x02REAL_TOPIC\x01") :]
-        place = self._places.get(end) or self._find_place(end)
+        place = self.places.at(end)
         if place is None:
             return None
-        topic, queue_id, field = place
+        topic, queue_id, field, _ = place
         queue = store.queues.get((topic, queue_id)) or store.consume_queue(
             topic, queue_id, create=True
         )
@@ -309,22 +334,7 @@ class TimerDequeuePutMessageService(Stage):
             b"%bTIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02TIMER_SRC_OFFSET\x01%d\x02"
             % (before, enqueue_ms, now_ms, offset_py)
         )
-        code = tags_code(decode_properties(before).get(Prop.TAGS)) if _TAGS in before else 0
-        return topic if copies.add(source, properties, queue, field, code) else None
-
-    def _find_place(self, end: bytes) -> tuple[str, int, bytes] | None:
-        """Read where a timer goes from the end of its properties, and remember it."""
-        properties = decode_properties(end)
-        topic, queue = properties.get(Prop.REAL_TOPIC), properties.get(Prop.REAL_QID, "")
-        if topic is None or topic in _DELAY_TOPICS or not queue.isdecimal():
-            return None
-        field = topic_field(topic)
-        if field is None:
-            return None
-        if len(self._places) >= _PLACES_MOST:
-            self._places.clear()
-        place = self._places[end] = (topic, int(queue), field)
-        return place
+        return topic if copies.add(source, properties, queue, field, code_of(before)) else None
 
     def _is_recalled(self, entry: Waiting, record: MessageRecord) -> bool:
         state = self.state
@@ -490,6 +500,11 @@ class TimerDequeuePutMessageService(Stage):
     def _drop(self, reason: str) -> bool:
         self.state.lost[reason] += 1
         return False
+
+
+def code_of(properties: bytes) -> int:
+    """Give the tags code of a message whose properties these are."""
+    return tags_code(decode_properties(properties).get(Prop.TAGS)) if _TAGS in properties else 0
 
 
 def _nobody_waits() -> None:

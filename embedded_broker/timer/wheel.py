@@ -41,6 +41,7 @@ NO_POSITION: Final = 2**63 - 1
 """What `TimerWheel.check_phy_pos` answers when no slot reaches beyond the given position."""
 
 _SLOT: Final = struct.Struct(">qqqii")
+_CHAIN: Final = struct.Struct(">qqq")
 _PAGE_SHIFT: Final = 7
 _PAGE_SIZE: Final = SLOT_SIZE << _PAGE_SHIFT
 
@@ -117,6 +118,12 @@ class TimerWheel:
         if stored != unit or stored == 0:
             return NO_SLOT
         return Slot(stored * self.precision_ms, first, last, num, magic)
+
+    def last_pos(self, time_ms: int) -> int:
+        """Give where the chain of this time ends; -1 when the place holds something else."""
+        unit = time_ms // self.precision_ms
+        stored, _, last = _CHAIN.unpack_from(self._bytes, unit % self.slots_total * SLOT_SIZE)
+        return last if stored == unit and unit else -1
 
     def stored_time_ms(self, time_ms: int) -> int:
         """Give the time that now holds the place which `time_ms` would use; 0 when none does."""
@@ -235,6 +242,12 @@ class TimerWheel:
             self._next_known = False
         if self._far and time_ms in self._far:
             self._far.remove(time_ms)
+
+    def wait_again(self, time_ms: int) -> None:
+        """Undo `leave` for a slot whose records are all due in it."""
+        index = time_ms // self.precision_ms % self.slots_total
+        self._waiting[index] = self._has_due[index] = 1
+        self._next_known = False
 
     def mark_waiting(self, from_ms: int) -> None:
         """Count exactly the slots at or after `from_ms` as waiting, as the file has them.

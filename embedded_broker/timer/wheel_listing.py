@@ -20,11 +20,13 @@ from heapq import heappop
 from typing import Final
 
 from embedded_broker.store.consume_queue import ConsumeQueue
+from embedded_broker.store.copies import stored_parts
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.dequeue import TimerDequeueGetService
 from embedded_broker.timer.front import KIND_AT, Entry, Kind, Mark, Waiting
 from embedded_broker.timer.hop_index import SortedPairs, home_slot
 from embedded_broker.timer.listing import Pending, Place, Wanted, pending_of
+from embedded_broker.timer.plain_timer import Places, Plain, plain_due_ms, plain_home_ms
 from embedded_broker.timer.recall import find_copies
 from embedded_broker.timer.request import (
     TimerRequest,
@@ -33,8 +35,8 @@ from embedded_broker.timer.request import (
     root_offset,
     victim_root,
 )
-from embedded_broker.timer.state import TimerState
-from embedded_broker.timer.timer_log import ELSEWHERE, MAGIC_DELETE, RECORD_SIZE
+from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
+from embedded_broker.timer.timer_log import ELSEWHERE, MAGIC_DELETE, RECORD_SIZE, LogEntry
 from embedded_broker.timer.wheel import NO_SLOT
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -47,6 +49,7 @@ _SHORT: Final = 100
 _SCAN_RECORDS: Final = 8192
 _MAGIC_LAST_BYTE: Final = 15
 _STEPS_BACK: Final = 100
+_WALKED_AT_ONCE: Final = 16
 
 _Marks = dict[str, list[Mark]]
 
@@ -62,12 +65,14 @@ class _SlotOrder:
         self._dues: list[int] = []
         self.size = 0
 
-    def add(self, due_ms: int, root: int, record: MessageRecord) -> None:
-        offset_py = record.commit_log_offset
-        if self.size < _SHORT:
+    def add(
+        self, due_ms: int, root: int, offset_py: int, record: MessageRecord | None = None
+    ) -> None:
+        if self.size >= _SHORT:
+            if self.records:
+                self.records = {}
+        elif record is not None:
             self.records[offset_py] = record
-        elif self.records:
-            self.records = {}
         pair = self._by_due.get(due_ms)
         if pair is None:
             pair = self._by_due[due_ms] = (array("q"), array("q"))
@@ -103,6 +108,7 @@ class WheelListing:
         self.dequeue_get = dequeue_get
         self.unread = SortedPairs()
         """Pairs (slot in which it is due, queue offset)."""
+        self._places = Places()
         self._unread_to = 0
         self._kept: tuple[tuple[int, ...], _SlotOrder] | None = None
 
@@ -128,6 +134,11 @@ class WheelListing:
         """Read a message of the timer topic."""
         record = self.state.store.record(offset_py)
         return None if record is None or record.topic != TIMER_TOPIC else record
+
+    def plain(self, offset_py: int, size_py: int) -> Plain | None:
+        """Read what matters of a message of the timer topic; None if that needs all of it."""
+        parts = stored_parts(self.state.store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
+        return None if parts is None else self._places.read(parts[1], parts[2], offset_py)
 
     def due_ms(self, record: MessageRecord, request: TimerRequest) -> int:
         """Give when a message will leave."""
@@ -192,6 +203,12 @@ class WheelListing:
         if slot_ms < state.curr_read_ms or slot_ms in state.front.loaded:
             return
         if state.wheel.get_slot(slot_ms) is NO_SLOT or record.offset_py in state.front.done:
+            return
+        plain = (
+            None if record.magic & MAGIC_DELETE else self.plain(record.offset_py, record.size_py)
+        )
+        if plain is not None:
+            state.hops.add(plain_home_ms(plain, state.precision_ms), record.offset_py)
             return
         message = state.timer_record(record.offset_py, record.size_py)
         request = None if message is None else parse_request(message.properties)
@@ -384,13 +401,16 @@ class WheelWalk:
         is_ahead = slot_ms >= state.curr_read_ms and slot_ms not in state.front.loaded
         if slot is not NO_SLOT and is_ahead:
             has_due = False
-            for _, entry in state.log.chain(slot.last_pos, slot_ms):
-                if not entry.magic & ELSEWHERE:
-                    has_due = True
-                    if entry.offset_py not in done:
-                        record = state.timer_record(entry.offset_py, entry.size_py)
-                        self._add(slot_ms, order, record)
-                yield
+            position = slot.last_pos
+            while position >= 0:
+                entries: list[LogEntry] = []
+                position = state.log.walk(position, slot_ms, _WALKED_AT_ONCE, entries)
+                for _, _, magic, _, _, offset_py, size_py, _, _ in entries:
+                    if not magic & ELSEWHERE:
+                        has_due = True
+                        if offset_py not in done:
+                            self._add_entry(slot_ms, order, magic, offset_py, size_py)
+                    yield
             if not has_due and state.wheel.get_slot(slot_ms) == slot:
                 state.wheel.nothing_due(slot_ms)
         hopping = [
@@ -405,6 +425,18 @@ class WheelWalk:
             self._add(slot_ms, order, record)
             yield
 
+    def _add_entry(
+        self, slot_ms: int, order: _SlotOrder, magic: int, offset_py: int, size_py: int
+    ) -> None:
+        """Add what a record of the slot's chain points to."""
+        state = self._state
+        plain = None if magic & MAGIC_DELETE else self._listing.plain(offset_py, size_py)
+        if plain is None:
+            self._add(slot_ms, order, state.timer_record(offset_py, size_py))
+        elif plain_home_ms(plain, state.precision_ms) == slot_ms:
+            due_ms = plain_due_ms(plain, state.precision_ms, state.release_precision_ms)
+            order.add(due_ms, plain[3], offset_py)
+
     def _add(self, slot_ms: int, order: _SlotOrder, record: MessageRecord | None) -> None:
         request = None if record is None else parse_request(record.properties)
         if record is None or request is None:
@@ -417,7 +449,8 @@ class WheelWalk:
             mark = Mark(root, victim_root(record.properties))
             order.marks.setdefault(request.deletes, []).append(mark)
         else:
-            order.add(self._listing.due_ms(record, request), root, record)
+            due_ms = self._listing.due_ms(record, request)
+            order.add(due_ms, root, record.commit_log_offset, record)
 
     # --- what is given -------------------------------------------------------------------------
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 
+from embedded_broker.errors import StoreError
+from embedded_broker.store.fs import Segment
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
+from embedded_broker.timeline import Budget
 from embedded_broker.timer.timer_log import BROKEN, LogEntry
 from rocketmq_py.protocol.properties import encode_properties
-from tests.unit.embedded_broker.timer.timer_rig import START_MS, Endless, FailingPuts, Rig
+from tests.unit.embedded_broker.timer.timer_rig import (
+    START_MS,
+    Endless,
+    FailingPuts,
+    Rig,
+    Short,
+)
 
 
 class Curious:
@@ -160,3 +170,192 @@ def test_firing_through_is_firing_at_every_deadline() -> None:
     assert [(one.stored_at_ms, one.body) for one in stepped.messages()] == [
         (one.stored_at_ms, one.body) for one in through.messages()
     ]
+
+
+def pass_over(
+    rig: Rig, milliseconds: int, *, elide: bool = False, budgets: Random | None = None
+) -> int:
+    """Jump as a virtual clock does: many deadlines in one call, in turns of one budget."""
+    target_ms = rig.clock.now_ms + milliseconds
+    horizon_ms = target_ms if elide else 0
+
+    def pin(due_ms: int) -> None:
+        rig.clock.now_ms = max(rig.clock.now_ms, due_ms)
+
+    fired = 0
+    for _ in range(1_000_000):
+        due = rig.timers.next_deadline()
+        level = rig.levels.next_deadline()
+        if level is not None and level.due_ms <= target_ms:
+            raise AssertionError("levels are fired by nobody here")
+        if due is None or due.due_ms > target_ms:
+            break
+        budget: Budget = Endless() if budgets is None else Short(budgets.randint(1, 9))
+        fired += rig.timers.fire_through(
+            target_ms, pin=pin, horizon_ms=max(horizon_ms, due.due_ms), budget=budget
+        )
+    else:
+        raise AssertionError("a deadline does not move on")
+    rig.clock.now_ms = target_ms
+    return fired + rig.fire(horizon_ms=horizon_ms)
+
+
+def everything(rig: Rig) -> dict[str, Any]:
+    """All that two ways of getting somewhere could leave in different ways."""
+    state = rig.timers._state
+    wheel, front, log = state.wheel, state.front, rig.store.log
+    return {
+        "commit log": [(at, bytes(part)) for at, part in log.files.chunks(0, log.max_offset)],
+        "queues": {key: list(queue.iterate(0)) for key, queue in rig.store.queues.items()},
+        "timer log": list(state.log.scan(state.log.begin)),
+        "slots": list(wheel.used_slots()),
+        "waiting": (bytes(wheel._waiting), bytes(wheel._has_due), list(wheel._far)),
+        "next": wheel.next_waiting(state.curr_read_ms),
+        "pointers": (state.curr_read_ms, state.curr_write_ms, state.curr_queue_offset),
+        "scan from": front.release_scan_pos(log.max_offset),
+        "loaded": (front.loaded, front.held),
+        "heap": sorted(front.heap),
+        "counts": state.metrics.snapshot()["timingCount"],
+        "lost": state.lost,
+        "counters": {name: stage.counters for name, stage in rig.timers.stages.items()},
+        "time": (rig.clock.now_ms, rig.store.last_store_timestamp),
+    }
+
+
+def scattered(seed: int) -> Rig:
+    """Timers in slots of their own, and here and there one that is not plain."""
+    rig = Rig(
+        config={
+            "timerRollWindowSlot": 100,
+            "timerMaxDelaySec": 3000,
+            "mappedFileSizeCommitLog": 8000 + 1000 * (seed % 3),
+            "timerReleasePrecisionMs": (1, 250)[seed % 2],
+        }
+    )
+    chance = Random(seed)
+    for number in range(150):
+        delay_ms = chance.randrange(1, 400_000)
+        name, value = chance.choice(
+            [
+                ("TIMER_DELAY_MS", delay_ms),
+                ("TIMER_DELAY_SEC", delay_ms // 1000 + 1),
+                ("TIMER_DELIVER_MS", rig.clock.now_ms + delay_ms),
+                ("TIMER_DELIVER_MS", rig.clock.now_ms + delay_ms // 1000 * 1000 + 1000),
+            ]
+        )
+        properties = {name: str(value)}
+        if not number % 7:
+            properties["TAGS"] = f"t{number % 3}"
+        if not number % 31:
+            properties["TIMER_DELAY_MS"] = str(delay_ms // 2 + 1)  # a second, perhaps a loser
+        if not number % 29:
+            properties["__STARTDELIVERTIME"] = str(rig.clock.now_ms + delay_ms)
+        if not number % 37:
+            properties["A"] = "TIMER_DELAY_MS\x017\x01"
+        rig.send(properties, topic=f"T{number % 3}", queue_id=number % 2)
+        if not number % 11:
+            rig.advance(chance.randrange(700))
+        if seed % 4 == 1 and not number % 40:
+            rig.timers.recall(f"K{chance.randrange(rig.serial) + 1}")
+        if seed % 4 == 2 and not number % 50:
+            rig.timers.reschedule(f"K{chance.randrange(rig.serial) + 1}", rig.clock.now_ms + 9_500)
+    if seed % 5 == 3:  # a whole crowd in one slot
+        for _ in range(40):
+            rig.timer(77_000)
+    return rig
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_passing_over_slots_leaves_what_stepping_from_deadline_to_deadline_leaves(
+    seed: int,
+) -> None:
+    stepped, passed, turned = scattered(seed), scattered(seed), scattered(seed)
+    chance, budgets = Random(seed), Random(seed + 100)
+    for elide in (False, True, seed % 2 == 0, None):
+        span_ms = chance.randrange(20_000, 150_000) if elide is not None else 500_000
+        expected = stepped.advance(span_ms, elide=bool(elide))
+        assert expected == pass_over(passed, span_ms, elide=bool(elide))
+        assert expected == pass_over(turned, span_ms, elide=bool(elide), budgets=budgets)
+        state, in_turns = everything(stepped), everything(turned)
+        assert state == everything(passed)
+        # A hop beside others in one write does not change the time of a count, one alone does.
+        assert _numbers(state.pop("counts")) == _numbers(in_turns.pop("counts"))
+        assert state == in_turns
+    counters = [rig.timers._state.metrics.counter for rig in (stepped, passed)]
+    assert counters[0] == counters[1]
+    assert sum(len(stepped.messages(f"T{number}")) for number in range(3)) > 100
+
+
+def _numbers(counts: dict[str, dict[str, int]]) -> dict[str, int]:
+    return {topic: count["count"] for topic, count in counts.items()}
+
+
+def test_a_crash_after_a_pass_finds_what_a_crash_after_steps_finds() -> None:
+    stepped, passed = scattered(4), scattered(4)
+    for flush in (True, False):
+        stepped.advance(60_000)
+        pass_over(passed, 60_000)
+        if flush:
+            stepped.flush()
+            passed.flush()
+    assert stepped.crash() == passed.crash()
+    assert everything(stepped) == everything(passed)
+    stepped.advance(400_000)
+    pass_over(passed, 400_000)
+    assert everything(stepped) == everything(passed)
+    assert stepped.timers.count() == 0
+
+
+class RefusedWrites:
+    """Refuses some writes to the commit log, as a full disk does."""
+
+    def __init__(self, rig: Rig, numbers: set[int]) -> None:
+        self._segment: Segment | None = rig.store.log.files._last
+        self._numbers = numbers
+        self.seen = 0
+
+    def write(self, at: int, data: bytes) -> None:
+        self.seen += 1
+        if self.seen in self._numbers:
+            raise StoreError("no space left")
+        assert self._segment is not None
+        self._segment.write(at, data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._segment, name)
+
+
+def test_a_refused_write_of_a_pass_leaves_everything_as_it_was_and_is_made_up_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def filled() -> Rig:
+        rig = Rig(config={"mappedFileSizeCommitLog": 1 << 20})
+        for number in range(60):
+            rig.timer(1500 * number + 700)
+        rig.advance(2500)
+        return rig
+
+    stepped, passed = filled(), filled()
+    disk = RefusedWrites(passed, {1})
+    monkeypatch.setattr(passed.store.log.files, "_last", disk)
+    before = everything(passed)
+    pinned: list[int] = []
+    sweep = passed.timers._sweep
+    assert sweep.may_begin()
+    assert sweep.run(passed.clock.now_ms + 50_000, pinned.append, Endless()) == 0
+    assert (disk.seen, pinned) == (1, [])
+    assert before == everything(passed)
+    stepped.advance(200_000)
+    pass_over(passed, 200_000)
+    assert everything(stepped) == everything(passed)
+    assert len(passed.messages()) == 60
+
+
+def test_timers_of_many_slots_leave_in_few_writes() -> None:
+    rig = Rig()
+    for number in range(200):
+        rig.timer(1300 * number + 700)
+    disk = RefusedWrites(rig, set())
+    rig.store.log.files._last = disk  # type: ignore[assignment]
+    assert pass_over(rig, 300_000) == 200
+    assert disk.seen < 10
