@@ -85,13 +85,13 @@ class Track:
             if pin is None:
                 now_ms = self._turn_of(source, limit_ms)
             else:
-                now_ms = due_ms
                 pin(due_ms)
+                now_ms = max(due_ms, self.clock.now_ms)  # what was held back is overdue
             through = getattr(source, "fire_through", None)
             if pin is None or through is None:
                 done = source.fire(now_ms, horizon_ms=max(horizon_ms, now_ms), budget=budget)
             else:
-                until_ms = max(due_ms, self._turn_of(source, limit_ms + 1) - 1)
+                until_ms = max(now_ms, self._turn_of(source, limit_ms + 1) - 1)
                 done = through(until_ms, pin=pin, horizon_ms=horizon_ms, budget=budget)
             fired += done
             if budget.exhausted():

@@ -455,7 +455,8 @@ class TimerMessageStore:
                 if due_ms is None or due_ms > limit_ms:
                     break
             pin(due_ms)
-            fired += self.fire(due_ms, horizon_ms=horizon_ms, budget=budget)
+            now_ms = max(due_ms, self._clock.now_ms)  # what was held back is overdue
+            fired += self.fire(now_ms, horizon_ms=max(horizon_ms, now_ms), budget=budget)
             if budget.exhausted() or self._store.delayed_puts != delayed:
                 break
             due_ms, before_ms = self._next_due_ms(), due_ms
