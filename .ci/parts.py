@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PY = sys.executable
 PYTEST = [PY, "-m", "pytest", "-q"]
 WORKERS = ["-n", str(min(4, os.cpu_count() or 1))]
-OTHER_PARTS = ("architecture", "interop", "perf", "typing")
+OTHER_PARTS = ("architecture", "interop", "perf", "spark", "typing")
 
 EXAMPLES = sorted(
     path for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("_")

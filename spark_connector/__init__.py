@@ -1,1 +1,52 @@
-"""The room of the PySpark data source for RocketMQ topics; it holds no code yet (GAPS.md)."""
+"""Reads and writes RocketMQ topics from PySpark, in batches and streams, with delays as columns.
+
+Pure Python: no JAR. Needs the extra ``spark`` (``pip install 'rocketmq-py[spark]'``) and PySpark
+4.2 or newer. ::
+
+    import spark_connector
+    spark_connector.register(spark)
+    rows = spark.read.format("rocketmq").options(nameServer="host:9876", subscribe="T").load()
+    rows.write.format("rocketmq").options(nameServer="host:9876", topic="U").mode("append").save()
+
+Importing this package imports no Spark. Files for reading on: ``options.py`` every option,
+``schema.py`` the columns of a read, ``rows.py`` those of a write.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_connector.frames import dedupe, for_write, lag
+
+__all__ = ["dedupe", "for_write", "lag", "register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("rocketmq")`` known to a session, classic or Connect; again replaces it.
+
+    Raises ImportError naming the extra when PySpark or pyarrow is missing or too old.
+    """
+    try:
+        from spark_connector.source import RocketMQDataSource
+    except ImportError as error:
+        raise ImportError(
+            f"the Spark connector needs PySpark 4.2 or newer and pyarrow ({error}): "
+            "pip install 'rocketmq-py[spark]'"
+        ) from error
+    spark.dataSource.register(RocketMQDataSource)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        """Import a helper on first use (PEP 562)."""
+        if name not in {"dedupe", "for_write", "lag"}:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        thing: object = getattr(import_module("spark_connector.frames"), name)
+        globals()[name] = thing
+        return thing

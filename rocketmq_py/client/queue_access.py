@@ -229,8 +229,8 @@ class QueueAccess:
         return found
 
     def bounds_at(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of a topic's queues on one broker (202)."""
-        address = self._address(topic, broker_name, 0)
+        """Return the bounds of a topic's queues on one broker, its master (202)."""
+        address = self._address(topic, broker_name, 0, only_this=True)
         header = GetTopicStatsInfoRequestHeader(topic=topic)
         answer = self._ask(address, topic, RequestCode.GET_TOPIC_STATS_INFO, header.to_ext())
         table = TopicStatsTable.decode(answer.body).offset_table

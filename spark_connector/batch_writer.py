@@ -1,0 +1,144 @@
+"""How Spark writes rows to topics: the same task for batch and streaming writes.
+
+Spark's `DataSourceArrowWriter`: `write` runs in a worker and returns only when every row was
+acknowledged; errors that a repetition cannot help come back in its message and are raised by
+`commit`, so that Spark does not try the task four times. Must not know requests. Read on:
+``sending.py``; ``stream_writer.py`` adds what streams need.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from rocketmq_py import MessageQueue
+from spark_connector.access import access_for
+from spark_connector.errors import OptionError
+from spark_connector.options import WriteOptions, write_options
+from spark_connector.replay_guard import ReplayGuard
+from spark_connector.rows import check_columns
+from spark_connector.sending import Report, Sender
+
+__all__ = ["BatchWriter", "WriteTask", "WrittenMessage", "raise_failure"]
+
+_log = logging.getLogger("spark_connector")
+
+
+class WrittenMessage(WriterCommitMessage):
+    """What one task did, on its way to the driver."""
+
+    def __init__(self, report: Report, query_id: str | None = None) -> None:
+        self.report = report
+        self.query_id = query_id
+
+
+class WriteTask:
+    """What both kinds of writers share: checked options and columns, and the work of a task."""
+
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, *, overwrite: bool, streaming: bool
+    ) -> None:
+        if overwrite:
+            what = 'outputMode("complete")' if streaming else '.mode("overwrite")'
+            raise OptionError(
+                f"{what} asks to empty the topic first, which RocketMQ cannot do: use "
+                + ('outputMode("append")' if streaming else '.mode("append")')
+            )
+        self.options: WriteOptions = write_options(options, streaming=streaming)
+        self.meanings = check_columns(to_arrow_schema(schema, timezone="UTC"), self.options)
+        self.fixed_queues: dict[str, tuple[MessageQueue, ...]] = {}
+
+    def plan_queues(self) -> None:
+        """Fix the queues that sharding keys are spread over, the same for every task."""
+        topic = self.options.topic
+        if topic is not None and "sharding_key" in self.meanings.values():
+            access = access_for(self.options.connection)
+            self.fixed_queues = {topic: access.write_queues(topic)}
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> WrittenMessage:
+        """Send all batches; returns when everything is acknowledged."""
+        here = micro_batch()
+        auto = self.options.dedupe == "auto" and here is not None
+        dedupe = "-".join(map(str, here)) if auto and here is not None else None
+        guard = self.guard()
+        if guard is not None and here is not None and guard.is_written(here[0], here[1]):
+            _log.warning("batch %d was written whole before: nothing is sent again", here[1])
+            return WrittenMessage(Report(), here[0])
+        sender = Sender(
+            access_for(self.options.connection),
+            self.options,
+            self.meanings,
+            fixed_queues=self.fixed_queues,
+            dedupe=dedupe,
+        )
+        for batch in batches:
+            if batch.num_rows and not sender.send(batch):
+                break
+        return WrittenMessage(sender.finish(), None if here is None else here[0])
+
+    def guard(self) -> ReplayGuard | None:
+        """Return the keeper of the mark of whole batches, None when none is asked for."""
+        options = self.options
+        if options.replay_guard is None or options.topic is None:
+            return None
+        access = access_for(options.connection)
+        return ReplayGuard(
+            access, options.replay_guard, options.topic, take_over=options.replay_take_over
+        )
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Appends the rows of a DataFrame to topics."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        self._task = WriteTask(options, schema, overwrite=overwrite, streaming=False)
+        self._task.plan_queues()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send one task's rows."""
+        return self._task.run(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Raise what a repetition could not help; else log the sums."""
+        raise_failure(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Log how much was stored: messages cannot be taken back."""
+        log_abort(messages)
+
+
+def raise_failure(messages: list[Any]) -> None:
+    """Raise the first failure of the tasks; log what was left out."""
+    reports = [one.report for one in messages if isinstance(one, WrittenMessage)]
+    for report in reports:
+        if report.failure is not None:
+            raise report.failure
+    skipped = sum(report.skipped for report in reports)
+    if skipped:
+        _log.warning("%d invalid rows were left out", skipped)
+
+
+def log_abort(messages: list[Any]) -> None:
+    """Say how many rows of finished tasks stay stored although the write failed."""
+    stored = sum(one.report.stored for one in messages if isinstance(one, WrittenMessage))
+    _log.warning("the write failed; at least %d rows are stored and stay", stored)
+
+
+def micro_batch() -> tuple[str, int, int] | None:
+    """Return (query id, batch, partition) of this task, None outside of a streaming query."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return None
+    query = context.getLocalProperty("sql.streaming.queryId")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    if query is None or batch is None:
+        return None
+    return str(query), int(batch), int(context.partitionId())

@@ -1,0 +1,34 @@
+"""Which errors the connector raises, and what each asks the reader of the message to do.
+
+All are `RocketMQError`, so they survive pickling between Spark's processes, and their texts hold
+neither bodies nor credentials. Must not know Spark.
+"""
+
+from __future__ import annotations
+
+from rocketmq_py.errors import RocketMQError
+
+__all__ = ["InvalidRowError", "OptionError", "RocketMQDataLossError", "SchemaError"]
+
+
+class OptionError(RocketMQError, ValueError):
+    """An option, or the way options are put together, is wrong; nothing was connected to."""
+
+
+class SchemaError(RocketMQError, ValueError):
+    """A column is unknown, missing, or of a type that cannot be used."""
+
+
+class InvalidRowError(RocketMQError, ValueError):
+    """A row cannot become a message; `row` is its number in its Arrow batch, from 0."""
+
+    def __init__(self, text: str, *, row: int = -1) -> None:
+        super().__init__(text)
+        self.row = row
+
+
+class RocketMQDataLossError(RocketMQError):
+    """Messages that a read was meant to give are not there any more.
+
+    Set ``failOnDataLoss`` to false to go on with what there is.
+    """

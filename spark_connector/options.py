@@ -1,0 +1,575 @@
+"""Which options the data source takes, what each means and which values it can have.
+
+One table, `OPTIONS`, says name, kind, default and use (B batch read, S stream read, W write);
+`read_options` and `write_options` check a user's options against it before anything is
+connected. Names match without regard to case, as Spark passes them on in lower case. Must not
+know Spark, Arrow or the network. Read on: ``positions.py`` for offsets, ``schema.py`` for columns.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from spark_connector.errors import OptionError
+from spark_connector.instants import instant_ms
+from spark_connector.positions import Positions, Start, parse_start, user_positions
+from spark_connector.secret import Secret
+
+__all__ = ["OPTIONS", "Connection", "Option", "ReadOptions", "Subscription", "WriteOptions"]
+
+MIB = 1024 * 1024
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+
+
+@frozen
+class Option:
+    """One option: `kind` is text, int, bool, json or one of several words joined by ``|``."""
+
+    name: str
+    kind: str
+    default: str | None
+    uses: str
+    low: int = 0
+
+
+def _table(
+    *rows: tuple[str, str, str | None, str] | tuple[str, str, str | None, str, int],
+) -> dict[str, Option]:
+    return {row[0].lower(): Option(*row) for row in rows}
+
+
+OPTIONS = _table(
+    ("nameServer", "text", None, "BSW"),
+    ("accessKey", "text", None, "BSW"),
+    ("secretKey", "text", None, "BSW"),
+    ("securityToken", "text", None, "BSW"),
+    ("credentialsEnv", "text", None, "BSW"),
+    ("credentialsFile", "text", None, "BSW"),
+    ("addressMap", "text", None, "BSW"),
+    ("subscribe", "text", None, "BS"),
+    ("subscribePattern", "text", None, "BS"),
+    ("assign", "json", None, "BS"),
+    ("subExpression", "text", None, "BS"),
+    ("sqlExpression", "text", None, "BS"),
+    ("startingOffsets", "text", None, "BS"),
+    ("endingOffsets", "text", "latest", "B"),
+    ("startingTimestamp", "text", None, "BS"),
+    ("endingTimestamp", "text", None, "B"),
+    ("startingOffsetsByTimestamp", "json", None, "BS"),
+    ("endingOffsetsByTimestamp", "json", None, "B"),
+    ("startingOffsetsByTimestampStrategy", "error|latest", "error", "BS"),
+    ("failOnDataLoss", "bool", "true", "BS"),
+    ("maxOffsetsPerTrigger", "int", None, "S", 1),
+    ("maxBytesPerTrigger", "int", None, "S", 1),
+    ("minOffsetsPerTrigger", "int", None, "S", 1),
+    ("maxTriggerDelay", "duration", "15m", "S"),
+    ("minPartitions", "int", None, "BS", 1),
+    ("maxRecordsPerPartition", "int", None, "BS", 1),
+    ("groupId", "text", None, "BS"),
+    ("commitOffsets", "bool", None, "S"),
+    ("fetchOffset.numRetries", "int", "3", "BS"),
+    ("fetchOffset.retryIntervalMs", "int", "1000", "BS"),
+    ("offsetPollIntervalMs", "int", "100", "S", 1),
+    ("routeRefreshMs", "int", "30000", "S", 1),
+    ("missingQueueGraceMs", "int", "600000", "S"),
+    ("pullBatchSize", "int", "1024", "BS", 1),
+    ("pullTimeoutMs", "int", "3000", "BS", 1),
+    ("pullDeadlineMs", "int", "120000", "BS", 1),
+    ("prefetch", "int", "4", "BS", 1),
+    ("arrowBatchRows", "int", "4000", "BS", 1),
+    ("arrowBatchBytes", "int", str(8 * MIB), "BS", 1),
+    ("columns", "text", None, "BS"),
+    ("includeHeaders", "bool", "false", "BS"),
+    ("bodyCharsetErrors", "replace|strict", "replace", "BS"),
+    ("readFromSlave", "bool", "true", "BS"),
+    ("checkCrc", "bool", "false", "BS"),
+    ("pushFilters", "bool", "false", "B"),
+    ("topic", "text", None, "BSW"),
+    ("tags", "text", None, "W"),
+    ("delayMs", "int", None, "W"),
+    ("deliverAt", "text", None, "W"),
+    ("delayLevel", "int", None, "W", 1),
+    ("delayConflict", "error|first", "error", "W"),
+    ("maxDelayMs", "int", str(3 * DAY_MS), "W"),
+    ("translateStartDeliverTime", "auto|always|never", "auto", "W"),
+    ("sendTimeoutMs", "int", "3000", "W", 1),
+    ("sendRetries", "int", "2", "W"),
+    ("maxInFlight", "int", "256", "W", 1),
+    ("batchSend", "bool", "true", "W"),
+    ("batchBytes", "int", str(MIB), "W", 1024),
+    ("compression", "none|zlib|lz4|zstd", "none", "W"),
+    ("compressOver", "int", "4096", "W"),
+    ("onInvalidRow", "fail|skip|topic", "fail", "W"),
+    ("invalidRowTopic", "text", None, "W"),
+    ("extraColumns", "error|properties|ignore", "error", "W"),
+    ("reservedProperties", "error|drop", "error", "W"),
+    ("usePartition", "bool", "false", "W"),
+    ("acceptStatus", "SEND_OK|stored", "SEND_OK", "W"),
+    ("clockToleranceMs", "int", "60000", "W"),
+    ("dedupe", "auto|none", None, "W"),
+    ("replayGuard", "text", None, "W"),
+    ("replayGuardTakeOver", "bool", "false", "W"),
+)
+"""Every option by its lower-case name."""
+
+ALIASES = {
+    "namesrvaddr": "nameserver",
+    "rocketmq.namesrv.addr": "nameserver",
+    "path": "topic",  # spark.read.load("T")
+}
+NOT_BUILT = {
+    "namespace": "the client has no namespaces yet",
+    "tls": "the client has no TLS yet",
+    "tlsca": "the client has no TLS yet",
+    "tlscert": "the client has no TLS yet",
+    "tlskey": "the client has no TLS yet",
+}
+IGNORED = ("provider", "owner", "checkpointlocation", "queryname", "outputmode")
+"""Keys that Spark adds: those of CREATE TABLE (besides ``option.NAME``), and a query's own."""
+
+CLIENT_SETTINGS = {
+    "rocketmq.connecttimeout": "connect_timeout",
+    "rocketmq.mqclientapitimeout": "mq_client_api_timeout",
+    "rocketmq.clientip": "client_ip",
+    "rocketmq.instancename": "instance_name",
+    "rocketmq.unitname": "unit_name",
+    "rocketmq.vipchannelenabled": "vip_channel_enabled",
+}
+"""Client settings that pass through, by their lower-case option name."""
+
+
+@frozen
+class Connection:
+    """How to reach the servers. Pickles; secrets never show in its text."""
+
+    name_server: str
+    settings: tuple[tuple[str, object], ...] = ()
+    address_map: tuple[tuple[str, str], ...] = ()
+    access_key: str | None = None
+    secret_key: Secret | None = None
+    security_token: Secret | None = None
+    credentials_env: str | None = None
+    credentials_file: str | None = None
+
+
+@frozen
+class Subscription:
+    """Which topics and queues: one of topics, a pattern, or queues by topic and broker."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: Positions | None = None
+
+
+@frozen
+class ReadOptions:
+    """Checked options of a batch or streaming read; times are ms, sizes bytes."""
+
+    connection: Connection
+    subscription: Subscription
+    expression: str
+    expression_type: str
+    start: Start
+    end: Start
+    strategy: str
+    fail_on_data_loss: bool
+    max_offsets: int | None
+    max_bytes: int | None
+    min_offsets: int | None
+    max_trigger_delay_ms: int
+    min_partitions: int | None
+    max_records: int | None
+    group: str | None
+    commit_offsets: bool
+    retries: int
+    retry_interval_ms: int
+    poll_interval_ms: int
+    route_refresh_ms: int
+    grace_ms: int
+    pull_batch_size: int
+    pull_timeout_ms: int
+    pull_deadline_ms: int
+    prefetch: int
+    batch_rows: int
+    batch_bytes: int
+    columns: tuple[str, ...]
+    include_headers: bool
+    strict_text: bool
+    read_from_slave: bool
+    check_crc: bool
+    push_filters: bool
+
+
+@frozen
+class WriteOptions:
+    """Checked options of a batch or streaming write; times are ms, sizes bytes."""
+
+    connection: Connection
+    topic: str | None
+    tags: str | None
+    delay_ms: int | None
+    deliver_at_ms: int | None
+    delay_level: int | None
+    first_delay_wins: bool
+    max_delay_ms: int
+    translate_start_deliver: bool
+    timeout_ms: int
+    retries: int
+    max_in_flight: int
+    batch_send: bool
+    batch_bytes: int
+    compression: str
+    compress_over: int
+    on_invalid_row: str
+    invalid_row_topic: str | None
+    extra_columns: str
+    drop_reserved: bool
+    use_partition: bool
+    accept_stored: bool
+    clock_tolerance_ms: int
+    dedupe: str
+    replay_guard: str | None
+    replay_take_over: bool
+
+
+# --- reading the user's options ----------------------------------------------------------------
+
+
+class Given:
+    """A user's options for one use, under their lower-case names, each checked when read."""
+
+    def __init__(self, options: Mapping[str, str], use: str) -> None:
+        self._use = use
+        self._values: dict[str, str] = {}
+        self.settings: dict[str, object] = {}
+        for key, value in options.items():
+            self._take(str(key), str(value))
+
+    def _take(self, key: str, value: str) -> None:
+        name = ALIASES.get(key.lower(), key.lower())
+        if name in IGNORED or name.startswith("option."):
+            return
+        if name in NOT_BUILT:
+            raise OptionError(f"option {key}: {NOT_BUILT[name]}")
+        if name in CLIENT_SETTINGS:
+            self.settings[CLIENT_SETTINGS[name]] = _setting(value)
+            return
+        option = OPTIONS.get(name)
+        if option is None:
+            known = [one.name for one in OPTIONS.values() if self._use in one.uses]
+            near = difflib.get_close_matches(name, [one.lower() for one in known], n=1)
+            hint = f": did you mean {OPTIONS[near[0]].name}?" if near else ""
+            raise OptionError(f"unknown option {key}{hint}")
+        if self._use not in option.uses:
+            raise OptionError(
+                f"option {option.name} is not for {_USES[self._use]}, only for "
+                f"{' and '.join(_USES[use] for use in option.uses)}"
+            )
+        if name in self._values and self._values[name] != value:
+            raise OptionError(f"option {option.name} is given twice, under two names")
+        self._values[name] = value
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def text(self, name: str) -> str | None:
+        """Return the text of an option, its default when not given; blank counts as not given."""
+        option = OPTIONS[name.lower()]
+        value = self._values.get(name.lower(), option.default)
+        return None if value is None or not value.strip() else value.strip()
+
+    def word(self, name: str) -> str:
+        """Return one of an option's words."""
+        kind = OPTIONS[name.lower()].kind
+        value = self.text(name) or ""
+        for word in kind.split("|"):
+            if word.lower() == value.lower():
+                return word
+        raise OptionError(f"option {name} = {value!r}: must be one of {kind.replace('|', ', ')}")
+
+    def flag(self, name: str) -> bool:
+        """Return a switch."""
+        value = (self.text(name) or "false").lower()
+        if value not in {"true", "false"}:
+            raise OptionError(f"option {name} = {value!r}: must be true or false")
+        return value == "true"
+
+    def number(self, name: str) -> int | None:
+        """Return a whole number not below the option's least, None when it is not given."""
+        option = OPTIONS[name.lower()]
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"-?[0-9]{1,19}", value) or not option.low <= int(value) < 1 << 63:
+            raise OptionError(
+                f"option {name} = {value!r}: must be a whole number, at least {option.low}"
+            )
+        return int(value)
+
+    def count(self, name: str) -> int:
+        """Return a whole number that has a default."""
+        value = self.number(name)
+        if value is None:
+            raise OptionError(f"option {name} is empty: give a whole number")
+        return value
+
+    def json(self, name: str) -> object:
+        """Return the value of a JSON option, None when it is not given."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return json.loads(value)
+        except ValueError as error:
+            raise OptionError(f"option {name} is no JSON: {error}") from None
+
+
+_USES = {"B": "batch reads", "S": "streaming reads", "W": "writes"}
+
+
+def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """Check the options of a read; raises `OptionError`, connects to nothing."""
+    given = Given(options, "S" if streaming else "B")
+    connection = _connection(given)
+    expression, expression_type = _filter(given)
+    group = given.text("groupId")
+    commit = given.text("commitOffsets") if streaming else None
+    # Read under "S" only: a batch has neither limits per trigger nor a cache of offsets.
+    stream_number = given.number if streaming else _nothing
+    if commit is not None and given.flag("commitOffsets") and group is None:
+        raise OptionError("option commitOffsets needs groupId: whose offsets?")
+    return ReadOptions(
+        connection=connection,
+        subscription=_subscription(given),
+        expression=expression,
+        expression_type=expression_type,
+        start=_start(given, streaming=streaming),
+        end=Start("latest") if streaming else _end(given),
+        strategy=given.word("startingOffsetsByTimestampStrategy"),
+        fail_on_data_loss=given.flag("failOnDataLoss"),
+        max_offsets=stream_number("maxOffsetsPerTrigger"),
+        max_bytes=stream_number("maxBytesPerTrigger"),
+        min_offsets=stream_number("minOffsetsPerTrigger"),
+        max_trigger_delay_ms=_duration_ms(given) if streaming else 0,
+        min_partitions=given.number("minPartitions"),
+        max_records=given.number("maxRecordsPerPartition"),
+        group=group,
+        commit_offsets=streaming
+        and (group is not None if commit is None else given.flag("commitOffsets")),
+        retries=given.count("fetchOffset.numRetries"),
+        retry_interval_ms=given.count("fetchOffset.retryIntervalMs"),
+        poll_interval_ms=stream_number("offsetPollIntervalMs") or 100,
+        route_refresh_ms=stream_number("routeRefreshMs") or 30_000,
+        grace_ms=stream_number("missingQueueGraceMs") or 0,
+        pull_batch_size=given.count("pullBatchSize"),
+        pull_timeout_ms=given.count("pullTimeoutMs"),
+        pull_deadline_ms=given.count("pullDeadlineMs"),
+        prefetch=given.count("prefetch"),
+        batch_rows=given.count("arrowBatchRows"),
+        batch_bytes=given.count("arrowBatchBytes"),
+        columns=_list(given.text("columns")),
+        include_headers=given.flag("includeHeaders"),
+        strict_text=given.word("bodyCharsetErrors") == "strict",
+        read_from_slave=given.flag("readFromSlave"),
+        check_crc=given.flag("checkCrc"),
+        push_filters=not streaming and given.flag("pushFilters"),
+    )
+
+
+def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:
+    """Check the options of a write; raises `OptionError`, connects to nothing."""
+    given = Given(options, "W")
+    connection = _connection(given)
+    on_invalid_row = given.word("onInvalidRow")
+    invalid_topic = given.text("invalidRowTopic")
+    if on_invalid_row == "topic" and invalid_topic is None:
+        raise OptionError("option onInvalidRow=topic needs invalidRowTopic")
+    delays = [name for name in ("delayMs", "deliverAt", "delayLevel") if given.text(name)]
+    if len(delays) > 1:
+        raise OptionError(f"options {' and '.join(delays)} contradict each other: give one")
+    deliver_at = given.text("deliverAt")
+    level = given.number("delayLevel")
+    if level is not None and level > 18:
+        raise OptionError(f"option delayLevel = {level}: must be 1 to 18")
+    dedupe = given.word("dedupe") if given.text("dedupe") else ("auto" if streaming else "none")
+    guard = given.text("replayGuard")
+    if guard is not None and (not streaming or given.text("topic") is None):
+        raise OptionError("option replayGuard is for streaming writes, and needs the option topic")
+    return WriteOptions(
+        connection=connection,
+        topic=given.text("topic"),
+        tags=given.text("tags"),
+        delay_ms=given.number("delayMs"),
+        deliver_at_ms=None if deliver_at is None else instant_ms("deliverAt", deliver_at),
+        delay_level=level,
+        first_delay_wins=given.word("delayConflict") == "first",
+        max_delay_ms=given.count("maxDelayMs"),
+        translate_start_deliver=given.word("translateStartDeliverTime") != "never",
+        timeout_ms=given.count("sendTimeoutMs"),
+        retries=given.count("sendRetries"),
+        max_in_flight=given.count("maxInFlight"),
+        batch_send=given.flag("batchSend"),
+        batch_bytes=given.count("batchBytes"),
+        compression=given.word("compression"),
+        compress_over=given.count("compressOver"),
+        on_invalid_row=on_invalid_row,
+        invalid_row_topic=invalid_topic,
+        extra_columns=given.word("extraColumns"),
+        drop_reserved=given.word("reservedProperties") == "drop",
+        use_partition=given.flag("usePartition"),
+        accept_stored=given.word("acceptStatus") == "stored",
+        clock_tolerance_ms=given.count("clockToleranceMs"),
+        dedupe=dedupe,
+        replay_guard=guard,
+        replay_take_over=given.flag("replayGuardTakeOver"),
+    )
+
+
+def _nothing(_name: str) -> int | None:
+    return None
+
+
+def _connection(given: Given) -> Connection:
+    if not given:
+        raise OptionError(
+            "no options at all: a table made by CREATE TABLE loses its options when it is read; "
+            "use CREATE TEMPORARY VIEW ... USING rocketmq OPTIONS (...) instead"
+        )
+    name_server = given.text("nameServer")
+    if name_server is None:
+        raise OptionError("option nameServer is missing: host:port;host:port of the name servers")
+    for address in name_server.split(";"):
+        _, colon, port = address.strip().rpartition(":")
+        if address.strip() and not (colon and port.isascii() and port.isdigit()):
+            raise OptionError(f"option nameServer = {name_server!r}: must be host:port;host:port")
+    access_key, secret_key = given.text("accessKey"), given.text("secretKey")
+    env, file = given.text("credentialsEnv"), given.text("credentialsFile")
+    if (access_key is None) != (secret_key is None):
+        raise OptionError("options accessKey and secretKey belong together: one is missing")
+    if sum(one is not None for one in (access_key, env, file)) > 1:
+        raise OptionError("give one of accessKey/secretKey, credentialsEnv and credentialsFile")
+    token = given.text("securityToken")
+    return Connection(
+        name_server=name_server,
+        settings=tuple(sorted(given.settings.items())),
+        address_map=_address_map(given.text("addressMap")),
+        access_key=access_key,
+        secret_key=None if secret_key is None else Secret(secret_key),
+        security_token=None if token is None else Secret(token),
+        credentials_env=env,
+        credentials_file=file,
+    )
+
+
+def _address_map(text: str | None) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for item in _list(text):
+        advertised, equals, reachable = item.partition("=")
+        if not equals or ":" not in advertised or ":" not in reachable:
+            raise OptionError(f"option addressMap: {item!r} is not advertised:port=reachable:port")
+        pairs.append((advertised.strip(), reachable.strip()))
+    return tuple(pairs)
+
+
+def _subscription(given: Given) -> Subscription:
+    subscribe, topic = given.text("subscribe"), given.text("topic")
+    if subscribe is not None and topic is not None and subscribe != topic:
+        raise OptionError("options subscribe and topic mean the same: give one")
+    topics = _list(subscribe or topic)
+    pattern = given.text("subscribePattern")
+    assign = given.json("assign")
+    chosen = [bool(topics), pattern is not None, assign is not None]
+    if sum(chosen) != 1:
+        raise OptionError(
+            "give exactly one of subscribe (or topic), subscribePattern and assign; "
+            f"{sum(chosen)} are given"
+        )
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise OptionError(f"option subscribePattern is no pattern: {error}") from None
+    return Subscription(topics, pattern, None if assign is None else _assigned(assign))
+
+
+def _assigned(value: object) -> Positions:
+    """``{"t": {"broker-a": [0, 1]}}`` with every queue at offset 0."""
+    wrong = 'option assign must look like {"topic":{"broker-a":[0,1]}}'
+    if not isinstance(value, dict) or not value:
+        raise OptionError(wrong)
+    found: Positions = {}
+    for topic, brokers in value.items():
+        if not isinstance(brokers, dict):
+            raise OptionError(wrong)
+        for broker, queues in brokers.items():
+            if not isinstance(queues, list) or not all(
+                isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in queues
+            ):
+                raise OptionError(wrong)
+            found.setdefault(topic, {})[broker] = dict.fromkeys(queues, 0)
+    return found
+
+
+def _filter(given: Given) -> tuple[str, str]:
+    tags, sql = given.text("subExpression"), given.text("sqlExpression")
+    if tags is not None and sql is not None:
+        raise OptionError("give one of subExpression and sqlExpression")
+    if sql is not None:
+        return sql, "SQL92"
+    return tags or "*", "TAG"
+
+
+def _start(given: Given, *, streaming: bool) -> Start:
+    default = "latest" if streaming else "earliest"
+    moment = given.text("startingTimestamp")
+    by_queue = given.json("startingOffsetsByTimestamp")
+    if moment is not None:
+        return Start("timestamp", timestamp_ms=instant_ms("startingTimestamp", moment))
+    if by_queue is not None:
+        times = user_positions("startingOffsetsByTimestamp", by_queue, low=0)
+        return Start("timestamps", positions=times, otherwise=default)
+    start = parse_start("startingOffsets", given.text("startingOffsets") or default, default)
+    if not streaming and start.wants_latest:
+        raise OptionError("option startingOffsets: latest (-1) in a batch would read nothing")
+    if start.kind == "group" and given.text("groupId") is None:
+        raise OptionError("option startingOffsets=group needs groupId")
+    return start
+
+
+def _end(given: Given) -> Start:
+    moment = given.text("endingTimestamp")
+    by_queue = given.json("endingOffsetsByTimestamp")
+    if moment is not None:
+        return Start("timestamp", timestamp_ms=instant_ms("endingTimestamp", moment))
+    if by_queue is not None:
+        times = user_positions("endingOffsetsByTimestamp", by_queue, low=0)
+        return Start("timestamps", positions=times, otherwise="latest")
+    end = parse_start("endingOffsets", given.text("endingOffsets") or "latest", "latest")
+    if end.kind == "group" or end.wants_earliest:
+        raise OptionError("option endingOffsets must be latest or JSON without -2")
+    return end
+
+
+def _duration_ms(given: Given) -> int:
+    text = given.text("maxTriggerDelay") or "15m"
+    match = re.fullmatch(r"(\d{1,12})\s*(ms|s|m|min|h|d)?", text)
+    if match is None:
+        raise OptionError(f"option maxTriggerDelay = {text!r}: must look like 500ms, 30s, 15m, 2h")
+    unit = {"s": 1000, "m": MINUTE_MS, "min": MINUTE_MS, "h": 60 * MINUTE_MS, "d": DAY_MS}
+    return int(match[1]) * unit.get(match[2] or "ms", 1)
+
+
+def _list(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def _setting(value: str) -> object:
+    if value.lower() in {"true", "false"}:
+        return value.lower() == "true"
+    return int(value) if value.isascii() and value.isdigit() else value

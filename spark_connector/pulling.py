@@ -1,0 +1,200 @@
+"""How the bytes of a range of offsets are fetched, in order, and what counts as a loss.
+
+Several pulls are in flight: the first one goes alone and shows how many messages the broker gives
+at once, the next ones ask for that many each, and what a pull leaves of its part is asked for
+again. Must not know Arrow or Spark. Source of the answers' meaning: ``PullAPIWrapper`` and
+``PullMessageProcessor`` of the original.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+
+from attrs import frozen
+
+from rocketmq_py import (
+    MessageQueue,
+    MQBrokerException,
+    MQClientException,
+    QueueAccess,
+    RawPull,
+    RemotingException,
+)
+from rocketmq_py.clock import monotonic
+from spark_connector.access import is_transient
+from spark_connector.errors import RocketMQDataLossError
+from spark_connector.options import ReadOptions
+from spark_connector.partitions import QueueRange
+
+__all__ = ["Piece", "RangePuller", "lost"]
+
+_log = logging.getLogger("spark_connector")
+
+TRY_AGAIN_S = 0.1
+MASTER = 0
+_HINT = "set failOnDataLoss=false to go on with what there is"
+
+
+@frozen
+class Piece:
+    """Stored records back to back, the offsets they cover, and the queue's end at that time."""
+
+    records: bytes
+    start: int
+    next_offset: int
+    max_offset: int
+
+
+class RangePuller:
+    """Reads one range once: `pieces` gives its records in the order of their offsets."""
+
+    def __init__(self, access: QueueAccess, options: ReadOptions, wanted: QueueRange) -> None:
+        self._access = access
+        self._options = options
+        self._range = wanted
+        self._queue = MessageQueue(wanted.topic, wanted.broker_name, wanted.queue_id)
+        self._broker_id = MASTER
+        self._width = options.pull_batch_size
+        self._reached = wanted.start
+        self._address = wanted.address
+        self._progress_at = monotonic()
+
+    def pieces(self) -> Iterator[Piece]:
+        """Give the records; raises `RocketMQDataLossError`, or what the last pull ran into.
+
+        The caller that stops early leaves at most ``prefetch`` answers unread.
+        """
+        wanted = self._range
+        if not len(wanted):
+            return
+        yield from self._part(wanted.start, min(wanted.start + self._width, wanted.until), None)
+        flying: deque[tuple[int, int, Future[RawPull]]] = deque()
+        next_part = self._reached
+        while flying or next_part < wanted.until:
+            while next_part < wanted.until and len(flying) < self._options.prefetch:
+                past = min(next_part + self._width, wanted.until)
+                flying.append((next_part, past, self._ask(next_part, past)))
+                next_part = past
+            start, past, asked = flying.popleft()
+            yield from self._part(start, past, asked)
+
+    def _ask(self, start: int, past: int) -> Future[RawPull]:
+        options = self._options
+        try:
+            return self._access.pull(
+                self._queue,
+                start,
+                min(past - start, options.pull_batch_size),
+                expression=options.expression,
+                expression_type=options.expression_type,
+                broker_id=self._broker_id,
+                address=self._address if self._broker_id == MASTER else None,
+                timeout_ms=options.pull_timeout_ms,
+                **({"group": options.group} if options.group else {}),
+            )
+        except (RemotingException, MQClientException, MQBrokerException) as error:
+            failed: Future[RawPull] = Future()
+            failed.set_exception(error)
+            return failed
+
+    def _part(self, start: int, past: int, asked: Future[RawPull] | None) -> Iterator[Piece]:
+        """Give the records of [start, past); the first pull may be in flight already.
+
+        The very first part ends with its first answer, which tells how much one pull brings.
+        """
+        while start < past:
+            try:
+                answer = (asked or self._ask(start, past)).result(
+                    self._options.pull_timeout_ms / 1000 + 1
+                )
+            except (RemotingException, MQClientException, MQBrokerException) as error:
+                asked = None
+                self._wait_or_raise(error)
+                continue
+            except FutureTimeout as error:
+                asked = None
+                self._wait_or_raise(error)
+                continue
+            asked = None
+            begin, start = start, self._after(answer, start, past)
+            if answer.found and start > begin:
+                records = answer.records
+                if answer.next_offset > past:
+                    records = before(records, past)
+                yield Piece(records, begin, start, answer.max_offset)
+            self._reached = start
+            if begin == self._range.start and start > begin:
+                self._width = start - begin
+                return
+
+    def _after(self, answer: RawPull, start: int, past: int) -> int:
+        """Return the offset to go on at; raises when messages are lost and that matters."""
+        asked_slave = self._broker_id != MASTER
+        if answer.found or not (answer.moved or answer.next_offset <= start):
+            if self._options.read_from_slave:
+                self._broker_id = answer.suggested_broker_id
+            if answer.next_offset > start:
+                self._progress_at = monotonic()
+                return min(answer.next_offset, past)
+        if asked_slave:
+            # A slave may lag behind, or not have the queue yet: only the master can tell.
+            self._broker_id = MASTER
+            return start
+        if start < answer.min_offset:
+            self._progress_at = monotonic()
+            available = f"{answer.min_offset} to {answer.max_offset}"
+            lost(self._options, self._range, start, min(answer.min_offset, past), available)
+            return min(answer.min_offset, past)
+        return self._beyond_the_end(answer, start, past)
+
+    def _beyond_the_end(self, answer: RawPull, start: int, past: int) -> int:
+        """Handle a queue that does not reach so far: it may be about to, or was made anew."""
+        waited_ms = (monotonic() - self._progress_at) * 1000
+        if waited_ms < self._options.pull_deadline_ms:
+            threading.Event().wait(TRY_AGAIN_S)
+            return start
+        available = f"{answer.min_offset} to {answer.max_offset}"
+        lost(self._options, self._range, start, past, available)
+        return past
+
+    def _wait_or_raise(self, error: Exception) -> None:
+        waited_ms = (monotonic() - self._progress_at) * 1000
+        transient = isinstance(error, FutureTimeout) or is_transient(error)
+        if not transient or waited_ms >= self._options.pull_deadline_ms:
+            raise MQClientException(
+                f"{self._range} cannot be read: {error}", topic=self._range.topic
+            ) from None
+        _log.info("pull failed, trying again: %s: %s", self._range, error)
+        self._broker_id, self._address = MASTER, None
+        with suppress(RemotingException, MQClientException):
+            self._access.read_queues(self._range.topic)  # the broker may have moved
+        threading.Event().wait(TRY_AGAIN_S)
+
+
+def before(records: bytes, past: int) -> bytes:
+    """Return the records of smaller queue offsets.
+
+    Under a filter a broker goes on until it has as many messages as were asked for, beyond the
+    part that was meant; the next part brings those again.
+    """
+    at = 0
+    while at < len(records) and int.from_bytes(records[at + 20 : at + 28]) < past:
+        at += int.from_bytes(records[at : at + 4])
+    return records[:at]
+
+
+def lost(options: ReadOptions, one: QueueRange, start: int, past: int, available: str) -> None:
+    """Raise the error of lost offsets, or log it once when the user said to go on."""
+    text = (
+        f"data loss in topic {one.topic}, broker {one.broker_name}, queue {one.queue_id}: "
+        f"offsets {start} to {past} were wanted, available are {available}"
+    )
+    if options.fail_on_data_loss:
+        raise RocketMQDataLossError(f"{text}; {_HINT}", topic=one.topic)
+    _log.warning("%s; %d offsets skipped", text, past - start)

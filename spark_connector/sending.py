@@ -1,0 +1,438 @@
+"""How the rows of one task reach the brokers: spread, in batches, many in flight, none forgotten.
+
+Rows without a fixed queue go to all queues in turn, as batches of one queue; delayed and
+compressed rows go alone, because a broker ignores delays inside a batch. Rows with a fixed queue
+or a sharding key keep their order: one request at a time per queue. `Sender.finish` returns only
+when every request is answered. Must not know Spark.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import suppress
+from itertools import cycle
+from queue import SimpleQueue
+from random import randrange
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from attrs import define, field
+
+from rocketmq_py import (
+    DelayOutOfRangeError,
+    InvalidDelayError,
+    MessageIds,
+    MessageQueue,
+    MQBrokerException,
+    MQClientException,
+    NoRouteError,
+    PermissionDeniedError,
+    QueueAccess,
+    RawMessages,
+    RawSend,
+    RemotingException,
+    RocketMQError,
+    SendStatus,
+    TopicNotExistError,
+)
+from rocketmq_py.clock import wall_ms
+from spark_connector.encoding import BODY_SIZE_MAX, Encoded, Encoder, batch_bodies
+from spark_connector.errors import InvalidRowError
+from spark_connector.options import WriteOptions
+
+try:
+    import numpy as np
+except ImportError:  # `Encoder` says what is missing
+    np = None
+
+__all__ = ["Report", "Sender"]
+
+_log = logging.getLogger("spark_connector")
+
+MESSAGE_ILLEGAL = 13
+RETRY_PREFIX = "%RETRY%"
+SHOWN_PROBLEMS = 3
+WAIT_AGAIN_S = 0.1
+BATCHES_IN_FLIGHT = 2
+_PERMANENT = (
+    InvalidRowError,
+    NoRouteError,
+    PermissionDeniedError,
+    TopicNotExistError,
+    InvalidDelayError,
+    DelayOutOfRangeError,
+)
+
+
+@define
+class Report:
+    """What one task did: rows stored and left out, and the error that repeating cannot help."""
+
+    stored: int = 0
+    skipped: int = 0
+    redirected: int = 0
+    failure: RocketMQError | None = None
+
+
+@define
+class _Request:
+    """One send: to any queue of ``queues``, or to the one that ``lane`` names."""
+
+    topic: str
+    body: bytes | memoryview
+    rows: int
+    lane: MessageQueue | None = None
+    properties: str = ""
+    flag: int = 0
+    sys_flag: int = 0
+    batch: bool = False
+    attempt: int = 0
+    queue: MessageQueue | None = None
+    redirected: bool = False
+    future: Future[RawSend] | None = field(default=None, repr=False)
+
+
+class Sender:
+    """Sends the Arrow batches of one task. One thread uses it, once.
+
+    ``fixed_queues``: the queues of topics that sharding keys are spread over, the same for every
+    task of the write. ``dedupe``: beginning of generated DEDUPE_ID values, None for none.
+    """
+
+    def __init__(
+        self,
+        access: QueueAccess,
+        options: WriteOptions,
+        meanings: dict[str, str],
+        *,
+        fixed_queues: dict[str, tuple[MessageQueue, ...]] | None = None,
+        dedupe: str | None = None,
+    ) -> None:
+        self._access = access
+        self._options = options
+        self._ids = MessageIds()
+        self._encoder = Encoder(options, meanings, self._ids)
+        self._fixed_queues = fixed_queues or {}
+        self._dedupe = dedupe
+        self._queues: dict[str, tuple[MessageQueue, ...]] = {}
+        self._turns: dict[str, Iterator[MessageQueue]] = {}
+        self._lanes: dict[MessageQueue, deque[_Request]] = defaultdict(deque)
+        self._answered: SimpleQueue[_Request] = SimpleQueue()
+        self._in_flight = 0
+        self._bytes_in_flight = 0
+        self._rows_seen = 0
+        self._transient: Exception | None = None
+        self.report = Report()
+
+    # --- a batch ---------------------------------------------------------------------------------
+
+    def send(self, batch: pa.RecordBatch) -> bool:
+        """Check all rows of a batch, then send them; False when the task should stop.
+
+        Raises the error of a server that did not take a message, tries included.
+        """
+        if self.report.failure is not None:
+            return False
+        encoded = self._encoder.encode(
+            batch, wall_ms(), dedupe=self._dedupe, first_row=self._rows_seen
+        )
+        self._rows_seen += batch.num_rows
+        topics = [one for one in pc.unique(encoded.topics).to_pylist() if one is not None]
+        try:
+            for topic in topics:
+                if RawMessages.topic_problem(topic) is None:
+                    self._queues_of(topic)
+            lanes = self._lanes_of(encoded)
+        except NoRouteError as error:
+            self.report.failure = _plain(error)
+            self._drain()
+            return False
+        if encoded.problems and not self._handle_problems(encoded):
+            return False
+        good = np.ones(len(encoded), bool)
+        good[list(encoded.problems)] = False
+        for topic in topics:
+            mine = pc.fill_null(pc.equal(encoded.topics, topic), fill_value=False)
+            mine = mine.to_numpy(zero_copy_only=False)
+            rows = np.flatnonzero(mine & good)
+            for lane, some in _by_lane(rows, lanes):
+                for request in self._requests(encoded, topic, some, lane):
+                    self._submit(request)
+                    if self._transient is not None or self.report.failure is not None:
+                        self._drain()
+                        return self._settled()
+        return True
+
+    def finish(self) -> Report:
+        """Wait until every request is answered; raise what kept one from being stored."""
+        self._drain()
+        self._settled()
+        return self.report
+
+    def _settled(self) -> bool:
+        if self._transient is not None:
+            raise self._transient
+        return self.report.failure is None
+
+    # --- requests --------------------------------------------------------------------------------
+
+    def _requests(
+        self, encoded: Encoded, topic: str, rows: Any, lane: MessageQueue | None
+    ) -> Iterator[_Request]:
+        """Give the requests of some rows of one topic, in the order of the rows for a lane."""
+        options = self._options
+        alone = encoded.delayed[rows].copy()
+        if options.compression != "none":
+            lengths = pc.binary_length(encoded.bodies.take(pa.array(rows)))
+            alone |= lengths.to_numpy(zero_copy_only=False) > options.compress_over
+        if not options.batch_send or topic.startswith(RETRY_PREFIX):
+            alone[:] = True
+        groups = _runs(rows, alone) if lane is not None else _halves(rows, alone)
+        spread = 1 if lane is not None else len(self._queues_of(topic))
+        for some, is_alone in groups:
+            if is_alone:
+                for row in some.tolist():
+                    yield self._single(encoded, topic, row, lane)
+                continue
+            for numbers, body in batch_bodies(encoded, some, options.batch_bytes, spread):
+                yield _Request(topic, body, len(numbers), lane, batch=True)
+
+    def _single(
+        self, encoded: Encoded, topic: str, row: int, lane: MessageQueue | None
+    ) -> _Request:
+        body, sys_flag = encoded.bodies[row].as_py(), 0
+        if self._options.compression != "none" and len(body) > self._options.compress_over:
+            body, sys_flag = RawMessages.compressed(body, self._options.compression)
+        text = encoded.properties[row].as_py().decode()
+        return _Request(topic, body, 1, lane, text, int(encoded.flags[row]), sys_flag)
+
+    def _submit(self, request: _Request) -> None:
+        while self._is_full(len(request.body)):
+            self._take_answer()
+            if self._transient is not None or self.report.failure is not None:
+                return
+        if request.lane is not None:
+            lane = self._lanes[request.lane]
+            lane.append(request)
+            if len(lane) > 1:
+                if len(lane) > self._options.max_in_flight:
+                    self._take_answer()
+                return  # goes out when its forerunner is stored
+        self._start(request)
+
+    def _is_full(self, size: int) -> bool:
+        """Whether to wait for an answer first.
+
+        Bytes count too: what a slow broker has not read yet would time out and be sent again.
+        """
+        if self._in_flight >= self._options.max_in_flight:
+            return True
+        most = BATCHES_IN_FLIGHT * self._options.batch_bytes
+        return self._in_flight > 0 and self._bytes_in_flight + size > most
+
+    def _start(self, request: _Request) -> None:
+        self._in_flight += 1
+        self._bytes_in_flight += len(request.body)
+        try:
+            queue = request.lane or self._next_queue(request)
+            request.queue = queue
+            request.future = self._access.send(
+                queue,
+                bytes(request.body),
+                properties=request.properties,
+                flag=request.flag,
+                sys_flag=request.sys_flag,
+                batch=request.batch,
+                timeout_ms=self._options.timeout_ms,
+            )
+        except RocketMQError as error:
+            request.future = Future()
+            request.future.set_exception(error)
+        request.future.add_done_callback(lambda _done: self._answered.put(request))
+
+    def _take_answer(self) -> None:
+        """Take one answer, which there must be: send again, go on with its lane, or note why not.
+
+        Every future ends within its time-out, so this waits no longer than that.
+        """
+        request = self._answered.get()
+        self._in_flight -= 1
+        self._bytes_in_flight -= len(request.body)
+        error = _failure_of(request, accept_stored=self._options.accept_stored)
+        if error is None:
+            self.report.stored += request.rows
+            self.report.redirected += request.rows if request.redirected else 0
+            self._next_in_lane(request)
+        elif _is_permanent(error):
+            self.report.failure = self.report.failure or _plain(error)
+        elif request.attempt < self._options.retries and self._transient is None:
+            request.attempt += 1
+            if not isinstance(error, RemotingException):
+                threading.Event().wait(WAIT_AGAIN_S)  # busy, or no route: not at once again
+            else:
+                with suppress(RemotingException, MQClientException):
+                    self._access.read_queues(request.topic)  # the broker may have moved
+            self._start(request)
+        else:
+            self._transient = self._transient or MQClientException(
+                f"topic {request.topic}, queue {request.queue}: not stored after "
+                f"{request.attempt + 1} tries: {error}",
+                topic=request.topic,
+            )
+
+    def _next_in_lane(self, request: _Request) -> None:
+        if request.lane is None:
+            return
+        lane = self._lanes[request.lane]
+        lane.popleft()
+        if lane and self._transient is None and self.report.failure is None:
+            self._start(lane[0])
+
+    def _drain(self) -> None:
+        while self._in_flight:
+            self._take_answer()
+
+    # --- queues ----------------------------------------------------------------------------------
+
+    def _queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
+        queues = self._queues.get(topic)
+        if queues is None:
+            queues = self._fixed_queues.get(topic) or self._access.write_queues(topic)
+            self._queues[topic] = queues
+            self._turns[topic] = cycle(queues[(at := randrange(len(queues))) :] + queues[:at])
+        return queues
+
+    def _next_queue(self, request: _Request) -> MessageQueue:
+        """Return the next queue; of a repeated request on another broker, if there is one."""
+        queues = self._queues_of(request.topic)
+        turn = self._turns[request.topic]
+        queue = next(turn)
+        if request.queue is not None:
+            for _ in queues:
+                if queue.broker_name != request.queue.broker_name:
+                    break
+                queue = next(turn)
+        return queue
+
+    def _lanes_of(self, encoded: Encoded) -> dict[int, MessageQueue]:
+        """Return the fixed queue of each row that has one; rows that cannot have it: problems."""
+        lanes: dict[int, MessageQueue] = {}
+        topics = encoded.topics.to_pylist() if encoded.sharding_keys is not None else []
+        if encoded.sharding_keys is not None:
+            for row, key in enumerate(encoded.sharding_keys.to_pylist()):
+                if key is not None and row not in encoded.problems:
+                    queues = self._queues_of(topics[row])
+                    lanes[row] = queues[RawMessages.hash_of_key(key) % len(queues)]
+        if encoded.queue_ids is not None:
+            names = encoded.broker_names
+            brokers = [None] * len(encoded) if names is None else names.to_pylist()
+            topics = encoded.topics.to_pylist()
+            for row, queue_id in enumerate(encoded.queue_ids.to_pylist()):
+                if queue_id is None or row in encoded.problems:
+                    continue
+                lane = self._queue_named(topics[row], brokers[row], queue_id)
+                if lane is None:
+                    encoded.problems[row] = (
+                        f"topic {topics[row]} has no writable queue {queue_id}"
+                        + (f" at broker {brokers[row]}" if brokers[row] else "")
+                    )
+                else:
+                    lanes[row] = lane
+        return lanes
+
+    def _queue_named(self, topic: str, broker: str | None, queue_id: int) -> MessageQueue | None:
+        for queue in self._queues_of(topic):
+            if queue.queue_id == queue_id and broker in {None, queue.broker_name}:
+                return queue
+        return None
+
+    # --- invalid rows ----------------------------------------------------------------------------
+
+    def _handle_problems(self, encoded: Encoded) -> bool:
+        """Do with invalid rows what ``onInvalidRow`` says; False: stop, nothing of it is sent."""
+        problems = encoded.problems
+        rows = sorted(problems)
+        if self._options.on_invalid_row == "fail":
+            shown = "; ".join(f"row {row}: {problems[row]}" for row in rows[:SHOWN_PROBLEMS])
+            self.report.failure = InvalidRowError(
+                f"{len(rows)} of {len(encoded)} rows cannot be messages ({shown}); none of this "
+                "Arrow batch was sent; onInvalidRow=skip leaves such rows out",
+                row=rows[0],
+            )
+            self._drain()
+            return False
+        if self._options.on_invalid_row == "skip":
+            self.report.skipped += len(rows)
+            shown = problems[rows[0]]
+            _log.warning("%d invalid rows skipped, the first one: %s", len(rows), shown)
+            return True
+        topic = self._options.invalid_row_topic or ""
+        for row in rows:
+            body = encoded.bodies[row].as_py() or b"?"
+            prefix, number = self._ids.block(1)
+            reason = problems[row].replace("\x01", " ").replace("\x02", " ")
+            text = f"UNIQ_KEY\x01{prefix}{number:012X}\x02INVALID_REASON\x01{reason}\x02"
+            self._submit(_Request(topic, body[:BODY_SIZE_MAX], 1, properties=text, redirected=True))
+        return self.report.failure is None
+
+
+def _failure_of(request: _Request, *, accept_stored: bool) -> Exception | None:
+    if request.future is None:
+        return None
+    error = request.future.exception()
+    if error is not None:
+        return error if isinstance(error, Exception) else RuntimeError(str(error))
+    status = request.future.result().status
+    if status is not SendStatus.SEND_OK and not accept_stored:
+        return MQClientException(
+            f"the broker says {status.name}: stored, but not as safely as it is set up to; "
+            "acceptStatus=stored takes that"
+        )
+    return None
+
+
+def _is_permanent(error: Exception) -> bool:
+    return isinstance(error, _PERMANENT) or (
+        isinstance(error, MQBrokerException) and error.response_code == MESSAGE_ILLEGAL
+    )
+
+
+def _plain(error: Exception) -> RocketMQError:
+    """Return an error without its chain, which could not be pickled."""
+    error.__cause__ = error.__context__ = error.__traceback__ = None
+    return error if isinstance(error, RocketMQError) else RocketMQError(str(error))
+
+
+def _by_lane(
+    rows: Any, lanes: dict[int, MessageQueue]
+) -> Iterator[tuple[MessageQueue | None, Any]]:
+    """Give the rows without a fixed queue, then those of each fixed queue, in their order."""
+    if not lanes:
+        if len(rows):
+            yield None, rows
+        return
+    grouped: dict[MessageQueue | None, list[int]] = defaultdict(list)
+    for row in rows.tolist():
+        grouped[lanes.get(row)].append(row)
+    for lane, some in grouped.items():
+        yield lane, np.array(some, np.int64)
+
+
+def _halves(rows: Any, alone: Any) -> Iterator[tuple[Any, bool]]:
+    for is_alone in (False, True):
+        some = rows[alone == is_alone]
+        if len(some):
+            yield some, is_alone
+
+
+def _runs(rows: Any, alone: Any) -> Iterator[tuple[Any, bool]]:
+    """Cut rows where they change between alone and not, so that order is kept."""
+    edges = np.flatnonzero(np.diff(alone.astype(np.int8))) + 1
+    for some, kinds in zip(np.split(rows, edges), np.split(alone, edges), strict=True):
+        if len(some):
+            yield some, bool(kinds[0])

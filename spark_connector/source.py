@@ -1,0 +1,80 @@
+"""The data source ``rocketmq`` as Spark knows it: which reader or writer serves which call.
+
+Spark's `DataSource`. Nothing here touches the network, and the constructor cannot fail. Must not
+know offsets, bytes or requests. Register it with `spark_connector.register`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+)
+from pyspark.sql.types import StructType
+
+from spark_connector.errors import OptionError
+from spark_connector.options import ReadOptions, read_options
+from spark_connector.schema import ddl_of
+
+__all__ = ["RocketMQDataSource"]
+
+
+class RocketMQDataSource(DataSource):
+    """Reads and writes RocketMQ topics; ``spark.read.format("rocketmq")`` and its three sisters."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "rocketmq"
+
+    def schema(self) -> str:
+        """Return the columns of a read whose caller gave no schema.
+
+        Options are checked here already, as those of a batch or of a stream, because Spark hides
+        the errors of later calls of a stream.
+        """
+        options = self._checked()
+        return ddl_of(options.columns, include_headers=options.include_headers)
+
+    def _checked(self) -> ReadOptions:
+        try:
+            return read_options(self.options, streaming=False)
+        except OptionError as error:
+            try:
+                return read_options(self.options, streaming=True)
+            except OptionError:
+                raise error from None
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Make the reader of a batch."""
+        from spark_connector.batch_reader import BatchReader, FilteringBatchReader
+
+        kind = FilteringBatchReader if _wants_filters(self.options) else BatchReader
+        return kind(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Make the reader of a stream."""
+        from spark_connector.stream_reader import StreamReader
+
+        return StreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Make the writer of a batch."""
+        from spark_connector.batch_writer import BatchWriter
+
+        return BatchWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark's
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Make the writer of a stream."""
+        from spark_connector.stream_writer import StreamWriter
+
+        return StreamWriter(self.options, schema, overwrite=overwrite)
+
+
+def _wants_filters(options: dict[str, str]) -> bool:
+    return str(options.get("pushFilters", "false")).strip().lower() == "true"

@@ -1,0 +1,63 @@
+"""One local Spark for all tests of this folder, and a broker for each test.
+
+`local[2,4]`: two tasks at once, up to four attempts each, so that retries happen as on a cluster.
+The broker lives in the test's process and is reached by TCP, because Spark's workers are others.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.spark)
+            item.add_marker(pytest.mark.timeout(240))
+            item.add_marker(pytest.mark.filterwarnings("ignore"))  # Spark's own
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    from pyspark.sql import SparkSession
+
+    import spark_connector
+
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .appName("rocketmq-py-tests")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "512m")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "Asia/Shanghai")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    spark_connector.register(session)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    """A broker on a clock that stands still until a test moves it."""
+    with EmbeddedBroker(clock=VirtualClock()) as started:
+        yield started

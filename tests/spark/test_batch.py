@@ -1,0 +1,283 @@
+"""Batch reads and writes against a broker over TCP, in a real Spark."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip(
+    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
+)
+if shutil.which("java") is None:
+    pytest.skip("no java on this machine", allow_module_level=True)
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, functions
+
+import spark_connector
+from embedded_broker import EmbeddedBroker, VirtualClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def read(
+    spark: SparkSession, broker: EmbeddedBroker, topic: str = "T", **options: Any
+) -> DataFrame:
+    reader = spark.read.format("rocketmq").option("nameServer", broker.namesrv_addr)
+    schema = options.pop("schema", None)
+    if schema:
+        reader = reader.schema(schema)
+    if topic:
+        reader = reader.option("subscribe", topic)
+    return reader.options(**options).load()
+
+
+def write(frame: DataFrame, broker: EmbeddedBroker, **options: Any) -> None:
+    options = {"nameServer": broker.namesrv_addr, "topic": "T"} | options
+    frame.write.format("rocketmq").options(**options).mode("append").save()
+
+
+def fill(broker: EmbeddedBroker, count: int, topic: str = "T", queues: int = 4) -> None:
+    if topic not in broker.topics:
+        broker.topics.create(topic, queues=queues)
+    for number in range(count):
+        broker.send(
+            topic, b"m%d" % number, queue=number % queues, tags="AB"[number % 2], keys=f"k{number}"
+        )
+
+
+@pytest.mark.case("SP1")
+def test_an_empty_topic_gives_no_rows_and_the_right_columns(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T")
+    frame = read(spark, broker)
+    assert frame.collect() == []
+    assert [name for name, _ in frame.dtypes] == [
+        *("topic", "broker_name", "queue_id", "offset", "message_id", "keys", "tags"),
+        *("born_timestamp", "store_timestamp", "body"),
+    ]
+
+
+@pytest.mark.case("SP2")
+def test_every_message_of_every_queue_is_read_once(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    fill(broker, 1_000)
+    rows = read(spark, broker).collect()
+    expected = {(n % 4, n // 4, b"m%d" % n, f"k{n}", "AB"[n % 2]) for n in range(1_000)}
+    assert {(r.queue_id, r.offset, bytes(r.body), r.keys, r.tags) for r in rows} == expected
+    assert len(rows) == 1_000
+
+
+@pytest.mark.case("SP3", "SP4")
+def test_ranges_are_given_as_json(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    fill(broker, 40)
+    rows = read(
+        spark,
+        broker,
+        startingOffsets='{"T":{"broker-a":{"0":3,"1":-2}}}',
+        endingOffsets='{"T":{"0":5,"1":2,"2":-1,"3":0}}',
+    ).collect()
+    assert Counter(row.queue_id for row in rows) == {0: 2, 1: 2, 2: 10}
+    with pytest.raises(PySparkException, match="startingOffsets: latest"):
+        read(spark, broker, startingOffsets='{"T":{"0":-1}}').collect()
+
+
+@pytest.mark.case("SP9", "SP11")
+def test_tags_are_filtered_and_a_schema_chooses_columns(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    fill(broker, 100)
+    frame = read(spark, broker, subExpression="A", schema="offset bigint, body string, tags string")
+    rows = frame.collect()
+    assert {row.tags for row in rows} == {"A"}
+    assert {row.body for row in rows} == {f"m{n}" for n in range(0, 100, 2)}
+
+
+@pytest.mark.case("SP15")
+def test_few_queues_are_read_by_many_tasks(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    fill(broker, 200, queues=2)
+    frame = read(spark, broker, minPartitions="8")
+    assert frame.rdd.getNumPartitions() == 8
+    assert len({(r.queue_id, r.offset) for r in frame.collect()}) == 200
+
+
+@pytest.mark.case("SP5", "SP14")
+def test_a_time_range_is_half_open(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    fill(broker, 8)
+    clock.advance(timedelta(hours=1))
+    middle = clock.now_ms
+    fill(broker, 8)
+    clock.advance(timedelta(hours=1))
+    end = clock.now_ms
+    fill(broker, 8)
+    assert read(spark, broker, startingTimestamp=str(middle)).count() == 16
+    between = read(spark, broker, startingTimestamp=str(middle), endingTimestamp=str(end))
+    assert between.count() == 8
+    assert {
+        int(row.at.timestamp() * 1000)
+        for row in between.select(functions.col("store_timestamp").alias("at")).collect()
+    } == {middle}
+
+
+@pytest.mark.case("SP19", "SP20", "SP21")
+def test_what_cannot_be_read_says_why(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    fill(broker, 4)
+    with pytest.raises(PySparkException, match=r"9.*past its end, 1"):
+        read(spark, broker, startingOffsets='{"T":{"0":9}}').collect()
+    with pytest.raises(PySparkException, match="no route of topic Nowhere"):
+        read(spark, broker, "Nowhere").collect()
+    with pytest.raises(PySparkException, match="did you mean subExpression"):
+        read(spark, broker, subExpresion="A")
+    with pytest.raises(PySparkException, match="exactly one of subscribe"):
+        read(spark, broker, subscribePattern="T.*")
+
+
+@pytest.mark.case("SP22", "SP24", "SP26")
+def test_rows_are_written_and_read_back(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    broker.topics.create("T", queues=4)
+    frame = spark.range(500).select(
+        functions.concat(functions.lit("body "), functions.col("id")).alias("body"),
+        functions.array(functions.col("id").cast("string"), functions.lit("all")).alias("keys"),
+        functions.lit("tag").alias("tags"),
+        functions.create_map(functions.lit("user"), functions.col("id").cast("string")).alias(
+            "properties"
+        ),
+        functions.col("id").cast("int").alias("flag"),
+    )
+    write(frame, broker)
+    wanted = (
+        "body string, keys string, tags string, flag int, queue_id int, "
+        "properties map<string,string>"
+    )
+    rows = read(spark, broker, schema=wanted).collect()
+    assert {(r.body, r.keys, r.tags, r.flag, r.properties["user"]) for r in rows} == {
+        (f"body {n}", f"{n} all", "tag", n, str(n)) for n in range(500)
+    }
+    assert (len(rows), len({row.queue_id for row in rows})) == (500, 4)
+    fixed = spark.createDataFrame([(b"x", 2)], "body binary, queue_id int")
+    write(fixed, broker)
+    assert read(spark, broker, schema="body string, queue_id int").where(
+        "body = 'x'"
+    ).collect() == [("x", 2)]
+    with pytest.raises(PySparkException, match="no writable queue 77"):
+        write(spark.createDataFrame([(b"x", 77)], "body binary, queue_id int"), broker)
+
+
+@pytest.mark.case("SP25")
+def test_a_sharding_key_keeps_its_rows_in_one_queue_and_in_order(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=4)
+    rows = [(f"{n}", f"key{n % 5}") for n in range(200)]
+    write(spark.createDataFrame(rows, "body string, sharding_key string").coalesce(1), broker)
+    stored = read(
+        spark, broker, schema="body string, sharding_key string, queue_id int, offset bigint"
+    )
+    by_key: dict[str, list[Any]] = {}
+    for row in stored.orderBy("queue_id", "offset").collect():
+        by_key.setdefault(row.sharding_key, []).append(row)
+    assert len(by_key) == 5
+    for key, some in by_key.items():
+        assert len({row.queue_id for row in some}) == 1
+        assert [int(row.body) for row in some] == list(range(int(key[3:]), 200, 5))
+
+
+@pytest.mark.case("SP28", "SP29", "SP30", "SP34")
+def test_delays_are_columns(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    broker.topics.create("T", queues=2)
+    now = datetime.fromtimestamp(clock.now_ms / 1000, UTC)
+    rows = [
+        ("at once", None, None, None),
+        ("in 5 s", 5_000, None, None),
+        ("level 3", None, None, 3),
+        ("in an hour", None, now + timedelta(hours=1), None),
+        ("past", None, now - timedelta(hours=1), None),
+    ]
+    schema = "body string, delay_ms bigint, deliver_at timestamp, delay_level int"
+    write(spark.createDataFrame(rows, schema), broker)
+
+    def seen() -> set[str]:
+        return {message.body.decode() for message in broker.messages.in_topic("T")}
+
+    broker.wait_for(lambda _b: seen() == {"at once", "past"}, timeout=5)
+    clock.advance(4.9)
+    assert "in 5 s" not in seen()
+    clock.advance(1.2)
+    assert seen() == {"at once", "past", "in 5 s"}
+    clock.advance(5)
+    assert "level 3" in seen()
+    clock.advance(3_600)
+    assert len(seen()) == 5
+
+
+@pytest.mark.case("SP27", "SP33")
+def test_one_bad_row_stops_its_arrow_batch_and_is_tried_once(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T")
+    broker.topics.create("Bad")
+    frame = spark.createDataFrame([("good",)] * 9 + [(None,)], "body string").coalesce(1)
+    with pytest.raises(PySparkException, match="row 9: body is null"):
+        write(frame, broker)
+    assert broker.messages.in_topic("T") == []
+    write(frame, broker, onInvalidRow="skip")
+    assert len(broker.messages.in_topic("T")) == 9
+    write(frame, broker, onInvalidRow="topic", invalidRowTopic="Bad")
+    (bad,) = broker.messages.in_topic("Bad")
+    assert bad.properties["INVALID_REASON"] == "body is null"
+    far = spark.createDataFrame([("x", 400_000_000)], "body string, delay_ms int")
+    with pytest.raises(PySparkException, match="maxDelayMs"):
+        write(far, broker)
+
+
+@pytest.mark.case("SP36", "SP37")
+def test_only_append_is_a_save_mode_and_no_rows_are_fine(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T")
+    frame = spark.createDataFrame([("x",)], "body string")
+    writer = frame.write.format("rocketmq").options(nameServer=broker.namesrv_addr, topic="T")
+    with pytest.raises(PySparkException, match="cannot do"):
+        writer.mode("overwrite").save()
+    with pytest.raises(PySparkException):
+        writer.mode("ignore").save()
+    write(frame.where("1 = 0"), broker)
+    assert broker.messages.in_topic("T") == []
+
+
+@pytest.mark.case("SP75")
+def test_what_is_read_can_be_written_to_another_topic(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("U")
+    broker.topics.create("T", queues=1)
+    broker.send("T", b"x", tags="t", keys="k", properties={"mine": "1"})
+    broker.send("T", b"y", delay=5, properties={"mine": "2"})
+    assert isinstance(broker.clock, VirtualClock)
+    broker.clock.advance(10)
+    frame = spark_connector.for_write(read(spark, broker, includeHeaders="true"))
+    write(frame, broker, topic="U")
+    found = {m.body: m for m in broker.messages.in_topic("U")}
+    assert (found[b"x"].tags, found[b"x"].properties["mine"]) == ("t", "1")
+    assert found[b"y"].properties["mine"] == "2"
+
+
+@pytest.mark.case("SP69")
+def test_a_temporary_view_keeps_its_options(spark: SparkSession, broker: EmbeddedBroker) -> None:
+    fill(broker, 8)
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW t USING rocketmq OPTIONS "
+        f"(nameServer '{broker.namesrv_addr}', subscribe 'T')"
+    )
+    assert spark.sql("SELECT count(*) AS n FROM t").collect()[0].n == 8

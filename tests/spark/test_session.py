@@ -1,0 +1,135 @@
+"""How the source meets a session: discovery, filters, other Arrow types, workers that die."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip(
+    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
+)
+if shutil.which("java") is None:
+    pytest.skip("no java on this machine", allow_module_level=True)
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions
+
+from embedded_broker import EmbeddedBroker
+from rocketmq_py.protocol.codes import RequestCode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.case("SP17")
+def test_filters_narrow_what_is_pulled_only_where_spark_allows_it(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=2)
+    for number in range(400):
+        broker.send("T", b"%d" % number, queue=number % 2)
+    reader = spark.read.format("rocketmq").options(
+        nameServer=broker.namesrv_addr, subscribe="T", pushFilters="true"
+    )
+    with pytest.raises(PySparkException, match="filterPushdown"):
+        reader.load().collect()
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        broker.journal.clear()
+        rows = reader.load().where("queue_id = 1 AND offset >= 190 AND offset < 195").collect()
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    assert sorted(row.offset for row in rows) == list(range(190, 195))
+    pulls = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
+    assert {entry.fields["queueId"] for entry in pulls} == {"1"}
+    assert len(pulls) <= 2
+
+
+@pytest.mark.case("SP38", "SP14", "SP35")
+def test_large_types_and_columns_that_are_never_null_work(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T")
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+    try:
+        frame = spark.range(50).select(
+            functions.col("id").cast("string").alias("body"),
+            functions.array(functions.lit("a")).alias("keys"),
+            functions.expr("timestamp '1999-01-01 00:00:00'").alias("deliver_at"),
+        )
+        write = frame.write.format("rocketmq").mode("append")
+        write.options(nameServer=broker.namesrv_addr, topic="T").save()
+        reader = spark.read.format("rocketmq").options(
+            nameServer=broker.namesrv_addr, subscribe="T", includeHeaders="true"
+        )
+        rows = reader.load().collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
+    assert {bytes(row.body) for row in rows} == {b"%d" % number for number in range(50)}
+    # Midnight in Shanghai, the zone of this session.
+    assert {row.properties["TIMER_DELIVER_MS"] for row in rows} == {"915120000000"}
+
+
+@pytest.mark.case("SP40")
+def test_a_worker_that_dies_is_replaced_and_ids_tell_the_repeated_rows(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    broker.topics.create("T")
+    mark = str(tmp_path / "died")
+
+    def die_once(rows: Iterable[Any]) -> Iterator[tuple[str, str]]:
+        for row in rows:
+            if row.id == 150 and not Path(mark).exists():
+                Path(mark).touch()
+                os._exit(1)
+            yield (str(row.id), f"id-{row.id}")
+
+    rows = spark.range(0, 200, 1, 1).rdd.mapPartitions(die_once)
+    frame = spark.createDataFrame(rows, "body string, dedupe_key string")
+    write = frame.write.format("rocketmq").mode("append")
+    write.options(nameServer=broker.namesrv_addr, topic="T").save()
+    found = [message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("T")]
+    assert Path(mark).exists()
+    assert set(found) == {f"id-{number}" for number in range(200)}
+
+
+DISCOVERY = """
+import sys
+from pyspark.sql import SparkSession
+from embedded_broker import EmbeddedBroker
+with EmbeddedBroker(topics=["T"]) as broker:
+    broker.send("T", b"found")
+    spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").config(
+        "spark.driver.host", "127.0.0.1").config("spark.log.level", "OFF").getOrCreate()
+    rows = spark.read.format("rocketmq").options(
+        nameServer=broker.namesrv_addr, subscribe="T").load().collect()
+    print([bytes(row.body) for row in rows])
+    spark.stop()
+"""
+
+
+def test_the_source_is_found_without_register_when_the_wheel_is_installed(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    installed = tmp_path / "installed"
+    shutil.unpack_archive(wheel, installed, "zip")
+    environment = os.environ | {"PYTHONPATH": str(installed), "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        [sys.executable, "-c", DISCOVERY],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert "[b'found']" in done.stdout, done.stderr[-2_000:]

@@ -1,0 +1,127 @@
+"""Single queues by offset, against the embedded broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import (
+    MessageIds,
+    MessageQueue,
+    NoRouteError,
+    NotStartedError,
+    QueueAccess,
+    QueueBounds,
+    RawMessages,
+    SendStatus,
+    TopicNotExistError,
+)
+from rocketmq_py.protocol.message_codec import decode_records, encode_batch
+from rocketmq_py.protocol.properties import encode_properties
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock()) as started:
+        started.topics.create("T", queues=2)
+        yield started
+
+
+@pytest.fixture
+def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
+        yield started
+
+
+def text(**properties: str) -> str:
+    return encode_properties({"UNIQ_KEY": "0" * 32} | properties).decode()
+
+
+def test_a_topic_s_queues_and_their_bounds(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    other = MessageQueue("T", "broker-a", 1)
+    for _ in range(3):
+        broker.send("T", b"x", queue=1)
+    assert access.read_queues("T") == access.write_queues("T") == (QUEUE, other)
+    assert "T" in access.topic_names()
+    bounds = access.bounds("T")
+    assert bounds[QUEUE] == QueueBounds(0, 0, 0)
+    assert (bounds[other].min_offset, bounds[other].max_offset) == (0, 3)
+    assert (access.min_offset(other), access.max_offset(other)) == (0, 3)
+    assert access.search_offset(other, 0) == 0
+    assert access.broker_names("T") == ["broker-a"]
+    assert access.address_of("broker-a") == broker.addr
+
+
+def test_pulls_give_the_stored_bytes(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    for number in range(3):
+        broker.send("T", b"m%d" % number, queue=0, tags="AB"[number % 2])
+    pulled = access.pull(QUEUE, 0, expression="A").result(5)
+    assert pulled.found
+    assert [record.body for record in decode_records(pulled.records)] == [b"m0", b"m2"]
+    assert (pulled.next_offset, pulled.max_offset) == (3, 3)
+    assert RawMessages.decode(pulled.records, 0, "broker-a").body == b"m0"
+    nothing = access.pull(QUEUE, 3).result(5)
+    assert (nothing.found, nothing.moved, nothing.records) == (False, False, b"")
+    assert access.pull(QUEUE, 9).result(5).moved
+    one = access.message_at(QUEUE, 1)
+    assert one is not None
+    assert (one.body, access.message_at(QUEUE, 7)) == (b"m1", None)
+
+
+def test_reading_makes_no_group(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    before = set(broker.groups)
+    access.read_queues("T")
+    access.pull(QUEUE, 0).result(5)
+    assert set(broker.groups) - {"TOOLS_CONSUMER"} == before - {"TOOLS_CONSUMER"}
+    assert broker.groups["TOOLS_CONSUMER"].members == ()
+
+
+def test_bodies_are_sent_as_they_are(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    access.write_queues("T")
+    sent = access.send(QUEUE, b"one", properties=text(a="1"), flag=4).result(5)
+    assert (sent.status, sent.queue, sent.queue_offset) == (SendStatus.SEND_OK, QUEUE, 0)
+    items = [(n, b"b%d" % n, encode_properties({"UNIQ_KEY": f"{n:032}"})) for n in range(3)]
+    batch = access.send(QUEUE, encode_batch(items), batch=True).result(5)
+    assert batch.queue_offset == 1
+    stored = broker.messages.in_topic("T")
+    assert [message.body for message in stored] == [b"one", b"b0", b"b1", b"b2"]
+    assert stored[0].properties["a"] == "1"
+    delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(5)
+    assert delayed.recall_handle
+
+
+def test_offsets_of_groups_are_kept(access: QueueAccess) -> None:
+    access.read_queues("T")
+    access.pull(QUEUE, 0, group="G").result(5)
+    access.store_group_offset("G", QUEUE, 7)
+    assert access.group_offset("G", QUEUE) == 7
+
+
+def test_refusals_and_unknown_topics_are_errors(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    access.read_queues("T")
+    with pytest.raises(NoRouteError, match="no route of topic Nowhere"):
+        access.read_queues("Nowhere")
+    with pytest.raises(TopicNotExistError):
+        access.pull(MessageQueue("Nowhere", "broker-a", 0), 0).result(5)
+    with pytest.raises(NotStartedError):
+        QueueAccess(namesrv_addr=broker.namesrv_addr).read_queues("T")
+
+
+def test_blocks_of_ids_never_overlap() -> None:
+    ids = MessageIds()
+    seen: set[str] = set()
+    for count in (1, 100_000, 3, 70_000, 1):
+        prefix, first = ids.block(count)
+        block = {f"{prefix}{first + number:012X}" for number in range(count)}
+        assert not seen & block
+        seen |= block
+    assert {len(one) for one in seen} == {32}
+    size = 1 << 24  # more than its milliseconds hold: the block borrows from later ones
+    prefix, first = ids.block(size)
+    assert ids.block(1) == (prefix, first + size)

@@ -1,0 +1,271 @@
+"""Rows become message bodies and properties, read back with the protocol's own codec."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rocketmq_py import MessageIds
+from rocketmq_py.protocol.message_codec import decode_batch
+from rocketmq_py.protocol.properties import decode_properties
+from spark_connector.encoding import BODY_SIZE_MAX, Encoded, Encoder, batch_bodies
+from spark_connector.errors import SchemaError
+from spark_connector.options import write_options
+from spark_connector.rows import check_columns
+
+NOW = 1_700_000_000_000
+DAY_MS = 86_400_000
+
+
+def encode(columns: dict[str, pa.Array], **options: object) -> Encoded:
+    given = {"nameServer": "h:1", "topic": "T"} | {key: str(one) for key, one in options.items()}
+    if "topic" in columns:
+        del given["topic"]
+    chosen = write_options(given, streaming=False)
+    batch = pa.RecordBatch.from_pydict(columns)
+    return Encoder(chosen, check_columns(batch.schema, chosen), MessageIds()).encode(batch, NOW)
+
+
+def properties(encoded: Encoded) -> list[dict[str, str]]:
+    return [decode_properties(text) for text in encoded.properties.to_pylist()]
+
+
+def without_id(encoded: Encoded) -> list[dict[str, str]]:
+    return [
+        {name: value for name, value in one.items() if name != "UNIQ_KEY"}
+        for one in properties(encoded)
+    ]
+
+
+@pytest.mark.case("SP24")
+def test_keys_tags_properties_and_flag_are_written() -> None:
+    encoded = encode(
+        {
+            "value": pa.array(["a", "b"], pa.large_string()),
+            "key": pa.array([["k1", "k2"], None]),
+            "tags": pa.array(["t", None]),
+            "flag": pa.array([7, None], pa.int32()),
+            "headers": pa.array([[("x", "1"), ("y", "é")], None], pa.map_("string", "string")),
+        }
+    )
+    assert without_id(encoded) == [{"KEYS": "k1 k2", "TAGS": "t", "x": "1", "y": "é"}, {}]
+    assert (encoded.bodies.to_pylist(), encoded.flags.tolist()) == ([b"a", b"b"], [7, 0])
+    assert encoded.problems == {}
+
+
+def test_ids_are_unique_and_a_given_one_is_kept() -> None:
+    body = pa.array([b"x"] * 70_000)
+    ids = [one["UNIQ_KEY"] for one in properties(encode({"body": body}))]
+    assert (len(set(ids)), {len(one) for one in ids}) == (70_000, {32})
+    kept = encode({"body": body[:2], "message_id": pa.array(["mine", None])})
+    assert properties(kept)[0]["UNIQ_KEY"] == "mine"
+    assert len(properties(kept)[1]["UNIQ_KEY"]) == 32
+
+
+@pytest.mark.case("SP27")
+def test_rows_that_cannot_be_messages_are_named_with_the_reason() -> None:
+    big = b"x" * (BODY_SIZE_MAX + 1)
+    encoded = encode(
+        {
+            "body": pa.array([None, b"", big, b"ok", b"x", b"x", b"x"]),
+            "tags": pa.array([None, None, None, "t", "a|b", "c\x01", None]),
+            "properties": pa.array([None] * 6 + [[("KEYS", "v")]], pa.map_("string", "string")),
+        }
+    )
+    assert {row: why.split(":")[0][:25] for row, why in encoded.problems.items()} == {
+        0: "body is null",
+        1: "body is empty",
+        2: "body is over 4194304 byte",
+        4: "tags holds a vertical bar",
+        5: "tags holds U+0000 to U+00",
+        6: "properties holds a name t",
+    }
+
+
+def test_reserved_names_can_be_dropped() -> None:
+    entries = pa.array([[("KEYS", "v"), ("a", "1")]], pa.map_("string", "string"))
+    encoded = encode({"body": pa.array([b"x"]), "properties": entries}, reservedProperties="drop")
+    assert (without_id(encoded), encoded.problems) == ([{"a": "1"}], {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("", "v"), (" ", "v"), ("n", ""), ("n", "a\x02"), ("n", None), ("n\x01", "v")],
+)
+def test_a_property_that_cannot_be_stored_makes_the_row_invalid(
+    name: str, value: str | None
+) -> None:
+    entries = pa.array([[(name, value)], []], pa.map_("string", "string"))
+    assert set(encode({"body": pa.array([b"x"] * 2), "properties": entries}).problems) == {0}
+
+
+@pytest.mark.case("SP23")
+def test_the_option_wins_over_the_topic_column_and_one_of_them_is_needed() -> None:
+    body, topic = pa.array([b"x"]), pa.array(["FromColumn"])
+    assert encode({"body": body, "topic": topic}).topics.to_pylist() == ["FromColumn"]
+    chosen = write_options({"nameServer": "h:1", "topic": "O"}, streaming=False)
+    batch = pa.RecordBatch.from_pydict({"body": body, "topic": topic})
+    encoder = Encoder(chosen, check_columns(batch.schema, chosen), MessageIds())
+    assert encoder.encode(batch, NOW).topics.to_pylist() == ["O"]
+    nothing = write_options({"nameServer": "h:1"}, streaming=False)
+    with pytest.raises(SchemaError, match="option topic, or a column topic"):
+        check_columns(pa.schema([("body", pa.binary())]), nothing)
+
+
+# --- delays --------------------------------------------------------------------------------------
+
+
+@pytest.mark.case("SP35")
+def test_every_type_of_a_delay_column_says_the_same() -> None:
+    moment = datetime.fromtimestamp(NOW / 1000 + 5, UTC)
+    for cells in (
+        pa.array([moment], pa.timestamp("us", tz="Asia/Shanghai")),
+        pa.array([NOW + 5000], pa.int64()),
+    ):
+        assert without_id(encode({"body": pa.array([b"x"]), "deliver_at": cells})) == [
+            {"TIMER_DELIVER_MS": str(NOW + 5000)}
+        ]
+    for cells in (
+        pa.array([timedelta(seconds=5)], pa.duration("us")),
+        pa.array([5000], pa.int32()),
+    ):
+        assert without_id(encode({"body": pa.array([b"x"]), "delay_ms": cells})) == [
+            {"TIMER_DELAY_MS": "5000"}
+        ]
+
+
+@pytest.mark.case("SP31")
+def test_start_deliver_time_is_kept_and_translated() -> None:
+    columns = {"body": pa.array([b"x"]), "start_deliver_time": pa.array([NOW])}
+    text = str(NOW)
+    both = {"__STARTDELIVERTIME": text, "TIMER_DELIVER_MS": text}
+    assert without_id(encode(dict(columns))) == [both]
+    only = encode(dict(columns), translateStartDeliverTime="never")
+    assert without_id(only) == [{"__STARTDELIVERTIME": text}]
+
+
+@pytest.mark.case("SP32")
+def test_two_delays_of_a_row_contradict_each_other_unless_the_first_wins() -> None:
+    columns = {
+        "body": pa.array([b"x"] * 3),
+        "delay_ms": pa.array([5, 5, None]),
+        "deliver_at": pa.array([NOW, None, None]),
+    }
+    encoded = encode(dict(columns))
+    assert list(encoded.problems) == [0]
+    assert encoded.delayed.tolist()[1:] == [True, False]
+    first = encode(dict(columns), delayConflict="first")
+    assert (first.problems, without_id(first)[0]) == ({}, {"TIMER_DELIVER_MS": str(NOW)})
+
+
+@pytest.mark.case("SP33")
+def test_a_delay_beyond_the_limit_is_found_before_anything_is_sent() -> None:
+    far = {"body": pa.array([b"x"] * 2), "delay_ms": pa.array([3 * DAY_MS + 1, 3 * DAY_MS])}
+    assert list(encode(dict(far)).problems) == [0]
+    assert "maxDelayMs" in encode(dict(far)).problems[0]
+    assert encode(dict(far), maxDelayMs=0).problems == {}
+    late = pa.array([NOW + 3 * DAY_MS + 60_001, NOW + 3 * DAY_MS + 60_000])
+    assert list(encode({"body": pa.array([b"x"] * 2), "deliver_at": late}).problems) == [0]
+
+
+def test_zero_and_below_is_at_once_and_levels_have_a_range() -> None:
+    body = pa.array([b"x"] * 2)
+    assert encode({"body": body, "delay_ms": pa.array([0, -5])}).delayed.tolist() == [False] * 2
+    levels = encode({"body": body, "delay_level": pa.array([3, 19])})
+    assert (without_id(levels)[0], list(levels.problems)) == ({"DELAY": "3"}, [1])
+
+
+def test_an_option_delays_rows_without_a_delay_of_their_own() -> None:
+    columns = {"body": pa.array([b"x"] * 2), "deliver_at": pa.array([None, NOW])}
+    assert without_id(encode(columns, delayMs=9)) == [
+        {"TIMER_DELAY_MS": "9"},
+        {"TIMER_DELIVER_MS": str(NOW)},
+    ]
+
+
+def test_a_time_without_zone_is_refused() -> None:
+    with pytest.raises(SchemaError, match="cannot be timestamp"):
+        encode({"body": pa.array([b"x"]), "deliver_at": pa.array([0], pa.timestamp("us"))})
+
+
+# --- columns -----------------------------------------------------------------------------------
+
+
+def test_unknown_columns_are_errors_properties_or_dropped() -> None:
+    columns = {"body": pa.array([b"x"]), "bdy": pa.array([42])}
+    with pytest.raises(SchemaError, match="unknown column bdy: did you mean body"):
+        encode(dict(columns))
+    assert without_id(encode(dict(columns), extraColumns="properties")) == [{"bdy": "42"}]
+    assert without_id(encode(dict(columns), extraColumns="ignore")) == [{}]
+
+
+@pytest.mark.parametrize(
+    ("columns", "error"),
+    [
+        ({"tags": pa.array(["t"])}, "needs a column body"),
+        ({"body": pa.array([1])}, "cannot be int64"),
+        ({"body": pa.array([b"x"]), "value": pa.array([b"x"])}, "another body column"),
+        (
+            {"body": pa.array([b"x"]), "sharding_key": pa.array(["a"]), "queue_id": pa.array([1])},
+            "exclude each other",
+        ),
+        ({"body": pa.array([b"x"]), "broker_name": pa.array(["b"])}, "needs queue_id"),
+    ],
+)
+def test_a_schema_that_cannot_be_written_is_refused(
+    columns: dict[str, pa.Array], error: str
+) -> None:
+    with pytest.raises(SchemaError, match=error):
+        encode(columns)
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+
+@pytest.mark.case("SP70")
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.binary(min_size=1, max_size=40),
+            st.dictionaries(
+                st.text("abc", min_size=1),
+                st.text("äx 9", min_size=1).filter(str.strip),
+                max_size=3,
+            ),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    st.integers(60, 400),
+    st.integers(1, 5),
+)
+def test_batches_hold_every_row_once_in_order(
+    rows: list[tuple[bytes, dict[str, str]]], bytes_max: int, parts_min: int
+) -> None:
+    encoded = encode(
+        {
+            "body": pa.array([body for body, _ in rows]),
+            "properties": pa.array(
+                [list(one.items()) for _, one in rows], pa.map_("string", "string")
+            ),
+            "flag": pa.array(range(len(rows))),
+        }
+    )
+    parts = list(batch_bodies(encoded, np.arange(len(rows)), bytes_max, parts_min))
+    assert [row for numbers, _ in parts for row in numbers] == list(range(len(rows)))
+    assert max(len(numbers) for numbers, _ in parts) <= -(-len(rows) // parts_min)
+    for numbers, body in parts:
+        assert len(body) <= bytes_max or len(numbers) == 1
+        for row, (flag, stored, text) in zip(numbers, decode_batch(body), strict=True):
+            found = decode_properties(text)
+            found.pop("UNIQ_KEY")
+            assert (flag, stored, found) == (row, *rows[row])

@@ -1,0 +1,137 @@
+"""Options are checked before anything is connected, and errors say what to write instead."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from spark_connector.errors import OptionError
+from spark_connector.options import OPTIONS, read_options, write_options
+from spark_connector.positions import Start
+
+READ = {"nameServer": "a:1;b:2", "subscribe": "T"}
+WRITE = {"nameServer": "a:1", "topic": "T"}
+
+
+def test_names_match_without_case_and_have_aliases() -> None:
+    given = {"NAMESRVADDR": "a:1", "TOPIC": "T,U", "PullBatchSize": "64"}
+    options = read_options(given, streaming=False)
+    assert options.connection.name_server == "a:1"
+    assert options.subscription.topics == ("T", "U")
+    assert options.pull_batch_size == 64
+
+
+def test_the_defaults_are_those_of_the_table() -> None:
+    batch = read_options(READ, streaming=False)
+    stream = read_options(READ, streaming=True)
+    assert (batch.start, stream.start) == (Start("earliest"), Start("latest"))
+    assert (batch.fail_on_data_loss, batch.prefetch, batch.batch_rows) == (True, 4, 4_000)
+    assert (stream.poll_interval_ms, stream.grace_ms) == (100, 600_000)
+    assert stream.max_trigger_delay_ms == 900_000
+    sink = write_options(WRITE, streaming=True)
+    assert (sink.dedupe, write_options(WRITE, streaming=False).dedupe) == ("auto", "none")
+    assert (sink.max_delay_ms, sink.max_in_flight) == (259_200_000, 256)
+
+
+@pytest.mark.case("SP21")
+@pytest.mark.parametrize(
+    ("extra", "error"),
+    [
+        ({"subExpresion": "A"}, "unknown option subExpresion: did you mean subExpression"),
+        ({"subscribePattern": "x"}, "exactly one of subscribe"),
+        ({"topic": "U"}, "subscribe and topic mean the same"),
+        ({"sendRetries": "1"}, "is not for batch reads, only for writes"),
+        ({"maxOffsetsPerTrigger": "5"}, "is not for batch reads, only for streaming reads"),
+        ({"pullBatchSize": "0"}, "pullBatchSize = '0': must be a whole number, at least 1"),
+        ({"pullBatchSize": "many"}, "must be a whole number"),
+        ({"failOnDataLoss": "maybe"}, "must be true or false"),
+        ({"bodyCharsetErrors": "x"}, "must be one of replace, strict"),
+        ({"startingOffsets": "latest"}, "would read nothing"),
+        ({"startingOffsets": '{"T":{"b":{"0":-1}}}'}, "would read nothing"),
+        ({"startingOffsets": "group"}, "needs groupId"),
+        ({"startingOffsets": "{"}, "must be earliest, latest, group"),
+        ({"startingOffsets": '{"T":{"b":{"x":1}}}'}, "'x' is no queue number"),
+        ({"startingOffsets": '{"T":{"b":{"0":-3}}}'}, "-2 is the least"),
+        ({"startingOffsets": '{"T":{"b":{"0":"9"}}}'}, "which is no whole number"),
+        ({"endingOffsets": "earliest"}, "endingOffsets must be latest or JSON"),
+        ({"startingTimestamp": "2024-01-01T00:00:00"}, "has no zone"),
+        ({"startingTimestamp": "soon"}, "epoch milliseconds, or ISO 8601"),
+        ({"subExpression": "A", "sqlExpression": "a=1"}, "one of subExpression and sqlExpression"),
+        ({"accessKey": "k"}, "belong together"),
+        ({"tls": "true"}, "has no TLS yet"),
+        ({"nameServer": "nowhere"}, "must be host:port"),
+        ({"addressMap": "a"}, "is not advertised:port=reachable:port"),
+    ],
+)
+def test_what_is_wrong_is_named(extra: dict[str, str], error: str) -> None:
+    with pytest.raises(OptionError, match=error):
+        read_options(READ | extra, streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("extra", "error"),
+    [
+        ({"groupId": "g"}, "groupId is not for writes"),
+        ({"onInvalidRow": "topic"}, "needs invalidRowTopic"),
+        ({"delayMs": "5", "delayLevel": "3"}, "contradict each other"),
+        ({"delayLevel": "19"}, "must be 1 to 18"),
+        ({"replayGuard": "g"}, "is for streaming writes"),
+    ],
+)
+def test_what_is_wrong_in_a_write_is_named(extra: dict[str, str], error: str) -> None:
+    with pytest.raises(OptionError, match=error):
+        write_options(WRITE | extra, streaming=False)
+
+
+def test_no_options_at_all_point_to_views() -> None:
+    with pytest.raises(OptionError, match="CREATE TEMPORARY VIEW"):
+        read_options({}, streaming=False)
+
+
+def test_keys_that_spark_adds_are_no_options_of_ours() -> None:
+    added = {"provider": "rocketmq", "owner": "me", "option.subscribe": "T"}
+    read_options(READ | added, streaming=False)
+    write_options(WRITE | {"checkpointLocation": "/x", "path": "T"}, streaming=True)
+
+
+def test_starts_and_ends_can_be_moments_groups_and_places() -> None:
+    def start(**given: str) -> Start:
+        return read_options(READ | given, streaming=False).start
+
+    assert start(startingTimestamp="1970-01-01T00:00:01+00:00").timestamp_ms == 1_000
+    assert start(startingOffsets="group:earliest", groupId="g") == Start(
+        "group", otherwise="earliest"
+    )
+    places = start(startingOffsets='{"T":{"0":7,"1":-2}}')
+    assert (places.kind, places.positions) == ("offsets", {"T": {"": {0: 7, 1: -2}}})
+    times = start(startingOffsetsByTimestamp='{"T":{"b":{"0":5}}}')
+    assert (times.kind, times.otherwise) == ("timestamps", "earliest")
+
+
+def test_queues_can_be_assigned() -> None:
+    given = {"nameServer": "a:1", "assign": '{"T":{"b":[0,2]}}'}
+    assert read_options(given, streaming=False).subscription.assigned == {"T": {"b": {0: 0, 2: 0}}}
+    with pytest.raises(OptionError, match="must look like"):
+        read_options(given | {"assign": '{"T":[0]}'}, streaming=False)
+
+
+@pytest.mark.case("SP78")
+def test_secrets_do_not_show_and_are_not_pickled_when_a_file_holds_them() -> None:
+    keys = {"accessKey": "id", "secretKey": "hush"}
+    options = read_options(READ | keys, streaming=False)
+    assert "hush" not in repr(options)
+    again = pickle.loads(pickle.dumps(options))  # noqa: S301 - our own
+    assert again.connection.secret_key is not None
+    assert again.connection.secret_key.reveal() == "hush"
+    file = read_options(READ | {"credentialsFile": "/k.json"}, streaming=False)
+    assert b"hush" not in pickle.dumps(file)
+
+
+def test_client_settings_pass_through() -> None:
+    options = read_options(READ | {"rocketmq.connectTimeout": "500"}, streaming=False)
+    assert options.connection.settings == (("connect_timeout", 500),)
+
+
+def test_the_table_has_every_option_once_under_its_lower_case_name() -> None:
+    assert all(name == option.name.lower() for name, option in OPTIONS.items())

@@ -1,0 +1,220 @@
+"""Rows reach the brokers whole, in order where it was asked for, and failures are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
+
+import pyarrow as pa
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import (
+    MQClientException,
+    NoRouteError,
+    QueueAccess,
+    RawMessages,
+)
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from spark_connector.errors import InvalidRowError
+from spark_connector.options import write_options
+from spark_connector.rows import check_columns
+from spark_connector.sending import Report, Sender, _Request
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock()) as started:
+        started.topics.create("T", queues=4)
+        yield started
+
+
+@pytest.fixture
+def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
+        yield started
+
+
+def send(
+    access: QueueAccess, *batches: dict[str, pa.Array], dedupe: str | None = None, **given: object
+) -> Report:
+    texts = {"nameServer": "h:1", "topic": "T"} | {name: str(one) for name, one in given.items()}
+    options = write_options(texts, streaming=False)
+    frames = [pa.RecordBatch.from_pydict(one) for one in batches]
+    meanings = check_columns(frames[0].schema, options)
+    sender = Sender(access, options, meanings, dedupe=dedupe)
+    for frame in frames:
+        if not sender.send(frame):
+            break
+    return sender.finish()
+
+
+def bodies(broker: EmbeddedBroker, topic: str = "T") -> list[bytes]:
+    return sorted(message.body for message in broker.messages.in_topic(topic))
+
+
+def rows(count: int) -> pa.Array:
+    return pa.array([b"%05d" % number for number in range(count)])
+
+
+@pytest.mark.case("SP22")
+def test_many_rows_travel_in_few_requests_to_all_queues(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    report = send(access, {"body": rows(5_000)})
+    assert (report.stored, report.failure) == (5_000, None)
+    assert bodies(broker) == rows(5_000).to_pylist()
+    assert len({message.queue_id for message in broker.messages.in_topic("T")}) == 4
+    assert len(broker.journal.requests(code=RequestCode.SEND_BATCH_MESSAGE)) <= 8
+
+
+@pytest.mark.case("SP34")
+def test_delayed_rows_go_alone_and_the_others_in_batches(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    delays = pa.array([5_000 if number % 2 else None for number in range(1_000)])
+    report = send(access, {"body": rows(1_000), "delay_ms": delays}, maxInFlight=50)
+    assert report.stored == 1_000
+    assert bodies(broker) == rows(1_000).to_pylist()[::2]
+    assert len(broker.journal.requests(code=RequestCode.SEND_MESSAGE_V2)) == 500
+    assert isinstance(broker.clock, VirtualClock)
+    broker.clock.advance(6)
+    assert bodies(broker) == rows(1_000).to_pylist()
+
+
+@pytest.mark.case("SP25")
+@pytest.mark.parametrize("batch_send", [True, False])
+def test_keys_have_one_queue_and_keep_their_order_with_delays_among_them(
+    broker: EmbeddedBroker, access: QueueAccess, batch_send: bool
+) -> None:
+    keys = pa.array([f"k{number % 7}" for number in range(400)])
+    send(access, {"body": rows(400), "sharding_key": keys}, batchSend=batch_send, batchBytes=1024)
+    by_queue: dict[int, list[bytes]] = {}
+    for message in broker.messages.in_topic("T"):
+        by_queue.setdefault(message.queue_id, []).append(message.body)
+    for queue, found in by_queue.items():
+        assert found == sorted(found)
+        mine = {f"k{int(body) % 7}" for body in found}
+        assert {RawMessages.hash_of_key(key) % 4 for key in mine} == {queue}
+    assert sum(map(len, by_queue.values())) == 400
+
+
+def test_a_busy_broker_is_asked_again_and_every_row_is_stored(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    broker.faults.on(RequestCode.SEND_BATCH_MESSAGE).respond(ResponseCode.SYSTEM_BUSY).times(2)
+    assert send(access, {"body": rows(100)}).stored == 100
+    assert bodies(broker) == rows(100).to_pylist()
+
+
+def test_a_broker_that_stays_busy_fails_the_task_so_that_spark_repeats_it(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    busy = broker.faults.on(RequestCode.SEND_BATCH_MESSAGE).always()
+    busy.respond(ResponseCode.SYSTEM_BUSY)
+    with pytest.raises(MQClientException, match="not stored after 1 tries"):
+        send(access, {"body": rows(10)}, sendRetries=0)
+
+
+def test_what_no_repetition_can_help_comes_back_in_the_report(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    refused = broker.faults.on(RequestCode.SEND_BATCH_MESSAGE).always()
+    refused.respond(ResponseCode.MESSAGE_ILLEGAL, "no")
+    report = send(access, {"body": rows(10)}, {"body": rows(10)})
+    assert report.failure is not None
+    assert "code 13" in str(report.failure)
+    assert bodies(broker) == []
+
+
+def test_a_topic_that_cannot_exist_is_such_a_failure() -> None:
+    with (
+        EmbeddedBroker(config={"autoCreateTopicEnable": False}) as broker,
+        QueueAccess(namesrv_addr=broker.namesrv_addr) as access,
+    ):
+        assert isinstance(send(access, {"body": rows(1)}).failure, NoRouteError)
+
+
+@pytest.mark.case("SP27")
+def test_nothing_of_an_arrow_batch_with_a_bad_row_is_sent(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    bad = pa.array([b"x"] * 900 + [None] + [b"x"] * 99)
+    report = send(access, {"body": rows(10)}, {"body": bad}, {"body": rows(10)})
+    assert isinstance(report.failure, InvalidRowError)
+    assert (report.failure.row, report.stored) == (900, 10)
+    assert bodies(broker) == rows(10).to_pylist()
+    skipped = send(access, {"body": bad}, onInvalidRow="skip")
+    assert (skipped.stored, skipped.skipped) == (999, 1)
+
+
+@pytest.mark.case("SP26")
+def test_a_queue_that_does_not_exist_is_an_invalid_row(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    columns = {"body": rows(3), "queue_id": pa.array([1, 9, None])}
+    report = send(access, columns, onInvalidRow="skip")
+    assert (report.stored, report.skipped) == (2, 1)
+    assert 1 in {message.queue_id for message in broker.messages.in_topic("T")}
+
+
+def test_ids_against_repetition_are_the_same_for_the_same_rows(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    for _ in range(2):
+        send(access, {"body": rows(5)}, {"body": rows(5)}, dedupe="q-3-0")
+    found = [message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("T")]
+    assert (len(found), len(set(found))) == (20, 10)
+    assert {one.rsplit("-", 1)[0] for one in found} == {f"q-3-0-{number}" for number in range(10)}
+
+
+def test_large_bodies_are_compressed_when_asked_for(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    send(access, {"body": pa.array([b"x" * 10_000, b"y"])}, compression="zlib", compressOver=100)
+    assert bodies(broker) == [b"x" * 10_000, b"y"]
+    pulled = [access.pull(queue, 0).result(5) for queue in access.read_queues("T")]
+    assert sum(len(one.records) for one in pulled) < 1_000
+
+
+def test_no_more_is_in_flight_than_two_batches(
+    access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "send", lambda *_a, **_k: Future())  # never answered
+    given = {"nameServer": "h:1", "topic": "T", "batchBytes": "1024", "maxInFlight": "3"}
+    options = write_options(given, streaming=False)
+    sender = Sender(access, options, {"body": "body"})
+    sender._start(_Request("T", b"x" * 1_000, 1))
+    assert not sender._is_full(1_000)
+    sender._start(_Request("T", b"x" * 1_000, 1))
+    assert sender._is_full(1_000)
+    assert not sender._is_full(10)
+    sender._start(_Request("T", b"x", 1))
+    assert sender._is_full(10)
+
+
+@pytest.mark.case("SP39")
+def test_a_broker_that_restarts_in_the_middle_gets_every_row_at_least_once(
+    broker: EmbeddedBroker,
+) -> None:
+    keys = [f"id-{number}" for number in range(5_000)]
+    batches = [
+        pa.RecordBatch.from_pydict(
+            {"body": rows(1_000), "dedupe_key": pa.array(keys[first : first + 1_000])}
+        )
+        for first in range(0, 5_000, 1_000)
+    ]
+    given = {"nameServer": "h:1", "topic": "T", "sendRetries": "5", "sendTimeoutMs": "1000"}
+    options = write_options(given, streaming=False)
+    with QueueAccess(namesrv_addr=broker.namesrv_addr, transport="tcp") as access:
+        sender = Sender(access, options, check_columns(batches[0].schema, options))
+        for number, batch in enumerate(batches):
+            assert sender.send(batch)
+            if number == 2:
+                broker.restart()
+        assert sender.finish().stored == 5_000
+    found = {message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("T")}
+    assert found == set(keys)

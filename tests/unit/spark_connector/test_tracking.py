@@ -1,0 +1,266 @@
+"""How far a stream may read: decisions about offsets, asked of a broker in this process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import QueueAccess
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from spark_connector.admission import share
+from spark_connector.errors import RocketMQDataLossError
+from spark_connector.options import read_options
+from spark_connector.positions import StreamOffset
+from spark_connector.tracking import Limit, Tracker
+
+ANY = Limit()
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock()) as started:
+        started.topics.create("T", queues=2)
+        yield started
+
+
+@pytest.fixture
+def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
+        yield started
+
+
+def tracker(access: QueueAccess, **options: object) -> Tracker:
+    given = {"nameServer": "h:1", "subscribe": "T", "startingOffsets": "earliest"}
+    given |= {"offsetPollIntervalMs": "1", "routeRefreshMs": "1", "missingQueueGraceMs": "0"}
+    given |= {name: str(value) for name, value in options.items()}
+    if "subscribePattern" in given:
+        del given["subscribe"]
+    made = Tracker(access, read_options(given, streaming=True))
+    made._wait_s = 0.0
+    return made
+
+
+def ranges(start: StreamOffset, end: StreamOffset | None) -> list[tuple[int, int, int]]:
+    assert end is not None
+    back = StreamOffset.from_json(end.to_json())
+    kept = StreamOffset.from_json(start.to_json())
+    return [(queue, first, past) for _, _, queue, first, past in kept.ranges(back)]
+
+
+def fill(broker: EmbeddedBroker, *counts: int, topic: str = "T") -> None:
+    for queue, count in enumerate(counts):
+        for _ in range(count):
+            broker.send(topic, b"x", queue=queue)
+
+
+@pytest.mark.case("SP41", "SP42", "SP73")
+def test_what_arrives_after_the_first_position_is_read_whatever_spark_forgets(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    first = tracker(access, startingOffsets="latest")
+    begin = first.initial()
+    fill(broker, 2)
+    end = first.latest(begin, ANY)
+    assert ranges(begin, end) == [(0, 3, 5)]
+    fill(broker, 4)
+    # Asked again by a restarted query, whose "latest" is a later place: the end tells the truth.
+    moved = tracker(access, startingOffsets="latest").initial()
+    assert moved != begin
+    assert ranges(moved, end) == [(0, 3, 5)]
+    # An idle first batch is written down too, else the second answer would lose rows.
+    idle = tracker(access, startingOffsets="latest")
+    nothing = idle.latest(idle.initial(), ANY)
+    fill(broker, 1)
+    assert ranges(tracker(access, startingOffsets="latest").initial(), nothing) == []
+
+
+def test_the_first_position_is_the_same_at_every_call(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    one = tracker(access, startingOffsets="latest")
+    begin = one.initial()
+    fill(broker, 2)
+    assert one.initial() is begin
+
+
+@pytest.mark.case("SP61")
+def test_no_news_is_none_and_equal_offsets_are_equal_texts(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    one = tracker(access)
+    end = one.latest(one.initial(), ANY)
+    assert end is not None
+    assert one.latest(StreamOffset.from_json(end.to_json()), ANY) is None
+    assert list(end.to_json()) == sorted(end.to_json())
+
+
+@pytest.mark.case("SP45")
+def test_a_limit_is_shared_in_proportion(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    fill(broker, 90, 2)
+    one = tracker(access)
+    end = one.latest(one.initial(), Limit(offsets_most=10))
+    found = ranges(one.initial(), end)
+    assert sum(past - first for _, first, past in found) == 10
+    assert {queue for queue, *_ in found} == {0, 1}
+    sized = tracker(access).latest(one.initial(), Limit(bytes_most=1_000))
+    assert 1 <= sum(past - first for _, first, past in ranges(one.initial(), sized)) < 15
+
+
+@pytest.mark.parametrize(
+    ("backlog", "limit", "expected"),
+    [
+        ({"a": 5, "b": 5}, 20, {"a": 5, "b": 5}),
+        ({"a": 5, "b": 5, "c": 5}, 2, {"a": 1, "b": 1, "c": 0}),
+        ({"a": 1000, "b": 0}, 7, {"a": 7, "b": 0}),
+    ],
+)
+def test_shares(backlog: dict[str, int], limit: int, expected: dict[str, int]) -> None:
+    assert share(backlog, limit) == expected
+
+
+def test_few_messages_wait_for_more_until_the_delay_is_over(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    least = Limit(offsets_least=5)
+    waiting = tracker(access)
+    begin = waiting.initial()
+    assert ranges(begin, waiting.latest(begin, least)) == []
+    fill(broker, 2)
+    assert ranges(begin, waiting.latest(begin, least)) == [(0, 0, 5)]
+    over = tracker(access, maxTriggerDelay="0ms")
+    assert ranges(begin, over.latest(begin, Limit(offsets_least=50))) == [(0, 0, 5)]
+
+
+@pytest.mark.case("SP47")
+def test_a_run_that_ends_reads_up_to_the_ends_it_found(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 4)
+    one = tracker(access)
+    one.freeze()
+    fill(broker, 4)
+    begin = one.initial()
+    end = one.latest(begin, ANY)
+    assert ranges(begin, end) == [(0, 0, 4)]
+    assert end is not None
+    assert one.latest(StreamOffset(end.topics), ANY) is None
+
+
+@pytest.mark.case("SP50")
+def test_new_topics_of_a_pattern_are_read_from_their_beginning(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    one = tracker(access, subscribePattern="T.*")
+    end = one.latest(one.initial(), ANY)
+    assert end is not None
+    start = StreamOffset.from_json(end.to_json())
+    broker.topics.create("T2", queues=1)
+    fill(broker, 3, topic="T2")
+    later = one.latest(start, ANY)
+    assert later is not None
+    assert list(start.ranges(later)) == [("T2", "broker-a", 0, 0, 3)]
+
+
+@pytest.mark.case("SP74")
+def test_a_topic_that_went_backwards_is_a_loss_or_begins_anew_once(access: QueueAccess) -> None:
+    ahead = StreamOffset({"T": {"broker-a": {0: 10, 1: 0}}})
+    with pytest.raises(RocketMQDataLossError, match="stands at 10, available are 0 to 0"):
+        tracker(access).latest(ahead, ANY)
+    tolerant = tracker(access, failOnDataLoss="false")
+    end = tolerant.latest(ahead, ANY)
+    assert end is not None
+    assert end.to_json()["reset"] == {"T": {"broker-a": {"0": 0}}}
+    assert "reset" not in (tolerant.latest(StreamOffset(end.topics), ANY) or end).topics
+
+
+def test_a_topic_made_anew_is_read_from_its_minimum(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    ahead = StreamOffset({"T": {"broker-a": {0: 10, 1: 0}}})
+    end = tracker(access, failOnDataLoss="false").latest(ahead, ANY)
+    assert ranges(ahead, end) == [(0, 0, 3)]
+
+
+@pytest.mark.case("SP52")
+def test_a_queue_that_is_gone_too_long_is_a_loss_unless_told_otherwise(access: QueueAccess) -> None:
+    gone = StreamOffset({"Gone": {"broker-a": {0: 5}}, "T": {"broker-a": {0: 0, 1: 0}}})
+    with pytest.raises(RocketMQDataLossError, match="missing for 0 ms"):
+        tracker(access).latest(gone, ANY)
+    assert tracker(access, failOnDataLoss="false").latest(gone, ANY) is None
+    assert tracker(access, missingQueueGraceMs=60_000).latest(gone, ANY) is None
+
+
+@pytest.mark.case("SP51", "SP52")
+def test_a_broker_that_is_away_is_waited_for_and_what_was_read_to_its_end_may_vanish(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    one, strict = tracker(access, missingQueueGraceMs=60_000), tracker(access)
+    begin = one.initial()
+    end = one.latest(begin, ANY)
+    assert end is not None
+    strict.initial()
+    away = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    away.respond(ResponseCode.SYSTEM_BUSY)
+    assert ranges(begin, one.latest(begin, ANY)) == []
+    assert strict.latest(StreamOffset(end.topics), ANY) is None
+    with pytest.raises(RocketMQDataLossError, match="stands at 1"):
+        strict.latest(StreamOffset({"T": {"broker-a": {0: 1, 1: 0}}}), ANY)
+    broker.faults.clear()
+    one._back_off.clear()
+    one._wait_s = 0.0
+    assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, 3)]
+
+
+@pytest.mark.case("SP54")
+def test_the_group_is_told_what_is_done(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    fill(broker, 3)
+    one = tracker(access, groupId="G")
+    end = one.latest(one.initial(), ANY)
+    assert end is not None
+    queue = access.read_queues("T")[0]
+    one.push_group(end)  # the group does not exist before its first pull: logged, no error
+    assert access.group_offset("G", queue) is None
+    access.pull(queue, 0, group="G").result(5)
+    one.push_group(end)
+    assert access.group_offset("G", queue) == 3
+
+
+@pytest.mark.case("SP49")
+def test_an_idle_stream_asks_less_and_less(
+    broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    monkeypatch.setattr("spark_connector.tracking.monotonic", lambda: next(ticks) / 400)
+    one = tracker(access, offsetPollIntervalMs=100)
+    one._wait_s = 0.1
+    start = one.initial()
+    broker.journal.clear()
+    begin = next(ticks)
+    while next(ticks) < begin + 2_000:  # five seconds
+        one.latest(start, ANY)
+    asked = len(broker.journal.requests(code=RequestCode.GET_TOPIC_STATS_INFO))
+    assert 4 <= asked <= 12
+    fill(broker, 1)
+    while not ranges(start, one.latest(start, ANY)):
+        next(ticks)
+    assert one._wait_s <= 0.2
+
+
+@pytest.mark.case("SP55")
+def test_the_ends_are_reported(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    fill(broker, 3)
+    one = tracker(access)
+    assert one.ends() is None
+    one.initial()
+    ends = one.ends()
+    assert ends is not None
+    assert ends.topics == {"T": {"broker-a": {0: 3, 1: 0}}}
