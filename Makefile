@@ -2,17 +2,18 @@
 #   make demo    watch delayed messages arrive        make test     everything CI runs
 #   make check   format, lint, types, structure       make interop  real RocketMQ clients and servers
 #   make sim     10,000 lives of a broker, crashes    make mutants  do the tests notice a broken line
-#   make bench   performance figures (tests/perf)     make clean    remove what the others made
+#   make spark   the data source in a local Spark     make bench    performance figures (tests/perf)
+#   make clean   remove what the others made
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop sim mutants bench clean
+.PHONY: help demo test check interop sim mutants spark bench clean
 
 help:
-	@sed -n '2,6s/^# //p' Makefile
+	@sed -n '2,7s/^# //p' Makefile
 
 # Two stamps: the demo needs only the run-time dependencies and the terminal extra.
 $(VENV)/.base:
@@ -51,6 +52,15 @@ sim: $(VENV)/.dev
 
 mutants: $(VENV)/.dev
 	@$(RUN) -m tests.mutants
+
+# 850 MB, and Java: so not part of the development tools.
+$(VENV)/.spark: pyproject.toml $(VENV)/.dev
+	@echo "installing PySpark ..."
+	@$(RUN) -m pip install --quiet --editable . --group spark
+	@touch $@
+
+spark: $(VENV)/.spark
+	@$(RUN) .ci/parts.py spark
 
 bench: $(VENV)/.dev
 	@$(RUN) -m tests.perf

@@ -38,10 +38,12 @@ PARTS: dict[str, list[list[str]]] = {
     "examples": [[PY, str(path.relative_to(ROOT))] for path in EXAMPLES],
     "smoke": [[*PYTEST, "-s", "-m", "smoke", "tests/interop"]],
     "interop": [[*PYTEST, "-s", "tests/interop"]],
+    "spark": [[*PYTEST, "tests/spark", "tests/unit/spark_connector"]],
 }
 NEEDS: dict[str, tuple[str, ...]] = {
     "smoke": ("java", "javac", "mvn"),
     "interop": ("java", "javac", "mvn"),
+    "spark": ("java",),
 }
 
 
