@@ -17,6 +17,8 @@ that is still to be read, and after any downtime everything happens in the order
 should have happened. In the usual case, a message that arrives while nothing is behind enters the
 wheel at once (`on_arrival`).
 
+Where slots hold few timers, a jump of the clock does the same in passes over many (`sweep.py`).
+
 Read on: `services.py` for the stages, `front.py` for what is in memory, `recovery.py`, `flush.py`.
 """
 
