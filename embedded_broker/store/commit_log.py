@@ -150,7 +150,6 @@ class CommitLog:
             yield record
             offset += record.size
 
-
     def scan_parts(
         self, start: int, end: int | None = None, *, check_crc: bool = True
     ) -> Iterator[Parts]:

@@ -133,9 +133,16 @@ class _Reader:
 
     def read(self) -> None:
         """Check every record and its queue entry. Raises ``_Gap`` if earlier ones lack."""
-        for offset, size, topic, queue_id, queue_offset, flag, stored, properties in (
-            self._log.scan_parts(self.start)
-        ):
+        for (
+            offset,
+            size,
+            topic,
+            queue_id,
+            queue_offset,
+            flag,
+            stored,
+            properties,
+        ) in self._log.scan_parts(self.start):
             self.end = offset + size
             self.count += 1
             self.last_store_timestamp = max(self.last_store_timestamp, stored)
