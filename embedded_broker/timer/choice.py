@@ -17,12 +17,12 @@ from embedded_broker.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.delay_offsets import SLICE_INBOUND, DelayOffsetFile
-from embedded_broker.timer.engine import METRICS_FILE as WHEEL_METRICS
 from embedded_broker.timer.engine import TimerMessageStore
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.sliced.engine import SlicedTimerStore
 from embedded_broker.timer.sliced.opening import METRICS_FILE as SLICED_METRICS
+from embedded_broker.timer.state import METRICS_FILE as WHEEL_METRICS
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC

@@ -48,7 +48,7 @@ from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.pins import WheelPins
 from embedded_broker.timer.plain_timer import Places
-from embedded_broker.timer.recall import RecallOutcome, find_copies
+from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recount import recount
 from embedded_broker.timer.recovery import TimerRecovery, recover
 from embedded_broker.timer.release import Release, TimerDequeuePutMessageService
@@ -60,11 +60,11 @@ from embedded_broker.timer.request import (
 )
 from embedded_broker.timer.run import TimerRun, WheelRuns
 from embedded_broker.timer.services import Stage, TimerDequeueWarmService, TimerFlushService
-from embedded_broker.timer.state import TimerState
+from embedded_broker.timer.state import LOG_FOLDER, SPARE_SLOTS, new_state
 from embedded_broker.timer.sweep import Sweep
-from embedded_broker.timer.timer_log import TimerLog
+from embedded_broker.timer.unsettled import UnsettledMarks
 from embedded_broker.timer.upkeep import TimerUpkeep
-from embedded_broker.timer.wheel import SLOTS_DEFAULT, TimerWheel
+from embedded_broker.timer.wheel import SLOTS_DEFAULT
 from embedded_broker.timer.wheel_listing import WheelListing, WheelWalk
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
@@ -75,11 +75,7 @@ __all__ = ["TimerMessageStore"]
 
 _LOG = logging.getLogger(__name__)
 
-WHEEL_FILE: Final = "timerwheel"
-LOG_FOLDER: Final = "timerlog"
-METRICS_FILE: Final = "config/timermetrics"
 
-_SPARE_SLOTS: Final = 60
 _NO_BUDGET_MS: Final = 1e12
 
 
@@ -113,7 +109,7 @@ class TimerMessageStore:
         self._store = store
         self._config = config
         self._clock = clock
-        self._state = _new_state(store, fs, config, slots)
+        self._state = new_state(store, fs, config, slots)
         self._checkpointer = Checkpointer(self._state, fs)
         self.admission = Admission(
             config,
@@ -162,7 +158,7 @@ class TimerMessageStore:
         self._hold_until_ms = 0
         self._old_queue_end = 0
         self._latest_ms = 0
-        self._unsettled: list[tuple[int, TimerRequest, int | None]] = []
+        self._unsettled = UnsettledMarks(self._state)
         self._read_settings()
         config.on_change(lambda _: self._read_settings())
 
@@ -185,7 +181,7 @@ class TimerMessageStore:
         state.metrics.load()
         checkpoint, meta = self._checkpointer.load()
         now_ms = self._clock.now_ms
-        reach_ms = (state.wheel.slots_total // 2 - _SPARE_SLOTS) * state.precision_ms
+        reach_ms = (state.wheel.slots_total // 2 - SPARE_SLOTS) * state.precision_ms
         skips = self._config.flag("timerSkipOldSlots")
         recovered = recover(
             state,
@@ -273,7 +269,7 @@ class TimerMessageStore:
         if request.deletes is None:
             state.metrics.add(request.real_topic, 1, arrival.store_timestamp)
         elif Prop.TIMER_SRC_OFFSET not in properties:
-            self._unsettled.append((offset, request, victim_root(properties)))
+            self._unsettled.add(offset, request, victim_root(properties))
         self._take(arrival, request)
 
     def _on_run(self, run: TimerRun) -> None:
@@ -765,24 +761,9 @@ class TimerMessageStore:
 
         Not while the mark arrives: the index that finds the victims is behind then.
         """
-        if not self._unsettled:
-            return
-        self._dequeue_get.load(Budget(_NO_BUDGET_MS))
-        metrics, now_ms = self._state.metrics, self._clock.now_ms
-        while self._unsettled:
-            offset, request, victim = self._unsettled[0]
-            topic, _, unique_key = (request.deletes or "").partition("+")
-            copies = find_copies(self._state, unique_key, topic)
-            del self._unsettled[0]
-            for copy in copies:
-                if (
-                    copy.waits
-                    and copy.request.out_ms == request.out_ms
-                    and copy.root < offset
-                    and victim in {None, copy.root}
-                    and (copy.marked_by is None or copy.marked_by >= offset)
-                ):
-                    metrics.add(topic, -1, now_ms)
+        if self._unsettled:
+            self._dequeue_get.load(Budget(_NO_BUDGET_MS))
+            self._unsettled.settle(self._clock.now_ms)
 
     def log_ends(self) -> dict[str, int]:
         """Give the end of every log of ours, by folder: what lies before it does not change."""
@@ -799,20 +780,3 @@ class TimerMessageStore:
         self._settle_marks()
         self._flush_service.begun += 1
         return self._checkpointer.begin(self._clock.now_ms, clean=clean)
-
-
-def _new_state(store: MessageStore, fs: FileSystem, config: BrokerConfig, slots: int) -> TimerState:
-    """Begin with empty files; `load` reads what there is."""
-    precision_ms = config.int("timerPrecisionMs")
-    window = config.int("timerRollWindowSlot")
-    if not 2 <= window <= slots - _SPARE_SLOTS:
-        window = max(2, slots - _SPARE_SLOTS)
-    return TimerState(
-        store=store,
-        wheel=TimerWheel(fs, WHEEL_FILE, slots=slots, precision_ms=precision_ms),
-        log=TimerLog(fs, LOG_FOLDER, config.int("mappedFileSizeTimerLog")),
-        metrics=TimerMetrics(fs, METRICS_FILE),
-        precision_ms=precision_ms,
-        release_precision_ms=config.int("timerReleasePrecisionMs"),
-        roll_window=window,
-    )

@@ -18,7 +18,9 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.config import BrokerConfig
 from embedded_broker.store.copies import stored_parts, topic_field
+from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.front import NOT_LATE, Front, Kind, Mark, Waiting
 from embedded_broker.timer.hop_index import HopIndex, home_slot
@@ -33,7 +35,21 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import decode_properties
 
-__all__ = ["NEVER_ENQUEUED_MS", "TIMER_TOPIC_FIELD", "TimerState"]
+__all__ = [
+    "LOG_FOLDER",
+    "METRICS_FILE",
+    "NEVER_ENQUEUED_MS",
+    "SPARE_SLOTS",
+    "TIMER_TOPIC_FIELD",
+    "TimerState",
+    "new_state",
+]
+
+WHEEL_FILE: Final = "timerwheel"
+LOG_FOLDER: Final = "timerlog"
+METRICS_FILE: Final = "config/timermetrics"
+SPARE_SLOTS: Final = 60
+"""Slots of half the wheel that neither a hop nor a read that lags may use."""
 
 TIMER_TOPIC_FIELD: Final = topic_field(TIMER_TOPIC) or b""
 
@@ -154,3 +170,20 @@ class TimerState:
                 NOT_LATE,
             )
         )
+
+
+def new_state(store: MessageStore, fs: FileSystem, config: BrokerConfig, slots: int) -> TimerState:
+    """Begin with empty files; `load` reads what there is."""
+    precision_ms = config.int("timerPrecisionMs")
+    window = config.int("timerRollWindowSlot")
+    if not 2 <= window <= slots - SPARE_SLOTS:
+        window = max(2, slots - SPARE_SLOTS)
+    return TimerState(
+        store=store,
+        wheel=TimerWheel(fs, WHEEL_FILE, slots=slots, precision_ms=precision_ms),
+        log=TimerLog(fs, LOG_FOLDER, config.int("mappedFileSizeTimerLog")),
+        metrics=TimerMetrics(fs, METRICS_FILE),
+        precision_ms=precision_ms,
+        release_precision_ms=config.int("timerReleasePrecisionMs"),
+        roll_window=window,
+    )
