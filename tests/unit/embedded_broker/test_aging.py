@@ -98,8 +98,9 @@ def test_queues_index_and_timer_log_follow_the_commit_log(
         assert broker.messages.by_key("T", "young")
         after = {folder: fs.list(folder) for folder in before}
         for folder, names in before.items():
-            assert len(after[folder]) < len(names), folder
-            assert after[folder] == names[-len(after[folder]) :], folder
+            kept = [name for name in after[folder] if name <= names[-1]]  # the index may have grown
+            assert len(kept) < len(names), folder
+            assert kept == names[len(names) - len(kept) :], folder
         queue = broker._core().store.consume_queue("T", 0)
         assert queue is not None
         assert queue.min_offset > 0
