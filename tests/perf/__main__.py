@@ -16,6 +16,7 @@ BENCHES = (
     "sliced",
     "client_path",
     "java_load",
+    "java_ceiling",
 )
 
 

@@ -14,6 +14,7 @@ from attrs import frozen
 
 from tests.perf.measure import ENVIRONMENT, ROOT
 
+SILENT = [sys.executable, "-m", "tests.perf.silent_server", "serve"]
 SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -44,10 +45,17 @@ def cpu_seconds(pid: int) -> float:
 
 
 @contextlib.contextmanager
-def served(*options: str) -> Iterator[Served]:
-    """Start `serve` on free ports and stop it at the end."""
+def served(*options: str, silent: bool = False) -> Iterator[Served]:
+    """Start `serve` on free ports and stop it at the end; a silent one stores nothing."""
     started = time.perf_counter()
-    command = [*SERVE, "--namesrv-port", "0", "--broker-port", "0", *options]
+    command = [
+        *(SILENT if silent else SERVE),
+        "--namesrv-port",
+        "0",
+        "--broker-port",
+        "0",
+        *options,
+    ]
     with subprocess.Popen(
         command, cwd=ROOT, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
     ) as process:
