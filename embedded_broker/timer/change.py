@@ -114,13 +114,16 @@ class TimerChanges:
                     outcome = MoveOutcome.ALREADY_DUE
                 continue
             now_ms = self._clock.now_ms
+            marked, removes_all = slots_with_marks(state, unique_key)
+            marked.add(copy.request.out_ms)
             if due_ms <= now_ms:
-                # A slot that is behind the reader: it leaves as what comes too late does.
-                due_ms = state.floor(now_ms)
-                out_ms = due_ms - state.precision_ms
+                # A slot that is behind the reader: it leaves as what comes too late does. Where
+                # releasing is held, or after a crash, the marks of that slot may still work.
+                out_ms = state.floor(now_ms) - state.precision_ms
+                while out_ms in marked:
+                    out_ms -= state.precision_ms
+                due_ms = out_ms + state.precision_ms
             else:
-                marked, removes_all = slots_with_marks(state, unique_key)
-                marked.add(copy.request.out_ms)
                 out_ms = slot_for(due_ms, state.precision_ms, marked, removes_all)
             moved = moved_copy(record, root=copy.root, due_ms=due_ms, out_ms=out_ms)
             if not self._put_pair(moved, self._mark(copy)):

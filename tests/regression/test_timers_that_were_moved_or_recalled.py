@@ -184,3 +184,40 @@ def test_a_late_mark_outlives_a_clock_that_is_set_back_before_its_victim() -> No
     rig.fire()
     assert rig.bodies() == []
     assert rig.timers.count() == 2
+
+
+def test_fire_now_survives_a_crash_after_a_recall_of_the_slot_that_has_just_passed() -> None:
+    rig = Rig()
+    rig.timer(60_000)
+    key = rig.timer(2700)
+    rig.timers.reschedule(key, START_MS + 8000)
+    rig.timers.set_should_running_dequeue(False)
+    by_handle = {"TIMER_DEL_UNIQKEY": f"T+{key}", "TIMER_DELIVER_MS": str(START_MS + 2700)}
+    assert rig.send(by_handle).ok  # the timer lies there no more: it removes nothing
+    rig.jump(3100)
+    rig.timers.fire_now(key)
+    rig.crash()  # the mark is read from the queue again, and works before its turn
+    rig.fire()
+    assert rig.bodies() == [b"2"]
+    assert (rig.timers.count(), listed(rig)) == (1, ["K1"])
+
+
+def test_fire_now_stays_out_of_the_slot_of_the_copy_that_it_replaces() -> None:
+    rig = Rig()
+    key = rig.timer(2700)
+    rig.timers.set_should_running_dequeue(False)
+    rig.jump(3100)
+    rig.timers.fire_now(key)
+    queue = rig.store.consume_queue("rmq_sys_wheel_timer", 0)
+    assert queue is not None
+    offsets = [offset for _, (offset, _, _) in queue.iterate(1)]
+    moved, mark = (rig.store.record(offset) for offset in offsets)
+    assert moved is not None
+    assert mark is not None
+    assert moved.properties["TIMER_OUT_MS"] != mark.properties["TIMER_OUT_MS"]
+    # Its time is the end of its slot: it stays true when the clock is set back before the release.
+    due_ms = int(moved.properties["TIMER_OUT_MS"]) + 1000
+    assert moved.properties["TIMER_DUE_MS"] == str(due_ms)
+    rig.timers.set_should_running_dequeue(True)
+    rig.fire()
+    assert (rig.bodies(), rig.timers.count()) == ([b"1"], 0)
