@@ -74,7 +74,8 @@ class TimerMeta:
 
     `release_scan_pos`: everything released from unfinished slots lies in the commit log at or
     behind it. `displaced_until_ms`: up to this slot timers of earlier slots may lie, because the
-    clock had been set back. `wheel_covered_pos`: the wheel file knows every earlier record.
+    clock had been set back. `wheel_covered_pos`: the wheel file knows every earlier record,
+    and recovery can find by a search which of those it has to read.
     `clean_end`: commit-log end, TimerLog end and version counter of timermetrics at a clean stop;
     while all three are found again, those counts are exact. `removed`: offsets of timers of
     unfinished slots that a mark removed; unlike a release, that leaves nothing in the commit log.

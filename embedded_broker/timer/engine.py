@@ -191,7 +191,7 @@ class TimerMessageStore:
             now_ms=now_ms,
             skip_before_ms=state.floor(now_ms) - reach_ms if skips else 0,
         )
-        self._checkpointer.start(recovered.checkpoint)
+        self._checkpointer.start(recovered)
         state.role.follow(recovered.checkpoint.master_timer_queue_offset)
         if recovered.report.whole_log and meta is not None:
             self._checkpointer.distrust_wheel(meta)

@@ -25,6 +25,7 @@ from embedded_broker.timer.checkpoint import (
     TimerMetaFile,
 )
 from embedded_broker.timer.metrics import TimerMetrics
+from embedded_broker.timer.recovery import Recovered
 from embedded_broker.timer.state import TimerState
 from embedded_broker.timer.wheel import WheelFlush
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -89,6 +90,8 @@ class Checkpointer:
         self._written_counter = -1
         self._last_meta: TimerMeta | None = None
         self._recovered_read_ms = 0
+        self._again_from_pos = 0
+        self._again_until_py = -1
         self.checkpoint = TimerCheckpoint()
 
     def load(self) -> tuple[TimerCheckpoint | None, TimerMeta | None]:
@@ -96,9 +99,11 @@ class Checkpointer:
         self._last_meta = self._meta_file.load()
         return self._file.load(), self._last_meta
 
-    def start(self, checkpoint: TimerCheckpoint) -> None:
+    def start(self, recovered: Recovered) -> None:
         """Go on from what recovery found; the pointers of the state are set."""
-        self.checkpoint = checkpoint
+        self.checkpoint = recovered.checkpoint
+        self._again_from_pos = recovered.again_from_pos
+        self._again_until_py = recovered.again_until_py
         self._recovered_read_ms = self._state.curr_read_ms
 
     def distrust_wheel(self, meta: TimerMeta) -> None:
@@ -122,7 +127,7 @@ class Checkpointer:
         meta = TimerMeta(
             precision_ms=state.precision_ms,
             slots_total=state.wheel.slots_total,
-            wheel_covered_pos=log_end,
+            wheel_covered_pos=self._covered_pos(log_end),
             release_scan_pos=scan_pos,
             displaced_until_ms=state.displaced_until_ms,
             checkpoint=self.checkpoint.copy(),
@@ -193,6 +198,24 @@ class Checkpointer:
         one.master_timer_queue_offset = master_offset
         one.last_timer_queue_offset = min(offset, master_offset)
 
+    def _covered_pos(self, log_end: int) -> int:
+        """Give the position up to which recovery may search the log instead of reading it.
+
+        A message that left no record in a former life, because it was late, may enter the log in
+        this one: behind the records of messages that came after it. Until the queue is past
+        those, recovery has to read them all, or they would enter the wheel a second time.
+        """
+        unread_py = self._unread_py()
+        if unread_py is not None and unread_py <= self._again_until_py:
+            return min(self._again_from_pos, log_end)
+        return log_end
+
+    def _unread_py(self) -> int | None:
+        """Give the message with which recovery would read the queue on; None at its end."""
+        queue = self._state.store.consume_queue(TIMER_TOPIC, 0)
+        entry = None if queue is None else queue.entry(self.checkpoint.last_timer_queue_offset)
+        return None if entry is None else entry[0]
+
     def _removed(self) -> frozenset[int]:
         """Give the timers that recovery would read again although a mark removed them."""
         state, read_ms = self._state, self.checkpoint.last_read_time_ms
@@ -205,10 +228,9 @@ class Checkpointer:
         """Give the offset behind which every release lies that recovery must know of."""
         state = self._state
         position = state.front.release_scan_pos(state.store.log.max_offset)
-        queue = state.store.consume_queue(TIMER_TOPIC, 0)
-        entry = None if queue is None else queue.entry(self.checkpoint.last_timer_queue_offset)
-        if entry is not None:
-            position = min(position, entry[0])
+        unread_py = self._unread_py()
+        if unread_py is not None:
+            position = min(position, unread_py)
         if state.old_scan_pos is not None:
             position = min(position, state.old_scan_pos)
         return position

@@ -67,6 +67,10 @@ class Recovered:
     """Releases of unfinished slots by an earlier life lie at or behind it."""
     released_until_ms: int
     """No slot behind this one has been released from."""
+    again_from_pos: int
+    """The first record of the timer log whose message is still to be passed in the queue."""
+    again_until_py: int
+    """The last message of those records; -1 for none."""
     report: TimerRecovery
 
 
@@ -118,6 +122,8 @@ def recover(
         checkpoint=checkpoint,
         release_scan_pos=released_from,
         released_until_ms=released_until_ms,
+        again_from_pos=scan.again_from_pos,
+        again_until_py=max(state.already_logged, default=-1),
         report=TimerRecovery(
             records_scanned=scan.count,
             truncated_bytes=scan.truncated,
@@ -199,6 +205,7 @@ class _LogScan:
         self.end = state.log.begin
         self.last_record: TimerLogRecord | None = None
         self.earliest_slot_ms: int | None = None
+        self.again_from_pos = 0
         queue = state.store.consume_queue(TIMER_TOPIC, 0)
         entry = None if queue is None else queue.entry(checkpoint.last_timer_queue_offset)
         self._unread_py = _NOTHING_TO_READ if entry is None else entry[0]
@@ -247,7 +254,8 @@ class _LogScan:
     def _first_unread(self, start: int, covered: int) -> int:
         """Give the first position from `start` whose message will be enqueued again.
 
-        Offsets grow along the log, and below the covered position every record is sound.
+        Below the covered position every record is sound, and offsets grow, but for records of
+        messages that were passed already (`Checkpointer` covers less while that is not so).
         """
         log = self._state.log
         low, high = 0, (min(covered, start + log.file_size) - start) // RECORD_SIZE
@@ -263,7 +271,7 @@ class _LogScan:
     def _scan(self, start: int) -> dict[int, int]:
         """Read records up to the first bad one; gives the last position of each slot seen."""
         touched: dict[int, int] = {}
-        self.end = start
+        self.end = self.again_from_pos = start
         self.count = 0
         for position, record in self._state.log.scan(start):
             if not self._is_good(position, record):
