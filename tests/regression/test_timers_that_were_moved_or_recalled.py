@@ -45,6 +45,21 @@ def test_a_recall_while_releases_are_held_is_not_forgotten() -> None:
     assert rig.timers.count() == 1
 
 
+def test_a_timer_fired_while_releases_are_held_stays_out_of_the_slot_of_an_old_recall() -> None:
+    rig = Rig()
+    key = rig.timer(3500)
+    rig.timers.reschedule(key, START_MS + 30_000)
+    mark = {"TIMER_DEL_UNIQKEY": f"T+{key}", "TIMER_DELIVER_MS": str(START_MS + 3001)}
+    assert rig.send(mark).ok
+    rig.config.update(timerStopDequeue=True)
+    rig.clock.now_ms = START_MS + 4500
+    rig.timers.fire_now(key)
+    rig.config.update(timerStopDequeue=False)
+    rig.fire()
+    assert rig.bodies() == [b"1"]
+    assert rig.timers.count() == 0
+
+
 @pytest.mark.parametrize("window", [2, 3, 4, 5])
 @pytest.mark.parametrize("seconds", range(6, 18))
 def test_a_moved_timer_with_a_short_roll_window_is_on_time(window: int, seconds: int) -> None:
