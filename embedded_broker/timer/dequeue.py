@@ -18,7 +18,7 @@ from embedded_broker.timeline import Budget
 from embedded_broker.timer.front import NOT_LATE, Kind
 from embedded_broker.timer.plain_timer import Places, Plain, plain_due_ms, plain_home_ms
 from embedded_broker.timer.request import parse_request, topic_hash
-from embedded_broker.timer.services import Stage
+from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.timer_log import (
     ELSEWHERE,
@@ -35,7 +35,7 @@ _CHECK_BUDGET_EVERY: Final = 16
 _WALKED_AT_ONCE: Final = 16
 
 
-class TimerDequeueGetMessageService(Stage):
+class TimerDequeueGetMessageService(Stage[TimerState]):
     """Reads the messages of a loaded slot: when each is due, and which ones are marks."""
 
     name = "TimerDequeueGetMessageService"
@@ -136,7 +136,7 @@ class TimerDequeueGetMessageService(Stage):
         heappush(state.front.heap, entry)
 
 
-class TimerDequeueGetService(Stage):
+class TimerDequeueGetService(Stage[TimerState]):
     """Keeps the slot at the read pointer and the next one loaded."""
 
     name = "TimerDequeueGetService"

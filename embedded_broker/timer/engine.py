@@ -36,7 +36,7 @@ from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timeline import Budget, Deadline
 from embedded_broker.timer.admission import Admission
-from embedded_broker.timer.change import MoveOutcome, TimerChanges
+from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.checkpoint import TimerCheckpoint
 from embedded_broker.timer.dequeue import TimerDequeueGetMessageService, TimerDequeueGetService
 from embedded_broker.timer.distribution import Distribution
@@ -48,10 +48,11 @@ from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.pins import WheelPins
 from embedded_broker.timer.plain_timer import Places
+from embedded_broker.timer.put_verdict import Release
 from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recount import recount
 from embedded_broker.timer.recovery import TimerRecovery, recover
-from embedded_broker.timer.release import Release, TimerDequeuePutMessageService
+from embedded_broker.timer.release import TimerDequeuePutMessageService
 from embedded_broker.timer.request import (
     TimerRequest,
     parse_request,
@@ -59,12 +60,14 @@ from embedded_broker.timer.request import (
     victim_root,
 )
 from embedded_broker.timer.run import TimerRun, WheelRuns
-from embedded_broker.timer.services import Stage, TimerDequeueWarmService, TimerFlushService
-from embedded_broker.timer.state import LOG_FOLDER, SPARE_SLOTS, new_state
+from embedded_broker.timer.services import TimerDequeueWarmService, TimerFlushService
+from embedded_broker.timer.stage import Stage
+from embedded_broker.timer.state import LOG_FOLDER, SPARE_SLOTS, TimerState, new_state
 from embedded_broker.timer.sweep import Sweep
 from embedded_broker.timer.unsettled import UnsettledMarks
 from embedded_broker.timer.upkeep import TimerUpkeep
 from embedded_broker.timer.wheel import SLOTS_DEFAULT
+from embedded_broker.timer.wheel_change import WheelChanges
 from embedded_broker.timer.wheel_listing import WheelListing, WheelWalk
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
@@ -133,7 +136,7 @@ class TimerMessageStore:
         self._sweep = Sweep(state, self._dequeue_get, self._get_message, self._put_message)
         self._put_message.on_answer = self._end_of_wait
         self._flush_service = TimerFlushService(state)
-        stages: tuple[Stage, ...] = (
+        stages: tuple[Stage[TimerState], ...] = (
             self._enqueue_get,
             self._enqueue_put,
             self._dequeue_get,
@@ -142,9 +145,9 @@ class TimerMessageStore:
             TimerDequeueWarmService(state),
             self._flush_service,
         )
-        self._changes = TimerChanges(state, clock)
+        self._changes = WheelChanges(state, clock)
         self._listing = WheelListing(state, self._dequeue_get)
-        self.stages: dict[str, Stage] = {stage.name: stage for stage in stages}
+        self.stages: dict[str, Stage[TimerState]] = {stage.name: stage for stage in stages}
         """The seven services by the names of the original's threads."""
         self.pins = WheelPins(state)
         """Which messages of the commit log are still needed."""
@@ -306,23 +309,34 @@ class TimerMessageStore:
 
     def _take(self, arrival: Arrival, request: TimerRequest) -> None:
         """Let a message that arrived and was counted enter the wheel, if nothing is behind."""
+        properties, offset = arrival.properties, arrival.commit_log_offset
+        try:
+            if self._enter(arrival, request):
+                return
+        except StoreError as error:
+            # It is stored and lies in the timer topic: it enters the wheel when that is possible.
+            _LOG.warning("a timer waits for the timer log: %s", error)
+        self._latest_ms = max(self._latest_ms, arrival.store_timestamp)
+        self._mark_at_once(request, properties, offset, arrival.queue_offset)
+
+    def _enter(self, arrival: Arrival, request: TimerRequest) -> bool:
+        """Enter a message into the wheel at once; False when that is not its turn yet."""
         state, properties, offset = self._state, arrival.properties, arrival.commit_log_offset
         if (
-            not self._firing
-            and arrival.queue_offset == state.curr_queue_offset
-            and not self._enqueue_held
-            and self._keep_up(arrival.store_timestamp)
+            self._firing
+            or arrival.queue_offset != state.curr_queue_offset
+            or self._enqueue_held
+            or not self._keep_up(arrival.store_timestamp)
         ):
-            if (
-                request.deletes is None
-                and Prop.TIMER_DUE_MS not in properties
-                and Prop.TIMER_DEL_OFFSET not in properties
-                and self._enqueue_put.put_usual(
-                    request.out_ms, offset, arrival.size, request.real_topic
-                )
-            ):
-                state.curr_queue_offset += 1
-                return
+            return False
+        is_usual = (
+            request.deletes is None
+            and Prop.TIMER_DUE_MS not in properties
+            and Prop.TIMER_DEL_OFFSET not in properties
+        )
+        if not is_usual or not self._enqueue_put.put_usual(
+            request.out_ms, offset, arrival.size, request.real_topic
+        ):
             queued = Queued(
                 arrival.queue_offset,
                 offset,
@@ -331,11 +345,10 @@ class TimerMessageStore:
                 properties,
                 request,
             )
-            if self._enqueue_put.put(queued, arrival.store_timestamp) is None:
-                state.curr_queue_offset += 1
-                return
-        self._latest_ms = max(self._latest_ms, arrival.store_timestamp)
-        self._mark_at_once(request, properties, offset, arrival.queue_offset)
+            if self._enqueue_put.put(queued, arrival.store_timestamp) is not None:
+                return False
+        state.curr_queue_offset += 1
+        return True
 
     def _keep_up(self, now_ms: int) -> bool:
         """Move both pointers to the clock if that skips nothing; False when something is behind."""

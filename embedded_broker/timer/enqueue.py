@@ -22,7 +22,7 @@ from embedded_broker.timer.request import (
     victim_root,
 )
 from embedded_broker.timer.run import TimerRun
-from embedded_broker.timer.services import Stage
+from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS, TimerState
 from embedded_broker.timer.timer_log import (
     ELSEWHERE,
@@ -53,7 +53,7 @@ class Queued(NamedTuple):
     request: TimerRequest
 
 
-class TimerEnqueueGetService(Stage):
+class TimerEnqueueGetService(Stage[TimerState]):
     """Reads the timer topic's queue, entry by entry; what cannot be read is counted and passed."""
 
     name = "TimerEnqueueGetService"
@@ -134,7 +134,7 @@ class TimerEnqueueGetService(Stage):
         return Queued(queue_offset, offset, size, store_timestamp, properties, request)
 
 
-class TimerEnqueuePutService(Stage):
+class TimerEnqueuePutService(Stage[TimerState]):
     """Links a message into the wheel, or hands it over if its slot is past."""
 
     name = "TimerEnqueuePutService"

@@ -1,19 +1,29 @@
 """What the answer to a put means for a message that is due.
 
-Answers: which answers say that it is stored, which that it never will be, and which that trying
-again helps. Must not know: engines. The table of
+Answers: which answers say that it is stored, which that it never will be, which that trying again
+helps, and how a run of such puts can end. Must not know: engines. The table of
 `org.apache.rocketmq.store.timer.TimerMessageStore.doPut`.
 
-Read on: `release.py` and `sliced/release.py`, which act on it.
+Read on: `release.py` and `sliced/fire.py`, which act on it.
 """
 
 from __future__ import annotations
 
+from enum import Enum, auto
 from typing import Final
 
 from embedded_broker.store.inner import PutStatus
 
-__all__ = ["ATTEMPTS", "DONE", "HOPELESS", "SOON_BETTER", "UNKNOWN_ERROR_WAIT_MS"]
+__all__ = ["ATTEMPTS", "DONE", "HOPELESS", "SOON_BETTER", "UNKNOWN_ERROR_WAIT_MS", "Release"]
+
+
+class Release(Enum):
+    """How a run of releases ended."""
+
+    DRAINED = auto()
+    OUT_OF_TIME = auto()
+    BLOCKED = auto()
+
 
 ATTEMPTS: Final = 3
 """How often a put is tried when timerEnableRetryUntilSuccess is off."""

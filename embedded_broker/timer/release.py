@@ -11,7 +11,6 @@ prove after a crash what was released.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
 from heapq import heappop, heappush
 from typing import Final
 
@@ -30,25 +29,18 @@ from embedded_broker.timer.put_verdict import (
     HOPELESS,
     SOON_BETTER,
     UNKNOWN_ERROR_WAIT_MS,
+    Release,
 )
 from embedded_broker.timer.recall import find_copies
 from embedded_broker.timer.request import delete_key, victim_root
-from embedded_broker.timer.services import Stage
+from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
-__all__ = ["Release", "TimerDequeuePutMessageService", "code_of"]
-
-
-class Release(Enum):
-    """How a run of releases ended."""
-
-    DRAINED = auto()
-    OUT_OF_TIME = auto()
-    BLOCKED = auto()
+__all__ = ["TimerDequeuePutMessageService", "code_of"]
 
 
 _LOOK_EVERY_MS: Final = 1000
@@ -73,7 +65,7 @@ class _Lane:
         return self.put.result is None and self.looks < _LOOKS_MOST
 
 
-class TimerDequeuePutMessageService(Stage):
+class TimerDequeuePutMessageService(Stage[TimerState]):
     """Puts due messages into their topics, and hops back into the timer topic.
 
     A put that fails is tried again after `retry_wait_ms`; meanwhile nothing else is released, so

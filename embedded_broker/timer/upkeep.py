@@ -8,24 +8,27 @@ Counts are exact while the broker runs; a revision is a second look that repairs
 a changed file left wrong. It counts in turns, and a count that changes meanwhile ends it: then
 the next one has its chance.
 
-Read on: `recount.py` for how timers are counted, `metrics.py` for where the counts are.
+Read on: `recount.py` for how timers are counted, `metrics.py` for where the counts are,
+`sliced/upkeep.py` for the other engine's.
 """
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from embedded_broker.config import BrokerConfig
 from embedded_broker.timeline import Budget
+from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.recount import recount_in_turns
-from embedded_broker.timer.services import Stage
+from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.state import TimerState
 from rocketmq_py.protocol.names import LMQ_PREFIX, SYSTEM_TOPIC_PREFIX, TIMER_TOPIC
 
-__all__ = ["CLEAN_EVERY_MS", "FORGET_EVERY_MS", "REVISE_EVERY_MS", "TimerUpkeep"]
+__all__ = ["CLEAN_EVERY_MS", "FORGET_EVERY_MS", "REVISE_EVERY_MS", "TimerUpkeep", "Upkeep"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,8 +39,17 @@ REVISE_EVERY_MS: Final = 45 * 60_000
 _REVISE_AGAIN_AFTER_MS: Final = 70 * 60_000
 
 
-class TimerUpkeep:
-    """The upkeep of one timer store; everything but the work it returns is under the door.
+class _Counted(Protocol):
+    """A store whose timers are counted by topic."""
+
+    metrics: TimerMetrics
+
+
+State = TypeVar("State", bound=_Counted)
+
+
+class Upkeep(ABC, Generic[State]):
+    """The upkeep of one store, whichever its engine; all but the work it returns is under the door.
 
     `settle` brings counts up to date with new marks and loads what is to be loaded. `zone` is that
     of the hours in timerCheckMetricsWhen: by default the machine's own.
@@ -45,9 +57,9 @@ class TimerUpkeep:
 
     def __init__(
         self,
-        state: TimerState,
+        state: State,
         config: BrokerConfig,
-        stages: Collection[Stage],
+        stages: Collection[Stage[State]],
         *,
         settle: Callable[[], None],
         zone: tzinfo | None = None,
@@ -59,11 +71,23 @@ class TimerUpkeep:
         self._zone = zone
         self._revised_at_ms = 0
         self._counting: Generator[None, None, dict[str, int]] | None = None
-        self._counted_version = (0, 0, 0)
+        self._counted_version: tuple[int, ...] = ()
         self.revised = 0
         """Topics whose count was wrong and was put right."""
         self.given_up = 0
         """Revisions that a change of the counts ended."""
+
+    @abstractmethod
+    def _version(self) -> tuple[int, ...]:
+        """Give what changes with every timer that comes, goes, is recalled or loaded."""
+
+    @abstractmethod
+    def _count(self) -> Generator[None, None, dict[str, int]]:
+        """Count what waits by topic, stopping after each record."""
+
+    @abstractmethod
+    def _position(self, now_ms: int) -> str:
+        """Say where the pointers are."""
 
     # --- counts ------------------------------------------------------------------------------
 
@@ -79,16 +103,9 @@ class TimerUpkeep:
             return False
         self._revised_at_ms = wall_ms
         self._settle()
-        self._counting = recount_in_turns(self._state)
+        self._counting = self._count()
         self._counted_version = self._version()
         return True
-
-    def _version(self) -> tuple[int, int, int]:
-        """Give what changes with every timer that comes, goes, is recalled or loaded."""
-        state = self._state
-        queue = state.store.queues.get((TIMER_TOPIC, 0))
-        end = 0 if queue is None else queue.max_offset
-        return state.metrics.counter, end, state.curr_read_ms
 
     def go_on(self, now_ms: int, budget: Budget) -> bool:
         """Count until the budget is used up; True while there is more to do."""
@@ -143,21 +160,41 @@ class TimerUpkeep:
     # --- files -------------------------------------------------------------------------------
 
     def begin_cleaning(self) -> Callable[[], None] | None:
-        """Let go of log files whose messages have left the commit log; run the result outside."""
-        return self._state.log.begin_clean(self._state.store.log.min_offset)
+        """Let go of files that nothing needs any more; run the result outside the door."""
+        return None
 
     # --- progress ----------------------------------------------------------------------------
 
     def progress(self, now_ms: int) -> str:
         """Say in one line where each service is: pointers, what waits for it, for how long."""
-        state = self._state
         waiting = ", ".join(
             f"{stage.name} {stage.queue_depth} ({stage.lag_ms(now_ms)} ms)"
             for stage in self._stages
             if stage.queue_depth or stage.lag_ms(now_ms)
         )
+        return f"{self._position(now_ms)}, waiting: {waiting or 'nothing'}"
+
+
+class TimerUpkeep(Upkeep[TimerState]):
+    """The upkeep of one wheel."""
+
+    def _version(self) -> tuple[int, ...]:
+        state = self._state
+        queue = state.store.queues.get((TIMER_TOPIC, 0))
+        end = 0 if queue is None else queue.max_offset
+        return state.metrics.counter, end, state.curr_read_ms
+
+    def _count(self) -> Generator[None, None, dict[str, int]]:
+        return recount_in_turns(self._state)
+
+    def begin_cleaning(self) -> Callable[[], None] | None:
+        """Let go of log files whose messages have left the commit log; run the result outside."""
+        return self._state.log.begin_clean(self._state.store.log.min_offset)
+
+    def _position(self, now_ms: int) -> str:
+        state = self._state
         return (
             f"timer progress: read {now_ms - state.curr_read_ms} ms behind, queue offset "
             f"{state.curr_queue_offset}, {state.metrics.total} pending, "
-            f"{state.lost.total()} dropped, waiting: {waiting or 'nothing'}"
+            f"{state.lost.total()} dropped"
         )

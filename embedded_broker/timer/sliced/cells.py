@@ -10,6 +10,7 @@ Read on: `dcommit_log.py` for where positions lead, `engine.py` for when a cell 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
@@ -36,7 +37,7 @@ class Mark(NamedTuple):
         return self.victim == source
 
 
-class Cell:
+class Cell(ABC):
     """One second. Timers are taken from the front; marks work on all that are left."""
 
     __slots__ = ("_marks", "_next")
@@ -45,31 +46,31 @@ class Cell:
         self._next = 0
         self._marks: dict[str, list[Mark]] | None = None
 
-    def __len__(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def __len__(self) -> int: ...
 
+    @abstractmethod
     def add(self, position: int, record: memoryview) -> None:
         """Take a timer that lies at this position of the slice's log."""
-        raise NotImplementedError
 
+    @abstractmethod
     def peek(self) -> tuple[int, bytes | None]:
         """Give position and, if they are kept, bytes of the first timer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def left(self) -> list[tuple[int, bytes | None]]:
         """Give position and, if they are kept, bytes of every timer that is left."""
-        raise NotImplementedError
 
     def pop(self) -> None:
         """Be done with the first timer."""
         self._next += 1
 
+    @abstractmethod
     def arrange(self) -> None:
         """Put the timers in the order in which they came; before the first is taken.
 
         They came out of order if some arrived while the slice was being loaded.
         """
-        raise NotImplementedError
 
     def add_mark(self, key: str, mark: Mark) -> None:
         """Let a mark work on the timers of this second, also on those that come later."""

@@ -39,7 +39,7 @@ _LOOPBACK: Final = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
 class SliceCopy(NamedTuple):
     """One timer that was sent with an id; `record` is its message in the inbound topic."""
 
-    source: int
+    root: int
     second: int
     request: TimerRequest
     record: MessageRecord
@@ -153,7 +153,7 @@ def mark_message(state: SliceState, copy: SliceCopy, *, now_ms: int) -> InnerMes
     properties = {
         Prop.TAGS: RECALL_TAG,
         Prop.TIMER_DEL_UNIQKEY: delete_key(topic, unique_key),
-        Prop.TIMER_DEL_OFFSET: str(copy.source),
+        Prop.TIMER_DEL_OFFSET: str(copy.root),
         Prop.UNIQ_KEY: unique_key,
         Prop.TIMER_DELIVER_MS: str(out_ms + 1),
         Prop.TIMER_OUT_MS: str(out_ms),

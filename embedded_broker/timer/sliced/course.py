@@ -10,8 +10,9 @@ Read on: `engine.py` for who runs it, `preload.py` and `fire.py` for the two thi
 from __future__ import annotations
 
 from embedded_broker.timeline import Budget, Deadline
+from embedded_broker.timer.put_verdict import Release
 from embedded_broker.timer.sliced.dcommit_log import folder_of
-from embedded_broker.timer.sliced.fire import Fired, SliceFireService
+from embedded_broker.timer.sliced.fire import SliceFireService
 from embedded_broker.timer.sliced.preload import SlicePreloadService
 from embedded_broker.timer.sliced.record import SECOND_MS
 from embedded_broker.timer.sliced.stages import SliceFlushService
@@ -84,29 +85,29 @@ class SliceCourse:
                 return Deadline(load_at * SECOND_MS, "time slice to load")
         return None if second is None else Deadline(second * SECOND_MS, "timer")
 
-    def run(self, now_ms: int, budget: Budget) -> Fired:
+    def run(self, now_ms: int, budget: Budget) -> Release:
         """Load and fire everything that is due, and move on, until the budget is used up."""
         state = self._state
         limit = now_ms // SECOND_MS
         while True:
             wheel = state.current
             if wheel is None or (wheel.is_loading and self._preload.paused):
-                return Fired.OUT_OF_TIME
+                return Release.OUT_OF_TIME
             if not self._preload.load(wheel, budget):
-                return Fired.OUT_OF_TIME
+                return Release.OUT_OF_TIME
             ending = self._fire_next(limit, now_ms, budget)
-            if ending is not Fired.DRAINED:
+            if ending is not Release.DRAINED:
                 return ending
             if not self._move_on(limit + 1):
                 break
             if budget.exhausted():
-                return Fired.OUT_OF_TIME
+                return Release.OUT_OF_TIME
         following = state.following
         if following is not None and not self._preload.paused:
             self._preload.load(following, budget)
-        return Fired.DRAINED
+        return Release.DRAINED
 
-    def _fire_next(self, limit: int, now_ms: int, budget: Budget) -> Fired:
+    def _fire_next(self, limit: int, now_ms: int, budget: Budget) -> Release:
         """Fire what is due in memory, second by second, late timers before their second's own."""
         state = self._state
         wheel = state.current
@@ -119,14 +120,14 @@ class SliceCourse:
             elif wheel is not None and second is not None and second <= limit:
                 state.enter(second)
                 ending = self._fire.fire_cell(wheel, second, now_ms, budget)
-                if ending is Fired.DRAINED:
+                if ending is Release.DRAINED:
                     state.enter(second + 1)
             else:
-                return Fired.DRAINED
-            if ending is not Fired.DRAINED:
+                return Release.DRAINED
+            if ending is not Release.DRAINED:
                 return ending
             if budget.exhausted():
-                return Fired.OUT_OF_TIME
+                return Release.OUT_OF_TIME
 
     def _move_on(self, target: int) -> bool:
         """Raise the current second, everything before which has left; True at a new slice."""

@@ -25,8 +25,8 @@ from typing import NamedTuple
 from embedded_broker.timer.request import parse_request, victim_root
 from embedded_broker.timer.sliced.cells import Mark, SliceWheel
 from embedded_broker.timer.sliced.record import Glance, glance
-from embedded_broker.timer.sliced.stages import SliceStage
 from embedded_broker.timer.sliced.state import Late, SliceState
+from embedded_broker.timer.stage import Stage
 
 __all__ = ["Inbound", "Route", "SliceDispatchService", "hold_late", "mark_of", "take_into"]
 
@@ -50,7 +50,7 @@ class Inbound(NamedTuple):
     record: memoryview
 
 
-class SliceDispatchService(SliceStage):
+class SliceDispatchService(Stage[SliceState]):
     """Reads the inbound queue entry by entry; what cannot be read is counted and passed."""
 
     name = "SliceDispatchService"

@@ -43,6 +43,7 @@ from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.pins import SlicePins
+from embedded_broker.timer.put_verdict import Release
 from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recovery import TimerRecovery
 from embedded_broker.timer.request import TimerRequest, parse_request, victim_root
@@ -52,7 +53,7 @@ from embedded_broker.timer.sliced.copies import find_copies
 from embedded_broker.timer.sliced.course import SliceCourse
 from embedded_broker.timer.sliced.dcommit_log import folder_of
 from embedded_broker.timer.sliced.dispatch import Inbound, SliceDispatchService
-from embedded_broker.timer.sliced.fire import Fired, SliceFireService
+from embedded_broker.timer.sliced.fire import SliceFireService
 from embedded_broker.timer.sliced.flush import SliceCheckpointer, SliceFlush
 from embedded_broker.timer.sliced.listing import (
     SliceDistribution,
@@ -66,9 +67,10 @@ from embedded_broker.timer.sliced.record import SECOND_MS, Glance, second_of
 from embedded_broker.timer.sliced.recount import recount
 from embedded_broker.timer.sliced.recovery import recover
 from embedded_broker.timer.sliced.roles import follow, step_down, take_over
-from embedded_broker.timer.sliced.stages import SliceFlushService, SliceStage
-from embedded_broker.timer.sliced.state import SliceRole
+from embedded_broker.timer.sliced.stages import SliceFlushService
+from embedded_broker.timer.sliced.state import SliceRole, SliceState
 from embedded_broker.timer.sliced.upkeep import SliceUpkeep
+from embedded_broker.timer.stage import Stage
 from rocketmq_py.clock import Clock
 
 __all__ = ["SlicedTimerStore"]
@@ -137,13 +139,13 @@ class SlicedTimerStore:
         self._fire = SliceFireService(state, config)
         self._flush = SliceFlushService(state)
         self._course = SliceCourse(state, self._preload, self._fire, self._flush)
-        services: tuple[SliceStage, ...] = (
+        services: tuple[Stage[SliceState], ...] = (
             self._dispatch,
             self._preload,
             self._fire,
             self._flush,
         )
-        self.stages: dict[str, SliceStage] = {stage.name: stage for stage in services}
+        self.stages: dict[str, Stage[SliceState]] = {stage.name: stage for stage in services}
         """The services by name."""
         self.upkeep = SliceUpkeep(state, config, services, settle=self._settle_marks)
         """What is done now and then: counts, progress."""
@@ -325,7 +327,7 @@ class SlicedTimerStore:
             return
         if self._state.role is not SliceRole.MASTER or self._fire_held(now_ms):
             return
-        if self._course.run(now_ms, budget) is Fired.BLOCKED:
+        if self._course.run(now_ms, budget) is Release.BLOCKED:
             self._wait_before_retry(now_ms, self._fire.retry_wait_ms)
 
     def _send_on(self, budget: Budget) -> bool:
@@ -494,8 +496,8 @@ class SlicedTimerStore:
                 if (
                     copy.waits
                     and copy.request.out_ms == request.out_ms
-                    and copy.source < offset
-                    and victim in {None, copy.source}
+                    and copy.root < offset
+                    and victim in {None, copy.root}
                     and (copy.marked_by is None or copy.marked_by >= offset)
                 ):
                     state.metrics.add(topic, -1, self._clock.now_ms)

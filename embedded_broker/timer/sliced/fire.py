@@ -11,7 +11,6 @@ Read on: `../put_verdict.py` for the answers of a put, `recovery.py` for the pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, auto
 
 from embedded_broker.config import BrokerConfig
 from embedded_broker.store.inner import InnerMessage
@@ -22,30 +21,23 @@ from embedded_broker.timer.put_verdict import (
     HOPELESS,
     SOON_BETTER,
     UNKNOWN_ERROR_WAIT_MS,
+    Release,
 )
 from embedded_broker.timer.request import delete_key, parse_request
 from embedded_broker.timer.sliced.cells import Mark, SliceWheel
 from embedded_broker.timer.sliced.copies import is_moved
 from embedded_broker.timer.sliced.record import SECOND_MS, glance
-from embedded_broker.timer.sliced.stages import SliceStage
 from embedded_broker.timer.sliced.state import SliceState
+from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["Fired", "SliceFireService", "released_copy"]
+__all__ = ["SliceFireService", "released_copy"]
 
 
-class Fired(Enum):
-    """How a run of releases ended."""
-
-    DRAINED = auto()
-    OUT_OF_TIME = auto()
-    BLOCKED = auto()
-
-
-class SliceFireService(SliceStage):
+class SliceFireService(Stage[SliceState]):
     """Releases what is due.
 
     A put that fails is tried again after `retry_wait_ms`; meanwhile nothing else is released, so
@@ -88,12 +80,12 @@ class SliceFireService(SliceStage):
         known = [one for one in (state.late.next_second, in_memory) if one is not None]
         return max(0, now_ms - min(known) * SECOND_MS) if known else 0
 
-    def fire_cell(self, wheel: SliceWheel, second: int, now_ms: int, budget: Budget) -> Fired:
+    def fire_cell(self, wheel: SliceWheel, second: int, now_ms: int, budget: Budget) -> Release:
         """Release the timers of a second in the order in which they came."""
         state = self.state
         cell = wheel.cell(second)
         if cell is None:
-            return Fired.DRAINED
+            return Release.DRAINED
         if not state.fired:
             cell.arrange()
         while len(cell):
@@ -104,17 +96,17 @@ class SliceFireService(SliceStage):
             elif record.commit_log_offset not in state.fired and not self._act(
                 record, cell.marks, record.store_timestamp, now_ms
             ):
-                return Fired.BLOCKED
+                return Release.BLOCKED
             cell.pop()
             state.changes += 1
             self._attempts = 0
             if record is not None:
                 state.fired.add(record.commit_log_offset)
             if budget.exhausted():
-                return Fired.OUT_OF_TIME
-        return Fired.DRAINED
+                return Release.OUT_OF_TIME
+        return Release.DRAINED
 
-    def fire_late(self, limit_second: int, now_ms: int, budget: Budget) -> Fired:
+    def fire_late(self, limit_second: int, now_ms: int, budget: Budget) -> Release:
         """Release what came after its second was over, up to a second."""
         state = self.state
         late = state.late
@@ -127,15 +119,15 @@ class SliceFireService(SliceStage):
             elif entry.source not in state.done and not self._act(
                 record, marks, NEVER_ENQUEUED_MS, now_ms
             ):
-                return Fired.BLOCKED
+                return Release.BLOCKED
             late.pop()
             state.changes += 1
             self._attempts = 0
             if budget.exhausted():
-                return Fired.OUT_OF_TIME
+                return Release.OUT_OF_TIME
         if not late:
             late.forget_marks()
-        return Fired.DRAINED
+        return Release.DRAINED
 
     def _record(self, number: int, position: int, kept: bytes | None) -> MessageRecord | None:
         view = self.state.log.read(number, position) if kept is None else memoryview(kept)

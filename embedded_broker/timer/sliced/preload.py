@@ -15,15 +15,15 @@ from embedded_broker.timeline import Budget
 from embedded_broker.timer.sliced.cells import SliceWheel
 from embedded_broker.timer.sliced.dispatch import take_into
 from embedded_broker.timer.sliced.record import glance
-from embedded_broker.timer.sliced.stages import SliceStage
 from embedded_broker.timer.sliced.state import SliceState
+from embedded_broker.timer.stage import Stage
 
 __all__ = ["SlicePreloadService"]
 
 _CHECK_BUDGET_EVERY = 32
 
 
-class SlicePreloadService(SliceStage):
+class SlicePreloadService(Stage[SliceState]):
     """Reads the logs of the slices in memory."""
 
     name = "SlicePreloadService"

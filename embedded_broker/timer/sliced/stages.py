@@ -1,6 +1,6 @@
-"""What the services of the sliced engine have in common: they are stages.
+"""The services of the sliced engine, and the one that does nothing itself.
 
-Answers: how a service is held and looked at. Nothing runs by itself: the engine steps them::
+Answers: who hands what to whom. Nothing runs by itself: the engine steps them::
 
     inbound queue -> SliceDispatchService -> slice logs, seconds in memory     dispatch.py
     slice logs -> SlicePreloadService -> seconds in memory                     preload.py
@@ -11,46 +11,13 @@ Must not know: what any of them does. Read on: `engine.py` for their order.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from embedded_broker.timer.sliced.state import SliceState
+from embedded_broker.timer.stage import Stage
 
-__all__ = ["SliceFlushService", "SliceStage"]
-
-
-class SliceStage:
-    """One service: can be held, and says how much waits for it and for how long."""
-
-    name: ClassVar[str] = ""
-
-    def __init__(self, state: SliceState) -> None:
-        self.state = state
-        self.paused = False
-
-    def pause(self) -> None:
-        """Let this service do nothing until `resume`."""
-        self.paused = True
-
-    def resume(self) -> None:
-        """Let this service work again."""
-        self.paused = False
-
-    @property
-    def queue_depth(self) -> int:
-        """How many items wait for this service."""
-        return 0
-
-    def lag_ms(self, now_ms: int) -> int:  # noqa: ARG002 - most services cannot lag
-        """For how long the oldest of them has been waiting."""
-        return 0
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """What this service has done since the store was opened, by name."""
-        return {}
+__all__ = ["SliceFlushService"]
 
 
-class SliceFlushService(SliceStage):
+class SliceFlushService(Stage[SliceState]):
     """Marks the flush in the table of stages; the work is `flush.SliceFlush`."""
 
     name = "SliceFlushService"

@@ -246,4 +246,7 @@ def test_cleaning_a_store_that_has_closed_meanwhile_does_nothing() -> None:
         aging = Aging(broker._core(), clock)
         clock.advance(days=30)
         clock.leaps.clear()
+        files = broker._core().store.fs.list("commitlog")
+    fs = aging._core.store.fs
     aging.clean(FILES_AT_ONCE)
+    assert fs.list("commitlog") == files

@@ -69,10 +69,13 @@ def test_a_timer_is_refused_by_a_topic_of_another_type(
 def test_without_the_check_every_topic_takes_timers(start: Start) -> None:
     broker = start()
     broker.send("T", b"x", delay=5)
+    assert broker.timers.count() == 1
     unchecked = start(limits="proxy", config={"enableTopicMessageTypeCheck": False})
     unchecked.send("T", b"x", delay=5)
+    assert unchecked.timers.count() == 1
     old = start(profile="rocketmq-4.9", config={"enforceTopicMessageType": True})
     old.send("T", b"x", delay_level=1)
+    assert old.timers.count() == 1
 
 
 @pytest.mark.case("A19")
@@ -163,7 +166,9 @@ def test_without_the_proxys_limit_the_brokers_own_holds(start: Start, off: int) 
 
 
 def test_the_proxys_limit_does_not_bind_who_is_not_behind_it(start: Start) -> None:
-    start(config={"maxDelayTimeMills": 1000}).send("T", b"x", delay=timedelta(days=3))
+    broker = start(config={"maxDelayTimeMills": 1000})
+    broker.send("T", b"x", delay=timedelta(days=3))
+    assert broker.timers.count() == 1
 
 
 def test_a_shorter_limit_of_the_broker_wins_over_the_proxys(start: Start) -> None:

@@ -222,7 +222,8 @@ def test_listening_on_ipv6_works_where_the_machine_has_it() -> None:
         pytest.skip("no IPv6 loopback on this machine")
     probe.close()
 
-    listen("::1", 0).close()
+    with listen("::1", 0) as listener:
+        assert listener.getsockname()[0] == "::1"
 
 
 def test_a_peer_that_comes_in_while_the_server_ends_is_turned_away(rig: Rig, dial: Dial) -> None:

@@ -91,8 +91,9 @@ def test_no_options_at_all_point_to_views() -> None:
 
 def test_keys_that_spark_adds_are_no_options_of_ours() -> None:
     added = {"provider": "rocketmq", "owner": "me", "option.subscribe": "T"}
-    read_options(READ | added, streaming=False)
-    write_options(WRITE | {"checkpointLocation": "/x", "path": "T"}, streaming=True)
+    assert read_options(READ | added, streaming=False) == read_options(READ, streaming=False)
+    added = {"checkpointLocation": "/x", "path": "T"}
+    assert write_options(WRITE | added, streaming=True) == write_options(WRITE, streaming=True)
 
 
 def test_starts_and_ends_can_be_moments_groups_and_places() -> None:

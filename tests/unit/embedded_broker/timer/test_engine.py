@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.inner import Arrival, InnerMessage, PutStatus
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS
 from embedded_broker.timer.wheel import SLOTS_DEFAULT
@@ -330,6 +331,30 @@ def test_a_message_that_was_enqueued_too_late_is_delivered_past_the_wheel() -> N
     assert delivered.properties["TIMER_ENQUEUE_MS"] == str(NEVER_ENQUEUED_MS)
     assert rig.timers.count() == 0
     assert rig.timers._state.log.end == 0
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize("room", [0, 40])
+def test_a_timer_that_the_timer_log_refuses_is_accepted_and_enters_it_later(
+    room: int, crashes: bool
+) -> None:
+    rig = Rig()
+    rig.timer(70_000)
+    fault = DiskFault("no room", "timerlog", room=room)
+    rig.fs.faults.add_write(fault)
+    rig.timer(50_000)
+    rig.timer(60_000)
+    assert fault.hits == 1
+    assert rig.timers.count() == 3
+    assert rig.timers.stages["TimerEnqueueGetService"].queue_depth == 2
+    if crashes:
+        rig.crash()
+    rig.advance(100_000)
+    assert [(one.body, one.stored_at_ms - START_MS) for one in rig.messages()] == [
+        (b"2", 50_000),
+        (b"3", 60_000),
+        (b"1", 70_000),
+    ]
 
 
 @pytest.mark.case("P25")

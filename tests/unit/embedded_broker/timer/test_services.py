@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.timer.services import Stage, TimerDequeueWarmService, TimerFlushService
+from embedded_broker.timer.services import TimerDequeueWarmService, TimerFlushService
+from embedded_broker.timer.stage import Stage
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 
 

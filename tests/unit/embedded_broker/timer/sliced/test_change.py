@@ -157,7 +157,7 @@ def test_a_moved_copy_without_its_mark_is_finished_before_anything_is_fired() ->
     key = rig.timer(100_000)
     changes = rig.timers._changes
     (copy,) = find_copies(rig.timers._state, key)
-    assert rig.store.put(changes._moved(copy, START_MS + 5000)).ok
+    assert rig.store.put(changes._replacement(copy, key, START_MS + 5000)).ok
     rig.crash()
     hook = RefusesMarks()
     hook.left = 1

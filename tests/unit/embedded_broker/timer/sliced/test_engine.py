@@ -8,7 +8,8 @@ import pytest
 
 from embedded_broker.store.inner import PutStatus
 from embedded_broker.timer.recall import RecallOutcome
-from embedded_broker.timer.sliced.stages import SliceStage
+from embedded_broker.timer.sliced.state import SliceState
+from embedded_broker.timer.stage import Stage
 from rocketmq_py.protocol.properties import Prop
 from tests.unit.embedded_broker.timer.dying_fs import DyingFileSystem, Killed
 from tests.unit.embedded_broker.timer.sliced.slice_rig import (
@@ -238,7 +239,7 @@ def test_a_stopped_half_holds_the_timers_and_later_catches_up(option: str) -> No
 
 def test_each_service_can_be_paused() -> None:
     rig = SliceRig()
-    stages: dict[str, SliceStage] = rig.timers.stages
+    stages: dict[str, Stage[SliceState]] = rig.timers.stages
     assert list(stages) == [
         "SliceDispatchService",
         "SlicePreloadService",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from embedded_broker.timer.sliced.stages import SliceStage
+from embedded_broker.timer.stage import Stage
 from tests.unit.embedded_broker.timer.sliced.slice_rig import START_MS, SliceRig
 
 
 def test_a_stage_can_be_held_and_says_nothing_by_itself() -> None:
-    stage = SliceStage(SliceRig().timers._state)
+    stage = Stage(SliceRig().timers._state)
     held = []
     for change in (stage.pause, stage.resume):
         change()

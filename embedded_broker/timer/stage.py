@@ -1,0 +1,46 @@
+"""One service of a timer engine, as it is held and looked at.
+
+Answers: what the stages of both engines have in common. Nothing runs by itself: an engine steps
+its stages. Must not know: what any of them does, or which engine it belongs to. Read on:
+`services.py` for the wheel's seven, `sliced/stages.py` for the sliced engine's.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Generic, TypeVar
+
+__all__ = ["Stage"]
+
+State = TypeVar("State")
+
+
+class Stage(Generic[State]):
+    """One service: can be held, and says how much waits for it and for how long."""
+
+    name: ClassVar[str] = ""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.paused = False
+
+    def pause(self) -> None:
+        """Let this service do nothing until `resume`."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Let this service work again."""
+        self.paused = False
+
+    @property
+    def queue_depth(self) -> int:
+        """How many items wait for this service."""
+        return 0
+
+    def lag_ms(self, now_ms: int) -> int:  # noqa: ARG002 - most services cannot lag
+        """For how long the oldest of them has been waiting."""
+        return 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What this service has done since the store was opened, by name."""
+        return {}
