@@ -171,7 +171,7 @@ class WheelArrivals:
         """Let the marks that wait in the queue work on what is released before they are read."""
         state = self._state
         for number, (offset, size, _) in self._enqueue_get.queue.iterate(state.curr_queue_offset):
-            record = state.timer_record(offset, size)
-            request = None if record is None else parse_request(record.properties)
-            if record is not None and request is not None:
-                self._mark_at_once(request, record.properties, offset, number)
+            head = state.timer_head(offset, size)
+            request = None if head is None else parse_request(head[0])
+            if head is not None and request is not None:
+                self._mark_at_once(request, head[0], offset, number)

@@ -55,7 +55,7 @@ from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recount import recount
 from embedded_broker.timer.recovery import TimerRecovery, recover
 from embedded_broker.timer.release import TimerDequeuePutMessageService
-from embedded_broker.timer.retry import RetryWait
+from embedded_broker.timer.retry import DISK_RETRY_MS, RetryWait
 from embedded_broker.timer.run import WheelRuns
 from embedded_broker.timer.services import TimerDequeueWarmService, TimerFlushService
 from embedded_broker.timer.stage import Stage
@@ -263,6 +263,8 @@ class TimerMessageStore:
             return None if ends_ms is None else Deadline(ends_ms, "disappearTimeAfterStart")
         if behind or self._dequeue_get.is_loading:
             return Deadline(now_ms, "timers to enqueue or load")
+        if self._changes.unfinished is not None:
+            return Deadline(now_ms, "mark of a moved timer")
         due_ms, slot_ms = self._state.front.next_due_ms, self._pointers.next_slot_ms()
         if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
             return Deadline(slot_ms, "slot of the timer wheel")
@@ -275,6 +277,7 @@ class TimerMessageStore:
             or not self._arrivals.is_open
             or self._enqueue_get.queue_depth
             or self._dequeue_get.is_loading
+            or self._changes.unfinished is not None
             or self._holds.leaving(self._clock.now_ms)
         ):
             deadline = self.next_deadline()
@@ -347,7 +350,9 @@ class TimerMessageStore:
         self.retry.look(now_ms)
         if self._changes.unfinished is not None:
             self._dequeue_get.load(Budget(_NO_BUDGET_MS))
-            self._changes.finish()
+            if not self._changes.finish():
+                self.retry.begin(now_ms, DISK_RETRY_MS)
+                return 0
         if self._arrivals.unsettled:
             self._settle_marks()  # before a release finds a victim gone, whose mark came just now
         released = 0

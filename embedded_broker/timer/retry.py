@@ -9,10 +9,14 @@ Read on: `put_verdict.py` for how long, `engine.py` and `sliced/engine.py` for w
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from embedded_broker.timeline import Deadline
 
-__all__ = ["RetryWait"]
+__all__ = ["DISK_RETRY_MS", "RetryWait"]
+
+DISK_RETRY_MS: Final = 500
+"""The wait when the store itself takes no message."""
 
 
 class RetryWait:

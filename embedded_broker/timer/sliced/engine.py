@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from attrs import evolve
 
@@ -47,7 +47,7 @@ from embedded_broker.timer.put_verdict import Release
 from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recovery import TimerRecovery
 from embedded_broker.timer.request import TimerRequest, parse_request, victim_root
-from embedded_broker.timer.retry import RetryWait
+from embedded_broker.timer.retry import DISK_RETRY_MS, RetryWait
 from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.sliced.change import SliceChanges
 from embedded_broker.timer.sliced.copies import find_copies
@@ -77,8 +77,6 @@ from rocketmq_py.clock import Clock
 __all__ = ["SlicedTimerStore"]
 
 _LOG = logging.getLogger(__name__)
-
-_DISK_RETRY_MS: Final = 500
 
 
 class SlicedTimerStore:
@@ -262,7 +260,7 @@ class SlicedTimerStore:
         except StoreError as error:
             # The message is accepted and stays in the queue; `fire` tries again.
             _LOG.warning("timer at %d not in its slice yet: %s", arrival.commit_log_offset, error)
-            self.retry.begin(arrival.store_timestamp, _DISK_RETRY_MS)
+            self.retry.begin(arrival.store_timestamp, DISK_RETRY_MS)
 
     def _keep_up(self, now_ms: int) -> None:
         """Let the current second follow the clock, if nothing is held or still to be read."""
@@ -307,7 +305,7 @@ class SlicedTimerStore:
         if self.retry.is_on:
             return 0
         if self._state.role is SliceRole.MASTER and not self._changes.finish():
-            self.retry.begin(now_ms, _DISK_RETRY_MS)
+            self.retry.begin(now_ms, DISK_RETRY_MS)
             return 0
         self._settle_marks()
         before = self._fire.released
@@ -316,7 +314,7 @@ class SlicedTimerStore:
             self._step(now_ms, budget)
         except StoreError as error:
             _LOG.warning("the sliced timer store waits for its disk: %s", error)
-            self.retry.begin(now_ms, _DISK_RETRY_MS)
+            self.retry.begin(now_ms, DISK_RETRY_MS)
         finally:
             self._firing = False
         return self._fire.released - before
