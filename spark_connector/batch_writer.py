@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from rocketmq_py import MessageQueue
+from rocketmq_py import MessageQueue, RawMessages, RemotingCommandException
 from spark_connector.access import access_for
 from spark_connector.errors import OptionError
 from spark_connector.options import WriteOptions, write_options
@@ -51,6 +51,7 @@ class WriteTask:
                 + ('outputMode("append")' if streaming else '.mode("append")')
             )
         self.options: WriteOptions = write_options(options, streaming=streaming)
+        check_compression(self.options.compression)
         self.meanings = check_columns(to_arrow_schema(schema, timezone="UTC"), self.options)
         self.fixed_queues: dict[str, tuple[MessageQueue, ...]] = {}
 
@@ -105,12 +106,22 @@ class BatchWriter(DataSourceArrowWriter):
         return self._task.run(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Raise what a repetition could not help; else log the sums."""
+        """Raise what a repetition could not help; else log how many rows were left out."""
         raise_failure(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Log how much was stored: messages cannot be taken back."""
         log_abort(messages)
+
+
+def check_compression(kind: str) -> None:
+    """Raise `OptionError` when what a compression needs is not installed on the driver."""
+    if kind == "none":
+        return
+    try:
+        RawMessages.compressed(b"x", kind)
+    except RemotingCommandException as error:
+        raise OptionError(f"option compression={kind} cannot be used: {error}") from None
 
 
 def raise_failure(messages: list[Any]) -> None:

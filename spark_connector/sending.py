@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from attrs import define, field
 
 from rocketmq_py import (
+    DelayKind,
     DelayOutOfRangeError,
     InvalidDelayError,
     MessageIds,
@@ -41,7 +42,7 @@ from rocketmq_py import (
     TopicNotExistError,
 )
 from rocketmq_py.clock import wall_ms
-from spark_connector.encoding import BODY_SIZE_MAX, Encoded, Encoder, batch_bodies
+from spark_connector.encoding import BODY_SIZE_MAX, NAME_END, Encoded, Encoder, batch_bodies
 from spark_connector.errors import InvalidRowError
 from spark_connector.options import WriteOptions
 
@@ -59,6 +60,8 @@ RETRY_PREFIX = "%RETRY%"
 SHOWN_PROBLEMS = 3
 WAIT_AGAIN_S = 0.1
 BATCHES_IN_FLIGHT = 2
+BATCHES_WAITING = 16
+DELAY_PROPERTIES = tuple(kind.value for kind in DelayKind)
 _PERMANENT = (
     InvalidRowError,
     NoRouteError,
@@ -81,7 +84,7 @@ class Report:
 
 @define
 class _Request:
-    """One send: to any queue of ``queues``, or to the one that ``lane`` names."""
+    """One send: to the next queue of its topic, or to the one that ``lane`` names."""
 
     topic: str
     body: bytes | memoryview
@@ -125,6 +128,7 @@ class Sender:
         self._answered: SimpleQueue[_Request] = SimpleQueue()
         self._in_flight = 0
         self._bytes_in_flight = 0
+        self._bytes_waiting = 0  # behind others of their lane
         self._rows_seen = 0
         self._transient: Exception | None = None
         self.report = Report()
@@ -220,10 +224,18 @@ class Sender:
             lane = self._lanes[request.lane]
             lane.append(request)
             if len(lane) > 1:
-                if len(lane) > self._options.max_in_flight:
-                    self._take_answer()
+                self._bytes_waiting += len(request.body)
+                self._wait_behind(lane)
                 return  # goes out when its forerunner is stored
         self._start(request)
+
+    def _wait_behind(self, lane: deque[_Request]) -> None:
+        """Take answers while too many requests, or too many bytes, wait for their forerunners."""
+        most = BATCHES_WAITING * self._options.batch_bytes
+        while self._in_flight and (
+            len(lane) > self._options.max_in_flight or self._bytes_waiting > most
+        ):
+            self._take_answer()
 
     def _is_full(self, size: int) -> bool:
         """Whether to wait for an answer first.
@@ -269,7 +281,7 @@ class Sender:
             self.report.redirected += request.rows if request.redirected else 0
             self._next_in_lane(request)
         elif _is_permanent(error):
-            self.report.failure = self.report.failure or _plain(error)
+            self.report.failure = self.report.failure or _plain(_explained(error, request))
         elif request.attempt < self._options.retries and self._transient is None:
             request.attempt += 1
             if not isinstance(error, RemotingException):
@@ -291,6 +303,7 @@ class Sender:
         lane = self._lanes[request.lane]
         lane.popleft()
         if lane and self._transient is None and self.report.failure is None:
+            self._bytes_waiting -= len(lane[0].body)
             self._start(lane[0])
 
     def _drain(self) -> None:
@@ -400,6 +413,19 @@ def _is_permanent(error: Exception) -> bool:
     return isinstance(error, _PERMANENT) or (
         isinstance(error, MQBrokerException) and error.response_code == MESSAGE_ILLEGAL
     )
+
+
+def _explained(error: Exception, request: _Request) -> Exception:
+    """Return what a user can do about rows that the broker calls illegal (13)."""
+    if not isinstance(error, MQBrokerException) or error.response_code != MESSAGE_ILLEGAL:
+        return error
+    text = f"the broker refuses {request.rows} rows of topic {request.topic} for good: {error}"
+    if any(f"{name}{NAME_END}" in request.properties for name in DELAY_PROPERTIES):
+        text += (
+            "; a delay may be over its timerMaxDelaySec: with that as maxDelayMs such rows are "
+            "found before anything is sent"
+        )
+    return InvalidRowError(text)
 
 
 def _plain(error: Exception) -> RocketMQError:

@@ -1,6 +1,6 @@
 """The data source ``rocketmq`` as Spark knows it: which reader or writer serves which call.
 
-Spark's `DataSource`. Nothing here touches the network, and the constructor cannot fail. Must not
+Spark's `DataSource`. Its constructor cannot fail, and reading a schema touches no network. Must not
 know offsets, bytes or requests. Register it with `spark_connector.register`.
 """
 
@@ -15,7 +15,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_connector.errors import OptionError
+from spark_connector.errors import OptionError, SchemaError
+from spark_connector.given import HiddenOptions
 from spark_connector.options import ReadOptions, read_options
 from spark_connector.schema import ddl_of
 
@@ -40,11 +41,12 @@ class RocketMQDataSource(DataSource):
         return ddl_of(options.columns, include_headers=options.include_headers)
 
     def _checked(self) -> ReadOptions:
+        options = HiddenOptions(self.options)
         try:
-            return read_options(self.options, streaming=False)
+            return read_options(options, streaming=False)
         except OptionError as error:
             try:
-                return read_options(self.options, streaming=True)
+                return read_options(options, streaming=True)
             except OptionError:
                 raise error from None
 
@@ -53,19 +55,23 @@ class RocketMQDataSource(DataSource):
         from spark_connector.batch_reader import BatchReader, FilteringBatchReader
 
         kind = FilteringBatchReader if _wants_filters(self.options) else BatchReader
-        return kind(self.options, schema)
+        return kind(HiddenOptions(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Make the reader of a stream."""
+        from spark_connector.refusing_reader import RefusingStreamReader
         from spark_connector.stream_reader import StreamReader
 
-        return StreamReader(self.options, schema)
+        try:
+            return StreamReader(HiddenOptions(self.options), schema)
+        except (OptionError, SchemaError) as error:
+            return RefusingStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Make the writer of a batch."""
         from spark_connector.batch_writer import BatchWriter
 
-        return BatchWriter(self.options, schema, overwrite=overwrite)
+        return BatchWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802 - Spark's
         self, schema: StructType, overwrite: bool
@@ -73,7 +79,7 @@ class RocketMQDataSource(DataSource):
         """Make the writer of a stream."""
         from spark_connector.stream_writer import StreamWriter
 
-        return StreamWriter(self.options, schema, overwrite=overwrite)
+        return StreamWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
 
 
 def _wants_filters(options: dict[str, str]) -> bool:

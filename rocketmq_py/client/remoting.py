@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from rocketmq_py.client.answers import is_refusal
 from rocketmq_py.client.background import Timer, WorkerPool
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.clock import monotonic
@@ -74,14 +75,20 @@ class Remoting:
         if channel is None or not channel.is_open:
             channel = self.channel(address, timeout_ms)
             timeout_ms = (deadline - monotonic()) * 1000
+        used = None
         if self._hooks or self._config.credentials is not None:
-            self._prepare(address, command)
+            used = self._prepare(address, command)
         answer = channel.invoke(command, timeout_ms)
         if answer.code == ResponseCode.GO_AWAY:
             # The server is closing: once more, on a connection of its own.
             self._leave(channel)
             left_ms = (deadline - monotonic()) * 1000
             answer = self.channel(address, left_ms).invoke(command, left_ms)
+        if answer.code and used is not None and self._renewed(answer, used):
+            left_ms = (deadline - monotonic()) * 1000
+            channel = self.channel(address, left_ms)
+            self._prepare(address, command)
+            answer = channel.invoke(command, left_ms)
         if self._hooks:
             self._after(address, command, answer)
         return answer
@@ -94,12 +101,17 @@ class Remoting:
         """
         deadline = monotonic() + timeout_ms / 1000
         channel = self.channel(address, timeout_ms)
-        self._prepare(address, command)
+        used = self._prepare(address, command)
 
         def outcome(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
             if answer is not None and answer.code == ResponseCode.GO_AWAY:
                 self._leave(channel)
                 if self._background.submit(self._again, address, command, deadline, done):
+                    return
+            if answer is not None and answer.code and used is not None and self._can_renew(answer):
+                # Renewing may read a file, which is nothing for the thread that reads answers.
+                again = self._again_when_renewed
+                if self._background.submit(again, address, command, deadline, (answer, used), done):
                     return
             if answer is not None and self._hooks:
                 self._after(address, command, answer)
@@ -127,12 +139,51 @@ class Remoting:
         except RocketMQError as error:
             done(None, error)
 
-    def _prepare(self, address: str, command: RemotingCommand) -> None:
+    def _again_when_renewed(
+        self,
+        address: str,
+        command: RemotingCommand,
+        deadline: float,
+        refused: tuple[RemotingCommand, Credentials],
+        done: Done,
+    ) -> None:
+        answer, used = refused
+        if not self._renewed(answer, used):
+            if self._hooks:
+                self._after(address, command, answer)
+            done(answer, None)
+            return
+        try:
+            self._prepare(address, command)
+        except RocketMQError as error:
+            done(None, error)
+            return
+        self._again(address, command, deadline, done)
+
+    def _can_renew(self, answer: RemotingCommand) -> bool:
+        """Whether the answer refuses credentials of a source that may give others."""
+        return hasattr(self._config.credentials, "renew") and is_refusal(answer)
+
+    def _renewed(self, answer: RemotingCommand, used: Credentials) -> bool:
+        """Ask the source for other credentials than the refused ones; True when it has some."""
+        if not self._can_renew(answer):
+            return False
+        try:
+            return bool(self._config.credentials.renew(used))  # type: ignore[union-attr]
+        except Exception:  # noqa: BLE001 - code of the application; the refusal stands
+            _log.exception("credentials cannot be renewed")
+            return False
+
+    def _prepare(self, address: str, command: RemotingCommand) -> Credentials | None:
+        """Run hooks and sign; return the credentials that signed."""
         for hook in self._hooks:
             hook.before_request(address, command)
         source = self._config.credentials
-        if source is not None:
-            _sign(command, source if isinstance(source, Credentials) else source())
+        if source is None:
+            return None
+        credentials = source if isinstance(source, Credentials) else source()
+        _sign(command, credentials)
+        return credentials
 
     def _after(self, address: str, command: RemotingCommand, answer: RemotingCommand) -> None:
         for hook in self._hooks:

@@ -70,6 +70,36 @@ def test_ids_are_unique_and_a_given_one_is_kept() -> None:
     assert len(properties(kept)[1]["UNIQ_KEY"]) == 32
 
 
+@pytest.mark.case("SP23")
+def test_the_alias_of_kafka_for_queues_says_how_it_is_switched_on() -> None:
+    columns = {"body": pa.array([b"x"]), "partition": pa.array([1])}
+    with pytest.raises(SchemaError, match="unknown column partition: usePartition=true"):
+        encode(columns)
+    found = encode(columns, usePartition="true").queue_ids
+    assert found is not None
+    assert found.to_pylist() == [1]
+
+
+@pytest.mark.case("SP24")
+def test_nulls_among_keys_leave_the_other_keys() -> None:
+    keys = pa.array([["a", None, "b"], [None], None, ["c"]], pa.list_(pa.string()))
+    encoded = encode({"body": pa.array([b"x"] * 4), "keys": keys})
+    assert [one.get("KEYS") for one in properties(encoded)] == ["a b", None, None, "c"]
+
+
+@pytest.mark.case("SP23")
+@pytest.mark.parametrize(
+    "kind", [pa.binary(), pa.struct([("a", pa.int64())]), pa.list_(pa.string())], ids=str
+)
+def test_extra_columns_without_a_text_are_refused_when_the_write_is_planned(
+    kind: pa.DataType,
+) -> None:
+    columns = {"body": pa.array([b"x"]), "more": pa.nulls(1, kind)}
+    with pytest.raises(SchemaError, match=r"column more of type .* has no text form"):
+        encode(columns, extraColumns="properties")
+    assert len(encode(columns, extraColumns="ignore")) == 1
+
+
 @pytest.mark.case("SP27")
 def test_rows_that_cannot_be_messages_are_named_with_the_reason() -> None:
     big = b"x" * (BODY_SIZE_MAX + 1)

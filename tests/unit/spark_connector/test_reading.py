@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 import pyarrow as pa
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import MessageQueue, QueueAccess, RawPull
+from rocketmq_py import MessageExt, MessageQueue, QueueAccess, QueueBounds, RawPull
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options import ReadOptions, read_options
@@ -134,6 +134,45 @@ def test_a_moment_is_the_first_message_at_or_after_it(profile: str) -> None:
             assert resolve(access, mild, mild.start, bounds, is_end=False) == {queue: 3}
 
 
+@pytest.mark.case("SP5")
+@pytest.mark.parametrize("profile", ["rocketmq-5.x", "rocketmq-4.9"])
+def test_a_moment_with_many_messages_is_the_first_of_them(profile: str) -> None:
+    clock = VirtualClock()
+    with EmbeddedBroker(clock=clock, profile=profile) as broker:
+        broker.topics.create("T", queues=1)
+        fill(broker, 3)
+        clock.advance(timedelta(seconds=1))
+        begin = clock.now_ms
+        fill(broker, 40)
+        queue = MessageQueue("T", "broker-a", 0)
+        with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+            one = access.bounds("T")[queue]
+            found = [first_at(access, options(), queue, one, at) for at in (begin - 1, begin)]
+            assert found == [3, 3]
+
+
+class MiddleBroker:
+    """Answers a store time with any message of that time, as 4.9's binary search does."""
+
+    def __init__(self, times: list[int]) -> None:
+        self.times = times
+
+    def search_offset(self, _queue: MessageQueue, moment: int) -> int:
+        hits = [at for at, one in enumerate(self.times) if one == moment]
+        return hits[len(hits) // 2]
+
+    def message_at(self, _queue: MessageQueue, offset: int) -> MessageExt:
+        return MessageExt("T", store_timestamp=self.times[offset])
+
+
+@pytest.mark.case("SP5")
+@pytest.mark.parametrize("older", range(6))
+def test_any_message_of_a_millisecond_leads_to_its_first(older: int) -> None:
+    access = cast("QueueAccess", MiddleBroker([1] * older + [5] * 9 + [7]))
+    bounds = QueueBounds(0, older + 10)
+    assert first_at(access, options(), MessageQueue("T", "b", 0), bounds, 5) == older
+
+
 @pytest.mark.case("SP3", "SP19")
 def test_places_are_checked_against_what_there_is(
     broker: EmbeddedBroker, access: QueueAccess
@@ -224,6 +263,8 @@ def test_lists_patterns_and_assigned_queues_choose_what_is_read(
 
     both = {("T", 0), ("T2", 0), ("T2", 1)}
     assert queues(subscribe="T,T2") == queues(subscribePattern="T.?") == both
+    # A pattern means none of RocketMQ's own topics, such as TBW102.
+    assert queues(subscribePattern="T.*|RMQ_SYS.*|SCHEDULE.*|rmq_sys.*") == both
     assert queues(assign='{"T2":{"broker-a":[1]}}') == {("T2", 1)}
     with pytest.raises(OptionError, match="has no queue 5 of T2"):
         queues(assign='{"T2":{"broker-a":[5]}}')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future
 
@@ -22,7 +23,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import InvalidRowError
 from spark_connector.options import write_options
 from spark_connector.rows import check_columns
-from spark_connector.sending import Report, Sender, _Request
+from spark_connector.sending import BATCHES_WAITING, Report, Sender, _Request
 
 
 @pytest.fixture
@@ -128,6 +129,41 @@ def test_what_no_repetition_can_help_comes_back_in_the_report(
     assert report.failure is not None
     assert "code 13" in str(report.failure)
     assert bodies(broker) == []
+
+
+@pytest.mark.case("SP33")
+def test_a_delay_that_only_the_broker_refuses_names_the_option_and_no_body(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    refused = broker.faults.on(RequestCode.SEND_MESSAGE_V2).always()
+    refused.respond(ResponseCode.MESSAGE_ILLEGAL, "timer message illegal")
+    columns = {"body": pa.array([b"hush"] * 2), "delay_ms": pa.array([60_000, None])}
+    report = send(access, columns)
+    assert isinstance(report.failure, InvalidRowError)
+    text = "".join(traceback.format_exception(report.failure))
+    assert "refuses 1 rows of topic T for good" in text
+    assert "timerMaxDelaySec: with that as maxDelayMs" in text
+    assert "hush" not in text
+
+
+@pytest.mark.case("SP25")
+def test_what_waits_behind_others_of_its_queue_is_bounded_in_bytes(
+    broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[int] = []
+    start = Sender._start
+
+    def noting(sender: Sender, request: _Request) -> None:
+        waiting.append(sender._bytes_waiting)
+        start(sender, request)
+
+    monkeypatch.setattr(Sender, "_start", noting)
+    columns = {"body": rows(4_000), "queue_id": pa.array([0] * 4_000)}
+    assert send(access, columns, batchBytes=1024).stored == 4_000
+    found = [message.body for message in broker.messages.in_topic("T")]
+    assert found == sorted(found)
+    assert 0 < max(waiting) <= (BATCHES_WAITING + 1) * 1024
+    assert waiting[-1] == 0
 
 
 def test_a_topic_that_cannot_exist_is_such_a_failure() -> None:
