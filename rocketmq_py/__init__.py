@@ -18,7 +18,13 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
-    from rocketmq_py.client.queue_access import QueueAccess, QueueBounds, RawPull, RawSend
+    from rocketmq_py.client.queue_access import (
+        PreparedMessage,
+        QueueAccess,
+        QueueBounds,
+        RawPull,
+        RawSend,
+    )
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
     from rocketmq_py.clock import Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials
@@ -73,7 +79,7 @@ if TYPE_CHECKING:
 
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
-    "client.queue_access": "QueueAccess QueueBounds RawPull RawSend",
+    "client.queue_access": "PreparedMessage QueueAccess QueueBounds RawPull RawSend",
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
     "config": "ClientConfig Credentials",
@@ -139,6 +145,7 @@ __all__ = [
     "NoRouteError",
     "NotStartedError",
     "PermissionDeniedError",
+    "PreparedMessage",
     "QueueAccess",
     "QueueBounds",
     "RawMessages",

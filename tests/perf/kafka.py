@@ -1,7 +1,7 @@
 """A Kafka broker of one process on loopback, and the jars with which Spark reaches it.
 
-The reference of the Spark benches. KRaft mode, both roles in one process, with the settings of the broker's own defaults. Jars come
-from Maven, once.
+The reference of the Spark benches. KRaft mode, both roles in one process, with the broker's own
+defaults. Jars come from Maven, once.
 """
 
 from __future__ import annotations
