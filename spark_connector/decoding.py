@@ -23,7 +23,7 @@ try:
     import numpy as np
 
     from spark_connector import ranges
-    from spark_connector.property_table import PropertyTable, property_table
+    from spark_connector.property_table import PropertyTable, SameNames, property_table
 except ImportError:  # the slow path needs no numpy and gives equal rows
     np = None
 
@@ -137,7 +137,7 @@ class Decoder:
         self, raw: bytes | memoryview, starts: Array, max_offset: int
     ) -> tuple[list[pa.Array], list[int], pa.Array]:
         layout, regular = ranges.layout_of(raw, starts)
-        table: PropertyTable | None = None
+        table: PropertyTable | SameNames | None = None
         if self._wants_properties:
             self.property_decodes += 1
             chosen = np.flatnonzero(regular)
@@ -192,7 +192,7 @@ class _View:
         raw: bytes | memoryview,
         layout: Any,  # a Layout of ranges.py, which needs numpy
         rows: Array,
-        table: PropertyTable | None,
+        table: PropertyTable | SameNames | None,
         decoder: Decoder,
         max_offset: int,
     ) -> None:
@@ -345,7 +345,7 @@ def _host_text(packed: bytes) -> str:
     return f"{'.'.join(str(byte) for byte in packed[:4])}:{int.from_bytes(packed[4:])}"
 
 
-def _json_texts(table: PropertyTable, first: pa.Array) -> pa.StringArray:
+def _json_texts(table: PropertyTable | SameNames, first: pa.Array) -> pa.StringArray:
     r"""``{"name":"value",...}`` of every row; only quotes, backslashes and controls are escaped."""
     quoted = [_quoted(one) for one in (table.names, table.values)]
     pairs = pc.binary_join_element_wise(*quoted, ":")

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from rocketmq_py import RawMessages
 
-__all__ = ["HEAD", "Layout", "cut", "layout_of", "record_starts"]
+__all__ = ["HEAD", "Layout", "cut", "cut_text", "layout_of", "record_starts"]
 
 HEAD = np.dtype(
     [
@@ -111,8 +111,8 @@ def layout_of(raw: bytes | memoryview, starts: Array) -> tuple[Layout, Array]:
         nothing = np.zeros(0, np.int64)
         heads = np.zeros(0, HEAD)
         return Layout(heads, nothing, nothing, nothing, nothing), np.zeros(0, bool)
-    windows = np.lib.stride_tricks.sliding_window_view(data, HEAD.itemsize)
-    heads = np.ascontiguousarray(windows[starts]).view(HEAD).reshape(-1)
+    # A head may begin at any byte: the view has one for each, of which the real ones are copied.
+    heads = np.ndarray(max(0, len(data) - HEAD.itemsize + 1), HEAD, data, strides=(1,))[starts]
     body_len = heads["body_len"].astype(np.int64)
     ends = starts + heads["size"].astype(np.int64)
     body_at = starts + HEAD.itemsize
@@ -131,15 +131,23 @@ def layout_of(raw: bytes | memoryview, starts: Array) -> tuple[Layout, Array]:
 
 def cut(raw: bytes | memoryview, at: Array, lengths: Array) -> pa.BinaryArray:
     """Copy ascending, non-overlapping ranges of a buffer into one binary array."""
-    count = len(at)
+    return _cut(pa.binary(), raw, at, at + lengths)
+
+
+def cut_text(raw: pa.Buffer, begins: Array, ends: Array) -> pa.StringArray:
+    """Do the same for text that is known to be UTF-8, by begins and ends."""
+    return _cut(pa.string(), raw, begins, ends)
+
+
+def _cut(kind: pa.DataType, raw: pa.Buffer | bytes | memoryview, begins: Array, ends: Array) -> Any:
+    count = len(begins)
     if not count:
-        return pa.array([], pa.binary())
+        return pa.array([], kind)
     if len(raw) >= 1 << 31:
         raise ValueError(f"{len(raw)} bytes at once: 2 GiB is the limit of a binary array")
     offsets = np.empty(2 * count, np.int32)
-    offsets[0::2] = at
-    offsets[1::2] = at + lengths
-    parts = pa.BinaryArray.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(raw)]
-    )
+    offsets[0::2] = begins
+    offsets[1::2] = ends
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw)]
+    parts = pa.Array.from_buffers(kind, 2 * count - 1, buffers)
     return parts.take(pa.array(np.arange(0, 2 * count - 1, 2)))

@@ -33,6 +33,7 @@ from rocketmq_py import (
     MQClientException,
     NoRouteError,
     PermissionDeniedError,
+    PreparedMessage,
     QueueAccess,
     RawMessages,
     RawSend,
@@ -126,6 +127,7 @@ class Sender:
         self._turns: dict[str, Iterator[MessageQueue]] = {}
         self._lanes: dict[MessageQueue, deque[_Request]] = defaultdict(deque)
         self._answered: SimpleQueue[_Request] = SimpleQueue()
+        self._waiting: list[_Request] = []
         self._in_flight = 0
         self._bytes_in_flight = 0
         self._bytes_waiting = 0  # behind others of their lane
@@ -170,6 +172,7 @@ class Sender:
                     if self._transient is not None or self.report.failure is not None:
                         self._drain()
                         return self._settled()
+        self._send_waiting()
         return True
 
     def finish(self) -> Report:
@@ -200,26 +203,34 @@ class Sender:
         spread = 1 if lane is not None else len(self._queues_of(topic))
         for some, is_alone in groups:
             if is_alone:
-                for row in some.tolist():
-                    yield self._single(encoded, topic, row, lane)
+                yield from self._singles(encoded, topic, some, lane)
                 continue
             for numbers, body in batch_bodies(encoded, some, options.batch_bytes, spread):
                 yield _Request(topic, body, len(numbers), lane, batch=True)
 
-    def _single(
-        self, encoded: Encoded, topic: str, row: int, lane: MessageQueue | None
-    ) -> _Request:
-        body, sys_flag = encoded.bodies[row].as_py(), 0
-        if self._options.compression != "none" and len(body) > self._options.compress_over:
-            body, sys_flag = RawMessages.compressed(body, self._options.compression)
-        text = encoded.properties[row].as_py().decode()
-        return _Request(topic, body, 1, lane, text, int(encoded.flags[row]), sys_flag)
+    def _singles(
+        self, encoded: Encoded, topic: str, rows: Any, lane: MessageQueue | None
+    ) -> Iterator[_Request]:
+        """Give a request for each row."""
+        options = self._options
+        taken = pa.array(rows)
+        bodies = encoded.bodies.take(taken).to_pylist()
+        texts = encoded.properties.take(taken).cast(pa.string()).to_pylist()
+        flags = encoded.flags[rows].tolist()
+        for body, text, flag in zip(bodies, texts, flags, strict=True):
+            sys_flag = 0
+            if options.compression != "none" and len(body) > options.compress_over:
+                body, sys_flag = RawMessages.compressed(body, options.compression)  # noqa: PLW2901
+            yield _Request(topic, body, 1, lane, text, flag, sys_flag)
 
     def _submit(self, request: _Request) -> None:
-        while self._is_full(len(request.body)):
-            self._take_answer()
-            if self._transient is not None or self.report.failure is not None:
-                return
+        if self._is_full(len(request.body)):
+            # What goes alone leaves in groups: so many answers are taken that there is one again.
+            most = self._options.max_in_flight // 2 if _goes_in_groups(request) else 1 << 31
+            while self._is_full(len(request.body)) or self._in_flight > most:
+                self._take_answer()
+                if self._transient is not None or self.report.failure is not None:
+                    return
         if request.lane is not None:
             lane = self._lanes[request.lane]
             lane.append(request)
@@ -250,6 +261,9 @@ class Sender:
     def _start(self, request: _Request) -> None:
         self._in_flight += 1
         self._bytes_in_flight += len(request.body)
+        if _goes_in_groups(request):
+            self._waiting.append(request)  # sent before anybody waits for an answer
+            return
         try:
             queue = request.lane or self._next_queue(request)
             request.queue = queue
@@ -263,15 +277,47 @@ class Sender:
                 timeout_ms=self._options.timeout_ms,
             )
         except RocketMQError as error:
-            request.future = Future()
-            request.future.set_exception(error)
+            request.future = _failed(error)
         request.future.add_done_callback(lambda _done: self._answered.put(request))
+
+    def _send_waiting(self) -> None:
+        """Send what goes alone, many with one write, a part of each topic's to each queue."""
+        waiting, self._waiting = self._waiting, []
+        by_topic: dict[str, list[_Request]] = defaultdict(list)
+        for request in waiting:
+            by_topic[request.topic].append(request)
+        for topic, some in by_topic.items():
+            try:
+                prepared = self._prepared(topic, some)
+                futures = self._access.send_many(prepared, timeout_ms=self._options.timeout_ms)
+            except RocketMQError as error:
+                futures = [_failed(error) for _ in some]
+            for request, future in zip(some, futures, strict=True):
+                request.future = future
+                future.add_done_callback(lambda _done, one=request: self._answered.put(one))
+
+    def _prepared(self, topic: str, requests: list[_Request]) -> list[PreparedMessage]:
+        """Give each of the queues in turn some neighbours, and a repeated request its own."""
+        size = -(-len(requests) // len(self._queues_of(topic)))
+        queue: MessageQueue | None = None
+        prepared = []
+        for number, request in enumerate(requests):
+            if queue is None or number % size == 0 or request.attempt:
+                queue = self._next_queue(request)
+            request.queue = queue
+            body = bytes(request.body)
+            prepared.append(
+                PreparedMessage(queue, body, request.properties, request.flag, request.sys_flag)
+            )
+        return prepared
 
     def _take_answer(self) -> None:
         """Take one answer, which there must be: send again, go on with its lane, or note why not.
 
         Every future ends within its time-out, so this waits no longer than that.
         """
+        if self._waiting:
+            self._send_waiting()
         request = self._answered.get()
         self._in_flight -= 1
         self._bytes_in_flight -= len(request.body)
@@ -392,6 +438,16 @@ class Sender:
             text = f"UNIQ_KEY\x01{prefix}{number:012X}\x02INVALID_REASON\x01{reason}\x02"
             self._submit(_Request(topic, body[:BODY_SIZE_MAX], 1, properties=text, redirected=True))
         return self.report.failure is None
+
+
+def _goes_in_groups(request: _Request) -> bool:
+    return request.lane is None and not request.batch
+
+
+def _failed(error: RocketMQError) -> Future[RawSend]:
+    future: Future[RawSend] = Future()
+    future.set_exception(error)
+    return future
 
 
 def _failure_of(request: _Request, *, accept_stored: bool) -> Exception | None:

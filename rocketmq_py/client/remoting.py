@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -102,22 +102,58 @@ class Remoting:
         deadline = monotonic() + timeout_ms / 1000
         channel = self.channel(address, timeout_ms)
         used = self._prepare(address, command)
+        outcome = self._outcome(channel, command, deadline, done, used)
+        channel.begin(command, (deadline - monotonic()) * 1000, outcome)
+
+    def begin_many(
+        self,
+        address: str,
+        commands: Sequence[RemotingCommand],
+        timeout_ms: float,
+        dones: Sequence[Done],
+    ) -> None:
+        """Make many calls with one write; each of ``dones`` gets the outcome of its command.
+
+        Raises, instead of calling any of them, what `invoke` raises before something is written.
+        """
+        deadline = monotonic() + timeout_ms / 1000
+        channel = self.channel(address, timeout_ms)
+        outcomes = []
+        for command, done in zip(commands, dones, strict=True):
+            used = self._prepare(address, command)
+            outcomes.append(self._outcome(channel, command, deadline, done, used))
+        channel.begin_many(commands, (deadline - monotonic()) * 1000, outcomes)
+
+    def _outcome(
+        self,
+        channel: Channel,
+        command: RemotingCommand,
+        deadline: float,
+        done: Done,
+        used: Credentials | None,
+    ) -> Done:
+        """Wrap who takes an outcome: hooks see answers, and a call can go once more.
+
+        That is after GO_AWAY, and after a refusal of credentials for which there are others.
+        """
 
         def outcome(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-            if answer is not None and answer.code == ResponseCode.GO_AWAY:
-                self._leave(channel)
-                if self._background.submit(self._again, address, command, deadline, done):
-                    return
-            if answer is not None and answer.code and used is not None and self._can_renew(answer):
-                # Renewing may read a file, which is nothing for the thread that reads answers.
-                again = self._again_when_renewed
-                if self._background.submit(again, address, command, deadline, (answer, used), done):
-                    return
-            if answer is not None and self._hooks:
-                self._after(address, command, answer)
+            if answer is not None:
+                if answer.code == ResponseCode.GO_AWAY:
+                    self._leave(channel)
+                    address = channel.address
+                    if self._background.submit(self._again, address, command, deadline, done):
+                        return
+                if answer.code and used is not None and self._can_renew(answer):
+                    # Renewing may read a file, which is nothing for the thread that reads answers.
+                    refused = channel.address, command, deadline, (answer, used), done
+                    if self._background.submit(self._again_when_renewed, *refused):
+                        return
+                if self._hooks:
+                    self._after(channel.address, command, answer)
             done(answer, error)
 
-        channel.begin(command, (deadline - monotonic()) * 1000, outcome)
+        return outcome
 
     def invoke_async(
         self, address: str, command: RemotingCommand, timeout_ms: float

@@ -59,6 +59,11 @@ class FrameDecoder:
         """Bytes kept of a frame that is not complete yet."""
         return len(self._buffer)
 
+    @property
+    def missing(self) -> int:
+        """Bytes that the next frame lacks for certain: worth asking the socket for at once."""
+        return self._wanted - len(self._buffer)
+
     def feed(self, data: Buffer) -> list[Frame]:
         """Take bytes in the order of their arrival; give the frames that are complete now.
 

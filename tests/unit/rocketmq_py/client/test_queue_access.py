@@ -8,10 +8,12 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
+    Credentials,
     MessageIds,
     MessageQueue,
     NoRouteError,
     NotStartedError,
+    PreparedMessage,
     QueueAccess,
     QueueBounds,
     RawMessages,
@@ -92,6 +94,46 @@ def test_bodies_are_sent_as_they_are(broker: EmbeddedBroker, access: QueueAccess
     assert stored[0].properties["a"] == "1"
     delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(5)
     assert delayed.recall_handle
+
+
+@pytest.mark.parametrize("transport", ["tcp", "auto"])
+def test_many_messages_go_out_together_and_each_has_its_own_answer(
+    broker: EmbeddedBroker, transport: str
+) -> None:
+    other = MessageQueue("T", "broker-a", 1)
+    nowhere = MessageQueue("T", "broker-z", 0)
+    bad = encode_properties({"UNIQ_KEY": "0" * 32, "TIMER_DELAY_MS": "99999999999999"}).decode()
+    with QueueAccess(namesrv_addr=broker.namesrv_addr, transport=transport) as access:
+        access.write_queues("T")
+        prepared = [
+            PreparedMessage(QUEUE, b"a", text(a="1"), 4),
+            PreparedMessage(other, b"b", text()),
+            PreparedMessage(nowhere, b"lost", text()),
+            PreparedMessage(QUEUE, b"refused", bad),
+            PreparedMessage(QUEUE, b"later", text(TIMER_DELAY_MS="5000")),
+            PreparedMessage(QUEUE, b"c", text()),
+        ]
+        futures = access.send_many(prepared)
+        errors = [future.exception(5) for future in futures]
+        assert [type(error).__name__ for error in errors if error is not None] == [
+            "MQClientException",
+            "MQBrokerException",
+        ]
+        stored = [future.result() for number, future in enumerate(futures) if number not in {2, 3}]
+        assert [(one.queue.queue_id, one.queue_offset) for one in stored if not one.recall_handle]
+        assert stored[2].recall_handle
+        assert access.send_many([]) == []
+    found = broker.messages.in_topic("T")
+    assert sorted(message.body for message in found) == [b"a", b"b", b"c"]
+    assert {message.body: message.queue_id for message in found}[b"b"] == 1
+
+
+def test_many_messages_of_a_client_with_a_key_are_signed_each(broker: EmbeddedBroker) -> None:
+    signed = QueueAccess(namesrv_addr=broker.namesrv_addr, credentials=Credentials("key", "secret"))
+    with signed as access:
+        access.write_queues("T")
+        futures = access.send_many([PreparedMessage(QUEUE, b"%d" % n, text()) for n in range(3)])
+        assert [future.result(5).queue_offset for future in futures] == [0, 1, 2]
 
 
 def test_offsets_of_groups_are_kept(access: QueueAccess) -> None:
