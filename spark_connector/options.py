@@ -52,6 +52,7 @@ OPTIONS = _table(
     ("credentialsEnv", "text", None, "BSW"),
     ("credentialsFile", "text", None, "BSW"),
     ("addressMap", "text", None, "BSW"),
+    ("progressIntervalMs", "int", "30000", "BSW"),
     ("subscribe", "text", None, "BS"),
     ("subscribePattern", "text", None, "BS"),
     ("assign", "json", None, "BS"),
@@ -204,6 +205,7 @@ class ReadOptions:
     read_from_slave: bool
     check_crc: bool
     push_filters: bool
+    progress_ms: int
 
 
 @frozen
@@ -236,6 +238,7 @@ class WriteOptions:
     dedupe: str
     replay_guard: str | None
     replay_take_over: bool
+    progress_ms: int
 
 
 # --- reading the user's options ----------------------------------------------------------------
@@ -379,6 +382,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         read_from_slave=given.flag("readFromSlave"),
         check_crc=given.flag("checkCrc"),
         push_filters=not streaming and given.flag("pushFilters"),
+        progress_ms=given.count("progressIntervalMs"),
     )
 
 
@@ -428,6 +432,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         dedupe=dedupe,
         replay_guard=guard,
         replay_take_over=given.flag("replayGuardTakeOver"),
+        progress_ms=given.count("progressIntervalMs"),
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import cycle
@@ -41,9 +41,11 @@ from rocketmq_py import (
     TopicNotExistError,
 )
 from rocketmq_py.clock import wall_ms
+from spark_connector.answers import Answers
 from spark_connector.encoding import BODY_SIZE_MAX, Encoded, Encoder, batch_bodies
 from spark_connector.errors import InvalidRowError
 from spark_connector.options import WriteOptions
+from spark_connector.progress import Progress
 
 try:
     import numpy as np
@@ -81,11 +83,11 @@ class Report:
 
 @define
 class _Request:
-    """One send: to any queue of ``queues``, or to the one that ``lane`` names."""
+    """One send of some rows of a batch: to any queue, or to the one that ``lane`` names."""
 
     topic: str
     body: bytes | memoryview
-    rows: int
+    rows: Sequence[int]
     lane: MessageQueue | None = None
     properties: str = ""
     flag: int = 0
@@ -102,6 +104,7 @@ class Sender:
 
     ``fixed_queues``: the queues of topics that sharding keys are spread over, the same for every
     task of the write. ``dedupe``: beginning of generated DEDUPE_ID values, None for none.
+    ``answers`` is told about every row; its user settles each batch before the next one.
     """
 
     def __init__(
@@ -112,7 +115,9 @@ class Sender:
         *,
         fixed_queues: dict[str, tuple[MessageQueue, ...]] | None = None,
         dedupe: str | None = None,
+        answers: Answers | None = None,
     ) -> None:
+        self._answers = answers
         self._access = access
         self._options = options
         self._ids = MessageIds()
@@ -127,6 +132,7 @@ class Sender:
         self._bytes_in_flight = 0
         self._rows_seen = 0
         self._transient: Exception | None = None
+        self._progress = Progress("writing", "rows to be answered", options.progress_ms)
         self.report = Report()
 
     # --- a batch ---------------------------------------------------------------------------------
@@ -142,6 +148,8 @@ class Sender:
             batch, wall_ms(), dedupe=self._dedupe, first_row=self._rows_seen
         )
         self._rows_seen += batch.num_rows
+        if self._answers is not None:
+            self._answers.begin(encoded)
         topics = [one for one in pc.unique(encoded.topics).to_pylist() if one is not None]
         try:
             for topic in topics:
@@ -170,9 +178,13 @@ class Sender:
 
     def finish(self) -> Report:
         """Wait until every request is answered; raise what kept one from being stored."""
-        self._drain()
-        self._settled()
+        self.settle()
         return self.report
+
+    def settle(self) -> bool:
+        """Wait for all answers, as `finish` does; False when the task should stop."""
+        self._drain()
+        return self._settled()
 
     def _settled(self) -> bool:
         if self._transient is not None:
@@ -200,7 +212,7 @@ class Sender:
                     yield self._single(encoded, topic, row, lane)
                 continue
             for numbers, body in batch_bodies(encoded, some, options.batch_bytes, spread):
-                yield _Request(topic, body, len(numbers), lane, batch=True)
+                yield _Request(topic, body, numbers, lane, batch=True)
 
     def _single(
         self, encoded: Encoded, topic: str, row: int, lane: MessageQueue | None
@@ -209,7 +221,7 @@ class Sender:
         if self._options.compression != "none" and len(body) > self._options.compress_over:
             body, sys_flag = RawMessages.compressed(body, self._options.compression)
         text = encoded.properties[row].as_py().decode()
-        return _Request(topic, body, 1, lane, text, int(encoded.flags[row]), sys_flag)
+        return _Request(topic, body, (row,), lane, text, int(encoded.flags[row]), sys_flag)
 
     def _submit(self, request: _Request) -> None:
         while self._is_full(len(request.body)):
@@ -265,8 +277,13 @@ class Sender:
         self._bytes_in_flight -= len(request.body)
         error = _failure_of(request, accept_stored=self._options.accept_stored)
         if error is None:
-            self.report.stored += request.rows
-            self.report.redirected += request.rows if request.redirected else 0
+            self.report.stored += len(request.rows)
+            self.report.redirected += len(request.rows) if request.redirected else 0
+            if self._answers is not None and request.future is not None:
+                stored = request.future.result()
+                self._answers.stored(request.rows, stored, redirected=request.redirected)
+            left = self._rows_seen - self.report.skipped - self.report.stored
+            self._progress.add(len(request.rows), left)
             self._next_in_lane(request)
         elif _is_permanent(error):
             self.report.failure = self.report.failure or _plain(error)
@@ -377,7 +394,9 @@ class Sender:
             prefix, number = self._ids.block(1)
             reason = problems[row].replace("\x01", " ").replace("\x02", " ")
             text = f"UNIQ_KEY\x01{prefix}{number:012X}\x02INVALID_REASON\x01{reason}\x02"
-            self._submit(_Request(topic, body[:BODY_SIZE_MAX], 1, properties=text, redirected=True))
+            self._submit(
+                _Request(topic, body[:BODY_SIZE_MAX], (row,), properties=text, redirected=True)
+            )
         return self.report.failure is None
 
 

@@ -187,12 +187,12 @@ def test_no_more_is_in_flight_than_two_batches(
     given = {"nameServer": "h:1", "topic": "T", "batchBytes": "1024", "maxInFlight": "3"}
     options = write_options(given, streaming=False)
     sender = Sender(access, options, {"body": "body"})
-    sender._start(_Request("T", b"x" * 1_000, 1))
+    sender._start(_Request("T", b"x" * 1_000, (0,)))
     assert not sender._is_full(1_000)
-    sender._start(_Request("T", b"x" * 1_000, 1))
+    sender._start(_Request("T", b"x" * 1_000, (0,)))
     assert sender._is_full(1_000)
     assert not sender._is_full(10)
-    sender._start(_Request("T", b"x", 1))
+    sender._start(_Request("T", b"x", (0,)))
     assert sender._is_full(10)
 
 
