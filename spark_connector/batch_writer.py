@@ -19,13 +19,14 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py import MessageQueue, RawMessages, RemotingCommandException
 from spark_connector.access import access_for
+from spark_connector.answers import Answers
 from spark_connector.errors import OptionError
 from spark_connector.options import WriteOptions, write_options
 from spark_connector.replay_guard import ReplayGuard
 from spark_connector.rows import check_columns
 from spark_connector.sending import Report, Sender
 
-__all__ = ["BatchWriter", "WriteTask", "WrittenMessage", "raise_failure"]
+__all__ = ["BatchWriter", "WriteTask", "WrittenMessage", "micro_batch", "raise_failure"]
 
 _log = logging.getLogger("spark_connector")
 
@@ -65,23 +66,27 @@ class WriteTask:
     def run(self, batches: Iterator[pa.RecordBatch]) -> WrittenMessage:
         """Send all batches; returns when everything is acknowledged."""
         here = micro_batch()
-        auto = self.options.dedupe == "auto" and here is not None
-        dedupe = "-".join(map(str, here)) if auto and here is not None else None
         guard = self.guard()
         if guard is not None and here is not None and guard.is_written(here[0], here[1]):
             _log.warning("batch %d was written whole before: nothing is sent again", here[1])
             return WrittenMessage(Report(), here[0])
-        sender = Sender(
-            access_for(self.options.connection),
-            self.options,
-            self.meanings,
-            fixed_queues=self.fixed_queues,
-            dedupe=dedupe,
-        )
+        sender = self.sender(here)
         for batch in batches:
             if batch.num_rows and not sender.send(batch):
                 break
         return WrittenMessage(sender.finish(), None if here is None else here[0])
+
+    def sender(self, here: tuple[str, int, int] | None, answers: Answers | None = None) -> Sender:
+        """Return what sends the rows of one task; ``here`` is what `micro_batch` says."""
+        auto = self.options.dedupe == "auto" and here is not None
+        return Sender(
+            access_for(self.options.connection),
+            self.options,
+            self.meanings,
+            fixed_queues=self.fixed_queues,
+            dedupe="-".join(map(str, here)) if auto and here is not None else None,
+            answers=answers,
+        )
 
     def guard(self) -> ReplayGuard | None:
         """Return the keeper of the mark of whole batches, None when none is asked for."""

@@ -50,6 +50,7 @@ OPTIONS = _table(
     ("tlsCa", "text", None, "BSW"),
     ("tlsCert", "text", None, "BSW"),
     ("tlsKey", "text", None, "BSW"),
+    ("progressIntervalMs", "int", "30000", "BSW"),
     ("subscribe", "text", None, "BS"),
     ("subscribePattern", "text", None, "BS"),
     ("assign", "json", None, "BS"),
@@ -163,6 +164,7 @@ class ReadOptions:
     read_from_slave: bool
     check_crc: bool
     push_filters: bool
+    progress_ms: int
 
 
 @frozen
@@ -195,6 +197,7 @@ class WriteOptions:
     dedupe: str
     replay_guard: str | None
     replay_take_over: bool
+    progress_ms: int
 
 
 # --- reading the user's options ----------------------------------------------------------------
@@ -249,6 +252,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         read_from_slave=given.flag("readFromSlave"),
         check_crc=given.flag("checkCrc"),
         push_filters=not streaming and given.flag("pushFilters"),
+        progress_ms=given.count("progressIntervalMs"),
     )
 
 
@@ -306,6 +310,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         dedupe=dedupe,
         replay_guard=guard,
         replay_take_over=given.flag("replayGuardTakeOver"),
+        progress_ms=given.count("progressIntervalMs"),
     )
 
 

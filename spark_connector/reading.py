@@ -15,6 +15,7 @@ from rocketmq_py import QueueAccess
 from spark_connector.decoding import Decoder
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import QueueRange
+from spark_connector.progress import Progress
 from spark_connector.pulling import Piece, RangePuller, lost
 from spark_connector.schema import projection
 
@@ -38,6 +39,7 @@ def read_range(
         check_crc=options.check_crc,
     )
     watch = _Gaps(options, wanted)
+    progress = Progress(f"reading {wanted}", "offsets", options.progress_ms)
     joined: list[Piece] = []
     is_first = True
     for piece in RangePuller(access, options, wanted).pieces():
@@ -46,7 +48,9 @@ def read_range(
         size = sum(len(one.records) for one in joined)
         if is_first or rows >= options.batch_rows or size >= options.batch_bytes:
             is_first = False
-            yield from _decoded(decoder, watch, joined, schema)
+            for batch in _decoded(decoder, watch, joined, schema):
+                progress.add(batch.num_rows, wanted.until - piece.next_offset)
+                yield batch
             joined = []
     if joined:
         yield from _decoded(decoder, watch, joined, schema)

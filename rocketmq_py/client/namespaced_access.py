@@ -7,11 +7,20 @@ clouds. Must not know what is asked. The rule is in ``rocketmq_py/protocol/names
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Unpack
 
+from attrs import evolve
+
 from rocketmq_py.client.queries import Boundary
-from rocketmq_py.client.queue_access import QueueAccess, QueueBounds, RawPull, RawSend
+from rocketmq_py.client.queue_access import (
+    PreparedMessage,
+    QueueAccess,
+    QueueBounds,
+    RawPull,
+    RawSend,
+)
 from rocketmq_py.config import ClientSettings
 from rocketmq_py.message import MessageExt, MessageQueue
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
@@ -141,6 +150,17 @@ class NamespacedQueueAccess(QueueAccess):
             batch=batch,
             timeout_ms=timeout_ms,
         )
+
+    def send_many(
+        self, messages: Sequence[PreparedMessage], *, timeout_ms: int = 3_000
+    ) -> list[Future[RawSend]]:
+        """As `QueueAccess.send_many`."""
+        wrapped = [evolve(one, queue=self._wire_queue(one.queue)) for one in messages]
+        return super().send_many(wrapped, timeout_ms=timeout_ms)
+
+    def recall(self, topic: str, recall_handle: str, *, timeout_ms: int = 3_000) -> Future[str]:
+        """As `QueueAccess.recall`."""
+        return super().recall(self._wire(topic), recall_handle, timeout_ms=timeout_ms)
 
     # --- names -----------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.client.queries import Boundary, Queries
+from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientConfig, ClientSettings
 from rocketmq_py.errors import MQClientException, NoRouteError, NotStartedError, RocketMQError
@@ -423,6 +424,27 @@ class QueueAccess:
                 for number in numbers:
                     futures[number].set_exception(error)
         return futures
+
+    def recall(self, topic: str, recall_handle: str, *, timeout_ms: int = 3_000) -> Future[str]:
+        """Take back a timer message that is not due yet (370); its id comes in the future.
+
+        ``recall_handle`` is `RawSend.recall_handle`. Raises `MQClientException` at once for a
+        handle that cannot be one or names a broker that the topic has not; the future holds
+        `MQBrokerException` for a refusal: 604 when it is too late, `RecallNotSupportedError` when
+        the broker does not offer it.
+        """
+        parsed = parse_handle(topic, recall_handle)
+        address = self._address(topic, parsed.broker_name, 0, only_this=True)
+        command = recall_request(
+            topic,
+            recall_handle,
+            broker_name=parsed.broker_name,
+            producer_group=self.producer_group,
+        )
+        return _then(
+            self._instance.invoke_async(address, command, timeout_ms),
+            lambda answer: recalled_id(answer, address, topic),
+        )
 
     # --- inside ----------------------------------------------------------------------------
 

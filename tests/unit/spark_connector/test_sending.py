@@ -154,7 +154,7 @@ def test_what_waits_behind_others_of_its_queue_is_bounded_in_bytes(
     start = Sender._start
 
     def noting(sender: Sender, request: _Request) -> None:
-        waiting.append(sender._bytes_waiting)
+        waiting.append(sender._bytes_behind)
         start(sender, request)
 
     monkeypatch.setattr(Sender, "_start", noting)
@@ -223,12 +223,12 @@ def test_no_more_is_in_flight_than_two_batches(
     given = {"nameServer": "h:1", "topic": "T", "batchBytes": "1024", "maxInFlight": "3"}
     options = write_options(given, streaming=False)
     sender = Sender(access, options, {"body": "body"})
-    sender._start(_Request("T", b"x" * 1_000, 1))
+    sender._start(_Request("T", b"x" * 1_000, (0,)))
     assert not sender._is_full(1_000)
-    sender._start(_Request("T", b"x" * 1_000, 1))
+    sender._start(_Request("T", b"x" * 1_000, (0,)))
     assert sender._is_full(1_000)
     assert not sender._is_full(10)
-    sender._start(_Request("T", b"x", 1))
+    sender._start(_Request("T", b"x", (0,)))
     assert sender._is_full(10)
 
 
