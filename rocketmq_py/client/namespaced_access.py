@@ -32,7 +32,7 @@ class NamespacedQueueAccess(QueueAccess):
     """Reads and writes queues of one namespace. Takes and gives bare names of topics and groups.
 
     Arguments are ``namespace`` and the settings of `QueueAccess`, whose calls and errors it has.
-    Texts of errors, stored records and the queue of a `RawSend` show the names on the wire.
+    Texts of errors and stored records show the names on the wire.
 
     >>> from embedded_broker import EmbeddedBroker
     >>> with EmbeddedBroker(topics=["shop%T"]) as broker:
@@ -141,7 +141,7 @@ class NamespacedQueueAccess(QueueAccess):
         timeout_ms: int = 3_000,
     ) -> Future[RawSend]:
         """As `QueueAccess.send`."""
-        return super().send(
+        asked = super().send(
             self._wire_queue(queue),
             body,
             properties=properties,
@@ -150,13 +150,14 @@ class NamespacedQueueAccess(QueueAccess):
             batch=batch,
             timeout_ms=timeout_ms,
         )
+        return self._bare_send(asked)
 
     def send_many(
         self, messages: Sequence[PreparedMessage], *, timeout_ms: int = 3_000
     ) -> list[Future[RawSend]]:
         """As `QueueAccess.send_many`."""
         wrapped = [evolve(one, queue=self._wire_queue(one.queue)) for one in messages]
-        return super().send_many(wrapped, timeout_ms=timeout_ms)
+        return [self._bare_send(one) for one in super().send_many(wrapped, timeout_ms=timeout_ms)]
 
     def recall(self, topic: str, recall_handle: str, *, timeout_ms: int = 3_000) -> Future[str]:
         """As `QueueAccess.recall`."""
@@ -176,3 +177,17 @@ class NamespacedQueueAccess(QueueAccess):
 
     def _bare_queues(self, queues: tuple[MessageQueue, ...]) -> tuple[MessageQueue, ...]:
         return tuple(self._bare_queue(queue) for queue in queues)
+
+    def _bare_send(self, asked: Future[RawSend]) -> Future[RawSend]:
+        result: Future[RawSend] = Future()
+
+        def arrived(done: Future[RawSend]) -> None:
+            error = done.exception()
+            if error is not None:
+                result.set_exception(error)
+            else:
+                sent = done.result()
+                result.set_result(evolve(sent, queue=self._bare_queue(sent.queue)))
+
+        asked.add_done_callback(arrived)
+        return result

@@ -9,12 +9,14 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
+    FlowControlError,
     MessageQueue,
     NamespacedQueueAccess,
     NoRouteError,
     PreparedMessage,
     QueueAccess,
 )
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 
 ID = "UNIQ_KEY\x01A\x02"
 
@@ -51,9 +53,9 @@ def test_what_is_sent_is_read_back_and_nobody_else_sees_it(
     broker: EmbeddedBroker, access: NamespacedQueueAccess
 ) -> None:
     queue = access.write_queues("T")[0]
-    access.send(queue, b"one", properties=ID).result(5)
+    assert access.send(queue, b"one", properties=ID).result(5).queue == queue
     (sent,) = access.send_many([PreparedMessage(queue, b"two", ID)])
-    assert sent.result(5).queue_offset == 1
+    assert (sent.result(5).queue, sent.result(5).queue_offset) == (queue, 1)
     assert [message.body for message in broker.messages.in_topic("shop%T")] == [b"one", b"two"]
     assert broker.messages.in_topic("T") == []
     assert access.bounds("T")[queue].max_offset == access.max_offset(queue) == 2
@@ -61,6 +63,15 @@ def test_what_is_sent_is_read_back_and_nobody_else_sees_it(
     message = access.message_at(queue, 1)
     assert message is not None
     assert (message.topic, message.body) == ("T", b"two")
+
+
+def test_a_refusal_arrives_as_it_is(broker: EmbeddedBroker, access: NamespacedQueueAccess) -> None:
+    queue = access.write_queues("T")[0]
+    broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.SYSTEM_BUSY).always()
+    (sent,) = access.send_many([PreparedMessage(queue, b"x", ID)])
+    for asked in (sent, access.send(queue, b"x", properties=ID)):
+        with pytest.raises(FlowControlError):
+            asked.result(5)
 
 
 def test_offsets_belong_to_the_group_of_the_namespace(
