@@ -24,13 +24,12 @@ from pyspark.sql.datasource import (
 
 from rocketmq_py import MessageQueue
 from spark_connector.errors import SchemaError
-from spark_connector.schema import source_of
+from spark_connector.schema import US_PER_MS, source_of
 
 __all__ = ["Narrowing", "Span", "narrowing_of"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-US_PER_MS = 1_000
 _BY_VALUE = ("topic", "broker_name", "queue_id", "tags")
 
 

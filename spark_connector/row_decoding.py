@@ -9,19 +9,11 @@ from __future__ import annotations
 import json
 
 from rocketmq_py import MessageExt, RawMessages, RemotingCommandException
-from spark_connector.schema import Column
+from spark_connector.schema import DELIVER_NAMES, MS_MAX, PROPERTY_OF, Column
 
 __all__ = ["decode_row", "value_of"]
 
-MS_MAX = (1 << 63) // 1_000 - 1
 DIGITS_MAX = 18
-_PROPERTY_COLUMNS = {
-    "keys": "KEYS",
-    "tags": "TAGS",
-    "dedupe_id": "DEDUPE_ID",
-    "transaction_id": "__transactionId__",
-    "sharding_key": "__SHARDINGKEY",
-}
 _ATTRIBUTES = {
     "broker_name": "broker_name",
     "queue_id": "queue_id",
@@ -61,7 +53,7 @@ def value_of(
     attribute = _ATTRIBUTES.get(source)
     if attribute is not None:
         return getattr(message, attribute)
-    name = column.property_name or _PROPERTY_COLUMNS.get(source)
+    name = column.property_name or PROPERTY_OF.get(source)
     if name is not None:
         return message.properties.get(name)
     match source:
@@ -107,7 +99,7 @@ def _moment(column: Column, milliseconds: int | None) -> int | None:
 
 
 def _deliver_at(properties: dict[str, str]) -> int | None:
-    for name in ("TIMER_DELIVER_MS", "TIMER_OUT_MS", "__STARTDELIVERTIME"):
+    for name in DELIVER_NAMES:
         if name in properties:
             return _number(properties[name])
     return None

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from spark_connector.errors import SchemaError
 from spark_connector.options import WriteOptions
+from spark_connector.schema import US_PER_MS
 
 __all__ = ["DELAY_COLUMNS", "Columns", "check_columns", "read_rows"]
 
@@ -52,7 +53,6 @@ _WORDS = {
     "interval": "day-time interval",
     "int": "int or bigint",
 }
-US_PER_MS = 1_000
 Columns = dict[str, Any]
 """Plain arrays by column name; absent columns are absent."""
 

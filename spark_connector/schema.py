@@ -74,6 +74,22 @@ ALIASES = {
 """Names of the old connector and of Kafka's, in lower case."""
 
 PROPERTY_PREFIX = "property."
+PROPERTY_OF = {
+    "keys": "KEYS",
+    "tags": "TAGS",
+    "dedupe_id": "DEDUPE_ID",
+    "transaction_id": "__transactionId__",
+    "sharding_key": "__SHARDINGKEY",
+}
+"""Columns that show one property of a message, and its name."""
+
+DELIVER_NAMES = ("TIMER_DELIVER_MS", "TIMER_OUT_MS", "__STARTDELIVERTIME")
+"""Properties that the column ``deliver_at`` shows, the first one that is there."""
+
+US_PER_MS = 1_000
+MS_MAX = (1 << 63) // US_PER_MS - 1
+"""The last moment that a timestamp column can show; later ones are shown as this."""
+
 _DDL = {
     "int32": "INT",
     "int64": "BIGINT",

@@ -70,6 +70,15 @@ def test_ids_are_unique_and_a_given_one_is_kept() -> None:
     assert len(properties(kept)[1]["UNIQ_KEY"]) == 32
 
 
+@pytest.mark.case("SP27")
+def test_an_id_of_the_user_is_checked_and_a_blank_one_is_made() -> None:
+    given = pa.array(["mine", " ", None, "a\x01b"])
+    encoded = encode({"body": pa.array([b"x"] * 4), "message_id": given})
+    assert encoded.problems == {3: "message_id holds U+0000 to U+0002"}
+    ids = [one["UNIQ_KEY"] for one in properties(encoded)[:3]]
+    assert (ids[0], len(ids[1]), len(ids[2])) == ("mine", 32, 32)
+
+
 @pytest.mark.case("SP23")
 def test_the_alias_of_kafka_for_queues_says_how_it_is_switched_on() -> None:
     columns = {"body": pa.array([b"x"]), "partition": pa.array([1])}
