@@ -215,6 +215,20 @@ def test_a_delay_beyond_the_limit_is_found_before_anything_is_sent() -> None:
     assert list(encode({"body": pa.array([b"x"] * 2), "deliver_at": late}).problems) == [0]
 
 
+@pytest.mark.case("SP33")
+def test_the_clock_of_a_worker_may_be_off_by_as_much_as_is_said() -> None:
+    late = {"body": pa.array([b"x"]), "deliver_at": pa.array([NOW + 1_005])}
+    assert list(encode(dict(late), maxDelayMs=1_000, clockToleranceMs=4).problems) == [0]
+    assert encode(dict(late), maxDelayMs=1_000, clockToleranceMs=5).problems == {}
+
+
+@pytest.mark.case("SP29")
+def test_rows_without_a_time_get_that_of_the_option() -> None:
+    columns = {"body": pa.array([b"x"] * 2), "delay_ms": pa.array([None, 5])}
+    encoded = encode(columns, deliverAt="2023-11-14T22:13:21Z")
+    assert without_id(encoded) == [{"TIMER_DELIVER_MS": str(NOW + 1_000)}, {"TIMER_DELAY_MS": "5"}]
+
+
 def test_zero_and_below_is_at_once_and_levels_have_a_range() -> None:
     body = pa.array([b"x"] * 2)
     assert encode({"body": body, "delay_ms": pa.array([0, -5])}).delayed.tolist() == [False] * 2

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 import pyarrow as pa
+from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import MessageExt, MessageQueue, QueueAccess, QueueBounds, RawPull
+from rocketmq_py import (
+    MessageExt,
+    MessageQueue,
+    QueueAccess,
+    QueueBounds,
+    RawPull,
+    RemotingCommandException,
+)
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options import ReadOptions, read_options
@@ -200,6 +209,87 @@ def test_a_group_says_where_to_begin(broker: EmbeddedBroker, access: QueueAccess
     chosen = options(startingOffsets="group", groupId="G")
     bounds = bounds_of(access, chosen)
     assert resolve(access, chosen, chosen.start, bounds, is_end=False) == {queue: 2}
+
+
+class MasterAndSlave:
+    """A master that sends readers to its slave, which has only the first messages yet."""
+
+    def __init__(self, master_has: int, slave_has: int) -> None:
+        self.has = {0: master_has, 1: slave_has}
+        self.asked: list[int] = []
+
+    def pull(
+        self, _queue: MessageQueue, offset: int, count: int, *, broker_id: int, **_given: object
+    ) -> Future[RawPull]:
+        self.asked.append(broker_id)
+        has = self.has[broker_id]
+        past = min(offset + min(count, 2), has)
+        raw = b"".join(record(one, b"x") for one in range(offset, past))
+        answer: Future[RawPull] = Future()
+        # What a slave without the offset answers looks as if messages were lost.
+        pull = RawPull(0, past, 0, has, 1, raw) if raw else RawPull(21, 0, 0, has, 0, b"")
+        answer.set_result(pull)
+        return answer
+
+    def read_queues(self, _topic: str) -> tuple[MessageQueue, ...]:
+        return ()
+
+
+@pytest.mark.case("SP18")
+def test_a_slave_that_lags_behind_loses_nothing_and_can_be_left_alone() -> None:
+    wanted = QueueRange("T", "b", 0, 0, 10)
+
+    def read(**given: object) -> tuple[list[int], set[int]]:
+        brokers = MasterAndSlave(10, 4)
+        batches = read_range(cast("QueueAccess", brokers), options(**given), wanted, SCHEMA)
+        found = [one for batch in batches for one in batch.column("offset").to_pylist()]
+        return found, set(brokers.asked)
+
+    assert read() == (list(range(10)), {0, 1})
+    assert read(readFromSlave="false") == (list(range(10)), {0})
+
+
+@pytest.mark.case("SP13")
+def test_a_damaged_body_is_found_only_when_asked_for(
+    broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.send("T", b"whole body")
+    pull = access.pull
+
+    def damaging(*args: Any, **given: Any) -> Future[RawPull]:
+        answer: Future[RawPull] = Future()
+        whole = pull(*args, **given).result(5)
+        answer.set_result(evolve(whole, records=whole.records.replace(b"whole", b"Whole")))
+        return answer
+
+    monkeypatch.setattr(access, "pull", damaging)
+    assert offsets(access, 0, 1) == [[0]]
+    with pytest.raises(RemotingCommandException, match="queue 0, offset 0") as caught:
+        offsets(access, 0, 1, checkCrc="true")
+    assert "Whole" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_batches_are_handed_on_when_they_have_enough_bytes(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 200)
+    small = offsets(access, 0, 200, arrowBatchBytes="1")
+    assert len(small) > len(offsets(access, 0, 200)) == 2
+    assert [one for batch in small for one in batch] == list(range(200))
+
+
+@pytest.mark.case("SP5")
+def test_ends_can_be_times_of_single_queues(access: QueueAccess, broker: EmbeddedBroker) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    fill(broker, 4)
+    clock.advance(timedelta(seconds=1))
+    now = clock.now_ms
+    fill(broker, 4)
+    queue = MessageQueue("T", "broker-a", 0)
+    chosen = options(endingOffsetsByTimestamp=f'{{"T":{{"broker-a":{{"0":{now}}}}}}}')
+    bounds = bounds_of(access, chosen)
+    assert resolve(access, chosen, chosen.end, bounds, is_end=True) == {queue: 4}
 
 
 class GenerousBroker:

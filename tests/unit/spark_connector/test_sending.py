@@ -14,10 +14,13 @@ import pyarrow as pa
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
+    MessageQueue,
     MQClientException,
     NoRouteError,
     QueueAccess,
     RawMessages,
+    RawSend,
+    SendStatus,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import InvalidRowError
@@ -129,6 +132,20 @@ def test_what_no_repetition_can_help_comes_back_in_the_report(
     assert report.failure is not None
     assert "code 13" in str(report.failure)
     assert bodies(broker) == []
+
+
+def test_a_status_that_is_not_ok_counts_as_stored_only_when_that_is_accepted(
+    access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slave_is_away(queue: MessageQueue, _body: bytes, **_given: object) -> Future[RawSend]:
+        answer: Future[RawSend] = Future()
+        answer.set_result(RawSend(SendStatus.SLAVE_NOT_AVAILABLE, queue, 0, ""))
+        return answer
+
+    monkeypatch.setattr(access, "send", slave_is_away)
+    assert send(access, {"body": rows(3)}, acceptStatus="stored").stored == 3
+    with pytest.raises(MQClientException, match=r"SLAVE_NOT_AVAILABLE.*acceptStatus=stored"):
+        send(access, {"body": rows(3)}, sendRetries=0)
 
 
 @pytest.mark.case("SP33")
