@@ -289,11 +289,16 @@ def check_tls_files(tls: Tls) -> None:
 
 
 def spark_file(name: str) -> Path:
-    """Return a file that Spark carries (``addFile``), else the path as it is."""
+    """Return a file that Spark carries (``addFile``), else the path as it is.
+
+    The folder of a streaming query, and of a Connect session, lies within that of the context,
+    which has the files that were added there.
+    """
     try:
         from pyspark import SparkFiles
 
-        carried = Path(SparkFiles.get(name))
+        root = Path(SparkFiles.getRootDirectory())
     except (ImportError, AssertionError, AttributeError, TypeError):
         return Path(name)  # no Spark, or no session in this process
-    return carried if carried.exists() else Path(name)
+    carried = (folder / name for folder in (root, root.parent))
+    return next((path for path in carried if path.is_file()), Path(name))
