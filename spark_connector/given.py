@@ -18,7 +18,7 @@ from attrs import frozen
 from spark_connector.errors import OptionError
 from spark_connector.secret import Secret
 
-__all__ = ["USES", "Given", "HiddenOptions", "Option"]
+__all__ = ["USES", "Given", "HiddenOptions", "Option", "OtherUseError"]
 
 USES = {"B": "batch reads", "S": "streaming reads", "W": "writes"}
 CLIENT_PREFIX = "rocketmq."
@@ -76,6 +76,10 @@ class HiddenOptions(Mapping[str, str]):
         return f"HiddenOptions({', '.join(self._options)})"
 
 
+class OtherUseError(OptionError):
+    """An option exists, but not for what is being done."""
+
+
 class Given:
     """A user's options for one use, under their lower-case names, each checked when read.
 
@@ -102,7 +106,7 @@ class Given:
         if option is None:
             raise OptionError(f"unknown option {key}{self._nearest(name)}")
         if self._use not in option.uses:
-            raise OptionError(
+            raise OtherUseError(
                 f"option {option.name} is not for {USES[self._use]}, only for "
                 f"{' and '.join(USES[use] for use in option.uses)}"
             )

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_connector.errors import OptionError, SchemaError
-from spark_connector.given import HiddenOptions
+from spark_connector.given import HiddenOptions, OtherUseError
 from spark_connector.options import ReadOptions, read_options
 from spark_connector.schema import ddl_of
 
@@ -42,13 +42,15 @@ class RocketMQDataSource(DataSource):
 
     def _checked(self) -> ReadOptions:
         options = HiddenOptions(self.options)
-        try:
-            return read_options(options, streaming=False)
-        except OptionError as error:
+        errors = []
+        for streaming in (False, True):
             try:
-                return read_options(options, streaming=True)
-            except OptionError:
-                raise error from None
+                return read_options(options, streaming=streaming)
+            except OptionError as error:
+                errors.append(error)
+        of_batch, of_stream = errors
+        # What a batch refuses because it is a stream's option is about a stream.
+        raise of_stream if isinstance(of_batch, OtherUseError) else of_batch
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make the reader of a batch."""
