@@ -19,12 +19,13 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
     MessageExt,
     MessageQueue,
+    PermissionDeniedError,
     QueueAccess,
     QueueBounds,
     RawPull,
     RemotingCommandException,
 )
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options import ReadOptions, read_options
 from spark_connector.partitions import QueueRange
@@ -110,10 +111,35 @@ def test_an_end_that_does_not_come_is_a_loss_with_its_ranges(
     assert "2 offsets skipped" in caplog.text
 
 
+@pytest.mark.case("SP53")
+def test_a_loss_of_many_pulls_is_told_once_with_its_whole_count(
+    broker: EmbeddedBroker, access: QueueAccess, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(broker, 10)
+    small = {"failOnDataLoss": "false", "pullBatchSize": 2}
+    assert offsets(access, 8, 40, **small) == [[8, 9]]
+    told = [one.getMessage() for one in caplog.records if "data loss" in one.getMessage()]
+    assert len(told) == 1
+    assert "offsets 10 to 40 were wanted, available are 0 to 10; 30 offsets skipped" in told[0]
+
+
+@pytest.mark.case("SP20")
+def test_a_refusal_of_a_pull_stays_what_it_is_and_says_where(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 1)
+    refused = broker.faults.on(RequestCode.PULL_MESSAGE)
+    refused.respond(ResponseCode.NO_PERMISSION, "group is not allowed")
+    with pytest.raises(PermissionDeniedError, match="group is not allowed") as caught:
+        offsets(access, 0, 1)
+    notes = [f"This happened while reading {QueueRange('T', 'broker-a', 0, 0, 1)}."]
+    assert caught.value.__notes__ == notes
+
+
 def test_a_server_that_is_gone_is_named(broker: EmbeddedBroker, access: QueueAccess) -> None:
     fill(broker, 3)
     broker.close()
-    with pytest.raises(Exception, match="queue 0, offsets 0 to 3 cannot be read"):
+    with pytest.raises(Exception, match="queue 0, offsets 0 to 3 cannot be read from "):
         offsets(access, 0, 3, pullTimeoutMs=200)
 
 
