@@ -7,31 +7,22 @@ travels in its partition. Must not know bytes. Read on: ``starting.py``, ``readi
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from attrs import evolve
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from rocketmq_py import MessageQueue
+from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from spark_connector.access import access_for
 from spark_connector.options import ReadOptions, read_options
 from spark_connector.partitions import QueueRange, split
 from spark_connector.pulling import lost
+from spark_connector.pushed_filters import Wanted
 from spark_connector.reading import read_range
-from spark_connector.schema import projection, source_of
-from spark_connector.starting import bounds_of, resolve
+from spark_connector.schema import projection
+from spark_connector.starting import bounds_of, first_at, resolve
 
 __all__ = ["BatchReader", "FilteringBatchReader", "RangePartition", "arrow_schema"]
 
@@ -60,20 +51,20 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options: ReadOptions = read_options(options, streaming=False)
         self.schema = arrow_schema(schema)
-        self.limits: dict[str, Any] = {}
+        self.wanted = Wanted()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask for the bounds of every queue and cut the ranges into tasks."""
         options = self.options
         access = access_for(options.connection)
         bounds = bounds_of(access, options)
-        bounds = {queue: one for queue, one in bounds.items() if self._is_wanted(queue)}
+        bounds = {queue: one for queue, one in bounds.items() if self.wanted.has_queue(queue)}
         start = resolve(access, options, options.start, bounds, is_end=False)
         end = resolve(access, options, options.end, bounds, is_end=True)
         ranges = []
         for queue, one in sorted(bounds.items()):
             place = queue.topic, queue.broker_name, queue.queue_id
-            first, past = self._narrowed(start[queue], end[queue])
+            first, past = self._narrowed(access, queue, one, start[queue], end[queue])
             asked = QueueRange(*place, first, past, access.address_of(queue.broker_name))
             if first < one.min_offset and first < past:
                 available = f"{one.min_offset} to {one.max_offset}"
@@ -89,16 +80,17 @@ class BatchReader(DataSourceReader):
             access = access_for(self.options.connection)
             yield from read_range(access, self.options, partition.wanted, self.schema)
 
-    def _is_wanted(self, queue: MessageQueue) -> bool:
-        values = {
-            "topic": queue.topic,
-            "broker_name": queue.broker_name,
-            "queue_id": queue.queue_id,
-        }
-        return all(values[name] in self.limits[name] for name in values if name in self.limits)
-
-    def _narrowed(self, first: int, past: int) -> tuple[int, int]:
-        return max(first, self.limits.get("low", 0)), min(past, self.limits.get("past", past))
+    def _narrowed(
+        self, access: QueueAccess, queue: MessageQueue, one: QueueBounds, first: int, past: int
+    ) -> tuple[int, int]:
+        """Leave out offsets that the query's filters do not want."""
+        wanted = self.wanted
+        first, past = max(first, wanted.low), min(past, wanted.past)
+        if wanted.since_ms is not None and first < past:
+            first = max(first, first_at(access, self.options, queue, one, wanted.since_ms))
+        if wanted.before_ms is not None and first < past:
+            past = min(past, first_at(access, self.options, queue, one, wanted.before_ms))
+        return first, past
 
 
 class FilteringBatchReader(BatchReader):
@@ -109,34 +101,10 @@ class FilteringBatchReader(BatchReader):
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Narrow queues and offsets; every filter is given back as not handled."""
-        for one in filters:
-            attribute: tuple[str, ...] = getattr(one, "attribute", ())
-            if len(attribute) != 1:
-                continue
-            try:
-                source = source_of(attribute[0])
-            except ValueError:
-                continue
-            self._narrow(source, one)
+        """Narrow queues, offsets, times and tags; every filter is given back as not handled."""
+        self.wanted = Wanted()
+        self.wanted.take(filters)
+        expression = self.wanted.expression
+        if expression is not None and self.options.expression == "*":
+            self.options = evolve(self.options, expression=expression, expression_type="TAG")
         return list(filters)
-
-    def _narrow(self, source: str, one: Filter) -> None:
-        limits = self.limits
-        if source in {"topic", "broker_name", "queue_id"} and isinstance(one, (EqualTo, In)):
-            values = set(one.value) if isinstance(one, In) else {one.value}
-            limits[source] = limits[source] & values if source in limits else values
-        elif source == "offset":
-            low, past = limits.get("low", 0), limits.get("past", 1 << 63)
-            match one:
-                case EqualTo():
-                    low, past = max(low, one.value), min(past, one.value + 1)
-                case GreaterThan():
-                    low = max(low, one.value + 1)
-                case GreaterThanOrEqual():
-                    low = max(low, one.value)
-                case LessThan():
-                    past = min(past, one.value)
-                case LessThanOrEqual():
-                    past = min(past, one.value + 1)
-            limits["low"], limits["past"] = low, past
