@@ -192,8 +192,9 @@ class _View:
         self._table = table
         self._decoder = decoder
         self._max_offset = max_offset
-        self.heads = layout.heads[rows]
         self._count = len(rows)
+        is_whole = self._count == len(layout.heads)
+        self.heads = layout.heads if is_whole else layout.heads[rows]
 
     def column(self, column: Column) -> pa.Array:
         """Build one column."""

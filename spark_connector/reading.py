@@ -21,6 +21,9 @@ from spark_connector.schema import projection
 
 __all__ = ["read_range"]
 
+ROOM_SHARE = 8
+"""A part of so many is added to the memory of joined records, which are not always as many."""
+
 
 def read_range(
     access: QueueAccess, options: ReadOptions, wanted: QueueRange, schema: pa.Schema
@@ -40,19 +43,16 @@ def read_range(
     )
     watch = _Gaps(options, wanted)
     progress = Progress(f"reading {wanted}", "offsets", options.progress_ms)
-    joined: list[Piece] = []
+    joined = _Joined()
     is_first = True
     for piece in RangePuller(access, options, wanted).pieces():
-        joined.append(piece)
-        rows = sum(one.next_offset - one.start for one in joined)
-        size = sum(len(one.records) for one in joined)
-        if is_first or rows >= options.batch_rows or size >= options.batch_bytes:
+        joined.add(piece)
+        if is_first or joined.rows >= options.batch_rows or joined.size >= options.batch_bytes:
             is_first = False
             for batch in _decoded(decoder, watch, joined, schema):
                 progress.add(batch.num_rows, wanted.until - piece.next_offset)
                 yield batch
-            joined = []
-    if joined:
+    if joined.size:
         yield from _decoded(decoder, watch, joined, schema)
 
 
@@ -63,11 +63,45 @@ def tags_of(options: ReadOptions) -> tuple[str, ...]:
     return tuple(tag.strip() for tag in options.expression.split("||") if tag.strip())
 
 
+class _Joined:
+    """Records of several pulls, back to back; the memory is used again for the next ones.
+
+    No column points into it: Arrow copies what it cuts out.
+    """
+
+    def __init__(self) -> None:
+        self._room = bytearray()
+        self._pieces: list[Piece] = []
+        self.rows = 0
+        self.size = 0
+
+    def add(self, piece: Piece) -> None:
+        """Put the next records behind the others."""
+        self._pieces.append(piece)
+        self.rows += piece.next_offset - piece.start
+        self.size += len(piece.records)
+
+    def take(self) -> tuple[bytes | memoryview, int]:
+        """Give all records, until the next call, and the queue's end; begin anew."""
+        pieces, size = self._pieces, self.size
+        self._pieces, self.rows, self.size = [], 0, 0
+        if len(pieces) == 1:
+            return pieces[0].records, pieces[0].max_offset
+        if len(self._room) < size:
+            self._room = bytearray(size + size // ROOM_SHARE)
+        view, at = memoryview(self._room), 0
+        for piece in pieces:
+            past = at + len(piece.records)
+            view[at:past] = piece.records
+            at = past
+        return view[:size], pieces[-1].max_offset
+
+
 def _decoded(
-    decoder: Decoder, watch: _Gaps, pieces: list[Piece], schema: pa.Schema
+    decoder: Decoder, watch: _Gaps, joined: _Joined, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    raw = pieces[0].records if len(pieces) == 1 else b"".join(one.records for one in pieces)
-    batch, offsets = decoder.decode(raw, pieces[-1].max_offset, schema)
+    raw, max_offset = joined.take()
+    batch, offsets = decoder.decode(raw, max_offset, schema)
     watch.saw(offsets)
     if batch.num_rows:
         yield batch

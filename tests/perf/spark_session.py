@@ -75,6 +75,7 @@ def spark_session(work: Path) -> Iterator[SparkSession]:
         .appName("rocketmq-py-perf")
         .config("spark.jars", spark_jars())
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "2g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -186,15 +187,15 @@ def command_of(pid: int) -> str:
 
 
 def ports_of(pid: int) -> set[int]:
-    """Local ports of a process's TCP connections."""
+    """Local ports of a process's TCP connections; none of a process that has ended."""
     inodes = set()
-    for fd in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):
+        for fd in Path(f"/proc/{pid}/fd").iterdir():
             target = str(fd.readlink())
             if target.startswith("socket:["):
                 inodes.add(target[8:-1])
     found = set()
-    for line in Path(f"/proc/{pid}/net/tcp").read_text("ascii").splitlines()[1:]:
+    for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]:
         fields = line.split()
         if fields[9] in inodes:
             found.add(int(fields[1].rsplit(":", 1)[1], 16))
