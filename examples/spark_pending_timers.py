@@ -61,8 +61,8 @@ def pending(spark: SparkSession, store: Path) -> DataFrame:
         found = find_pending(files)
         topics = pa.DictionaryArray.from_arrays(pa.array(found.topic, pa.int32()), found.topics)
         due = pa.array(found.due_ms, pa.timestamp("ms", tz="UTC"))
-    table = pa.table({"topic": topics.cast(pa.string()), "due": due.cast("timestamp[us, tz=UTC]")})
-    return spark.createDataFrame(table)
+    due = due.cast(pa.timestamp("us", tz="UTC"))
+    return spark.createDataFrame(pa.table({"topic": topics.cast(pa.string()), "due": due}))
 
 
 def draw(by_hour: list[tuple[str, str, int]], path: Path) -> None:

@@ -10,11 +10,14 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
     MessageIds,
     MessageQueue,
+    MQBrokerException,
+    MQClientException,
     NoRouteError,
     NotStartedError,
     QueueAccess,
     QueueBounds,
     RawMessages,
+    RecallHandle,
     SendStatus,
     TopicNotExistError,
 )
@@ -92,6 +95,25 @@ def test_bodies_are_sent_as_they_are(broker: EmbeddedBroker, access: QueueAccess
     assert stored[0].properties["a"] == "1"
     delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(5)
     assert delayed.recall_handle
+
+
+def test_a_delayed_send_is_taken_back_by_its_handle(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(5)
+    handle = str(delayed.recall_handle)
+    assert access.recall("T", handle).result(5) == "0" * 32
+    assert isinstance(broker.clock, VirtualClock)
+    broker.clock.advance(6)
+    assert broker.messages.in_topic("T") == []
+    with pytest.raises(MQBrokerException) as late:
+        access.recall("T", handle).result(5)
+    assert late.value.code == 604
+    with pytest.raises(MQClientException, match="handle"):
+        access.recall("T", "no handle")
+    elsewhere = RecallHandle("T", "broker-z", 1, "A" * 32).encode()
+    with pytest.raises(MQClientException, match="broker-z is in no route"):
+        access.recall("T", elsewhere)
 
 
 def test_offsets_of_groups_are_kept(access: QueueAccess) -> None:
