@@ -63,7 +63,8 @@ def listener_for(path: Path, totals: list[int], ended: threading.Event) -> Strea
             new.write_text(prometheus_text(event.progress.name, behind), encoding="utf-8")
             new.replace(path)
             totals.append(behind.total)
-            print(f"batch {event.progress.batchId}: {behind.total} behind, {behind.metrics}")
+            most = behind.metrics["maxOffsetsBehindLatest"]
+            print(f"batch {event.progress.batchId}: {behind.total} behind, one queue {most}")
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: ARG002, N802 - Spark's name
             """Let the program go on: Spark calls this after the last report."""

@@ -59,10 +59,10 @@ def pending(spark: SparkSession, store: Path) -> DataFrame:
 
     with StoreFiles.open(store) as files:
         found = find_pending(files)
-        topics = pa.DictionaryArray.from_arrays(pa.array(found.topic, pa.int32()), found.topics)
+        topics = pa.array(found.topics, pa.string()).take(pa.array(found.topic, pa.int32()))
         due = pa.array(found.due_ms, pa.timestamp("ms", tz="UTC"))
-    table = pa.table({"topic": topics.cast(pa.string()), "due": due.cast("timestamp[us, tz=UTC]")})
-    return spark.createDataFrame(table)
+    due = due.cast(pa.timestamp("us", tz="UTC"))
+    return spark.createDataFrame(pa.table({"topic": topics, "due": due}))
 
 
 def draw(by_hour: list[tuple[str, str, int]], path: Path) -> None:
@@ -80,11 +80,11 @@ def draw(by_hour: list[tuple[str, str, int]], path: Path) -> None:
         heights = [counts.get(hour, 0) for hour in hours]
         axes.bar(range(len(hours)), heights, bottom=below, width=0.9, label=topic)
         below = [low + height for low, height in zip(below, heights, strict=True)]
-    ticks = range(0, len(hours), max(1, len(hours) // 8))
+    ticks = range(0, len(hours), 1 + len(hours) // 8)
     axes.set_xticks(list(ticks), [hours[tick] for tick in ticks], fontsize=8)
     axes.set_ylabel("messages due in the hour")
     axes.set_title(f"{sum(below)} messages wait", loc="left", fontsize=11)
-    axes.legend(frameon=False, fontsize=8)
+    figure.legend(frameon=False, fontsize=8, loc="outside right upper")
     figure.savefig(path, format="png")
 
 

@@ -67,7 +67,9 @@ def program() -> int:
         first = copy(spark, broker, folder, rows // BATCHES).start()
         while first.isActive and len(first.recentProgress) < BATCHES // 3:
             threading.Event().wait(0.05)
+        spark.sparkContext.setLogLevel("OFF")  # a task that is cut off is what we want here
         first.stop()  # in the middle of whatever it was doing
+        spark.sparkContext.setLogLevel("ERROR")
         half = spark.read.parquet(str(folder / "events")).count()
         print(f"stopped: {half} of {rows} messages are in the files; {news} more arrive")
 

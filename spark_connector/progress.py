@@ -1,7 +1,8 @@
 """Says now and then in the log how far a long task is.
 
-One line at most every ``progressIntervalMs``, the first one after that time, so that short tasks
-say nothing; logged where the task runs, by ``logging.getLogger("spark_connector")`` at INFO. Must
+One line at most every ``progressIntervalMs`` (0: never), the first one after that time, so that
+short tasks say nothing; logged where the task runs, by ``logging.getLogger("spark_connector")``.
+At WARNING, because Spark's Python workers show nothing below it and have no setting for that. Must
 not know what is counted.
 """
 
@@ -46,7 +47,7 @@ class Progress:
         since = now - self._said
         if since < self._interval_s:
             return
-        _log.info(
+        _log.warning(
             "%s: %d rows in %.0f s, %.0f rows/s now, %d %s left",
             self._what,
             self._rows,

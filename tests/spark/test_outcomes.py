@@ -16,6 +16,8 @@ if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
 
+from pyspark.sql import DataFrame
+
 import spark_connector
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode
@@ -64,7 +66,9 @@ def test_rows_are_told_the_places_where_a_read_finds_them(
     reader = spark.read.format("rocketmq").option("nameServer", broker.namesrv_addr)
     read = reader.option("subscribe", "T").load()
     place = ["topic", "broker_name", "queue_id", "offset", "message_id"]
-    assert sent.join(read, place).count() == 500
+    found = set(read.select(place).collect())
+    assert len(found) == 500
+    assert set(sent.select(place).collect()) == found
     assert len(broker.messages.in_topic("T")) == 500
 
 
@@ -100,18 +104,23 @@ def test_what_cannot_be_sent_or_recalled_is_refused_before_anything_is_asked(
 
 
 @pytest.mark.case("SP55")
-def test_offsets_and_lag_are_shown_queue_by_queue(
+def test_the_lag_of_a_stream_and_the_offsets_of_its_group_are_shown_queue_by_queue(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    for topic in ("T", "U"):
+    for topic in ("T", "U", "Copies"):
         broker.topics.create(topic, queues=2)
     for number in range(30):
         broker.send("T", b"x", queue=number % 3 // 2)
     there = {"nameServer": broker.namesrv_addr, "subscribe": "T,U", "groupId": "G"}
     reader = spark.readStream.format("rocketmq").options(**there)
     frame = reader.options(startingOffsets="earliest", maxOffsetsPerTrigger="12").load()
+
+    def copy(batch: DataFrame, _number: int) -> None:
+        to = {"nameServer": broker.namesrv_addr, "topic": "Copies", "dedupe": "auto"}
+        spark_connector.send(batch.select("body"), **to)
+
     query = (
-        frame.writeStream.foreachBatch(lambda batch, _number: batch.count())
+        frame.writeStream.foreachBatch(copy)
         .option("checkpointLocation", str(tmp_path))
         .trigger(availableNow=True)
         .start()
@@ -125,6 +134,10 @@ def test_offsets_and_lag_are_shown_queue_by_queue(
         == behind[0].topic("T").metrics["maxOffsetsBehindLatest"]
     )
     assert spark_connector.lag(query) == behind[-1]
+
+    ids = {one.properties["DEDUPE_ID"] for one in broker.messages.in_topic("Copies")}
+    assert len(ids) == 30
+    assert {one.rsplit("-", 4)[0] for one in ids} == {str(query.id)}
 
     shown = spark_connector.offsets(spark, **there)
     rows = {(row.topic, row.queue_id): row for row in shown.collect()}

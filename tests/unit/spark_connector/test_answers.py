@@ -56,7 +56,8 @@ def test_rows_of_batches_are_told_their_own_places(
 ) -> None:
     bodies = [b"%03d" % number for number in range(50)]
     topics = ["T" if number % 3 else "U" for number in range(50)]
-    first, second = told(access, *[{"body": bodies, "topic": topics}] * 2)
+    given: dict[str, list[object]] = {"body": [*bodies], "topic": [*topics]}
+    first, second = told(access, given, given)
     assert len(first) == len(second) == 50
     for rows in (first, second):
         for topic, row in zip(topics, rows, strict=True):

@@ -35,8 +35,8 @@ class Watch:
 
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    with caplog.at_level(logging.INFO, logger="spark_connector"):
-        yield caplog
+    with caplog.at_level(logging.WARNING, logger="spark_connector"):
+        yield caplog  # as in a worker of Spark, whose level nobody can set
 
 
 def test_one_line_each_interval_tells_rows_speed_and_what_is_left(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 
@@ -11,12 +12,15 @@ from rocketmq_py import (
     Credentials,
     MessageIds,
     MessageQueue,
+    MQBrokerException,
+    MQClientException,
     NoRouteError,
     NotStartedError,
     PreparedMessage,
     QueueAccess,
     QueueBounds,
     RawMessages,
+    RecallHandle,
     SendStatus,
     TopicNotExistError,
 )
@@ -98,7 +102,7 @@ def test_bodies_are_sent_as_they_are(broker: EmbeddedBroker, access: QueueAccess
 
 @pytest.mark.parametrize("transport", ["tcp", "auto"])
 def test_many_messages_go_out_together_and_each_has_its_own_answer(
-    broker: EmbeddedBroker, transport: str
+    broker: EmbeddedBroker, transport: Literal["auto", "tcp"]
 ) -> None:
     other = MessageQueue("T", "broker-a", 1)
     nowhere = MessageQueue("T", "broker-z", 0)
@@ -134,6 +138,25 @@ def test_many_messages_of_a_client_with_a_key_are_signed_each(broker: EmbeddedBr
         access.write_queues("T")
         futures = access.send_many([PreparedMessage(QUEUE, b"%d" % n, text()) for n in range(3)])
         assert [future.result(5).queue_offset for future in futures] == [0, 1, 2]
+
+
+def test_a_delayed_send_is_taken_back_by_its_handle(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(5)
+    handle = str(delayed.recall_handle)
+    assert access.recall("T", handle).result(5) == "0" * 32
+    assert isinstance(broker.clock, VirtualClock)
+    broker.clock.advance(6)
+    assert broker.messages.in_topic("T") == []
+    with pytest.raises(MQBrokerException) as late:
+        access.recall("T", handle).result(5)
+    assert late.value.code == 604
+    with pytest.raises(MQClientException, match="handle"):
+        access.recall("T", "no handle")
+    elsewhere = RecallHandle("T", "broker-z", 1, "A" * 32).encode()
+    with pytest.raises(MQClientException, match="broker-z is in no route"):
+        access.recall("T", elsewhere)
 
 
 def test_offsets_of_groups_are_kept(access: QueueAccess) -> None:
