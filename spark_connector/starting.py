@@ -179,6 +179,8 @@ def first_at(
     """
     if one.min_offset >= one.max_offset:
         return one.max_offset
+    if moment <= 0:
+        return one.min_offset  # brokers are not asked for times before their epoch
     what = f"asking for the offset of a time in topic {queue.topic}"
     offset = retrying(options, what, lambda: access.search_offset(queue, moment))
     offset = min(max(offset, one.min_offset), one.max_offset)

@@ -41,7 +41,6 @@ def test_a_namespace_is_on_the_wire_and_in_no_row(
     assert sorted(map(tuple, rows)) == [("T", "a"), ("U", "b")]
 
 
-@pytest.mark.case("SP64")
 def test_tls_files_come_along_with_spark_and_the_client_says_that_it_cannot(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
