@@ -136,11 +136,19 @@ def test_lists_patterns_and_assigned_queues_choose_what_is_read(
 
 
 @pytest.mark.case("SP16")
-def test_a_limit_pulls_little(spark: SparkSession, broker: EmbeddedBroker) -> None:
-    fill(broker, 3_000, queues=1)
+def test_a_limit_needs_no_more_than_the_first_pull(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=1)
+    for _ in range(1_000):
+        broker.send("T", b"x" * 8_000)
     broker.journal.clear()
-    assert len(read(spark, broker, prefetch="4").limit(5).collect()) == 5
-    assert len(broker.journal.requests(code=RequestCode.PULL_MESSAGE)) <= 2 + 4
+    # From the third on pulls are not answered: what is in flight then is the prefetch.
+    with broker.faults.on(RequestCode.PULL_MESSAGE, nth=3).always().delay(600) as held:
+        frame = read(spark, broker, prefetch="4", pullTimeoutMs="30000")
+        assert len(frame.limit(5).collect()) == 5
+        assert len(broker.journal.requests(code=RequestCode.PULL_MESSAGE)) <= 2 + 4
+    assert held.hits <= 4
 
 
 @pytest.mark.case("SP9", "SP11")

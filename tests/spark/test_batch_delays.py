@@ -99,8 +99,9 @@ def random_row(random: Random, number: int) -> tuple[bytearray, dict[str, str]]:
     size = random.choice([1, 2, random.randrange(1, 60), random.randrange(1, 2_000)])
     properties = {
         f"p{random.randrange(5)}{random.choice(LETTERS).strip()}": "".join(
-            random.choices(LETTERS, k=random.randrange(1, 12))
+            random.choices(LETTERS, k=random.randrange(12))
         )
+        + random.choice(LETTERS.split(maxsplit=1)[0])  # a blank value is no value
         for _ in range(random.randrange(6))
     }
     return bytearray(random.randbytes(size)), properties | {"number": str(number)}

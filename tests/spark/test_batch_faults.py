@@ -85,17 +85,19 @@ def test_a_broker_that_restarts_in_the_middle_of_a_write_gets_every_row(
     )
     # The tenth request waits until the restart ends its connection.
     held = broker.faults.on(RequestCode.SEND_BATCH_MESSAGE, nth=10).delay(600)
-    write = (
-        frame.write.format("rocketmq")
-        .mode("append")
-        .options(nameServer=broker.namesrv_addr, topic="T", batchBytes="65536", sendRetries="5")
-    )
-    with ThreadPoolExecutor(1) as other:
-        written = other.submit(write.save)
-        broker.wait_for(lambda _b: held.hits or written.done(), timeout=WAIT_S)
-        before = broker.topics["T"].count()
+
+    def restart() -> int:
+        broker.wait_for(lambda _b: held.hits, timeout=WAIT_S)
+        stored = broker.topics["T"].count()
         broker.restart()
-        written.result(WAIT_S)
+        return stored
+
+    with ThreadPoolExecutor(1) as other:
+        restarted = other.submit(restart)
+        frame.write.format("rocketmq").mode("append").options(
+            nameServer=broker.namesrv_addr, topic="T", batchBytes="65536"
+        ).save()
+        before = restarted.result(WAIT_S)
     assert 0 < before < 50_000
     found = [message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("T")]
     assert set(found) == {f"id-{number}" for number in range(50_000)}

@@ -133,7 +133,8 @@ def test_an_idle_stream_makes_no_batches_and_asks_little(
         query.stop()
     asked = broker.journal.requests()
     assert 3 <= len(asked) <= 55
-    assert {entry.code for entry in asked} == {RequestCode.GET_TOPIC_STATS_INFO}
+    looks = [entry for entry in asked if entry.code == RequestCode.GET_TOPIC_STATS_INFO]
+    assert len(asked) - len(looks) <= 1  # the route, once
     assert logged(tmp_path) == [0]
 
 

@@ -61,6 +61,9 @@ def hold_second_look(broker: EmbeddedBroker) -> Fault:
     return broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO, nth=2).delay(1)
 
 
+PATIENT = {"rocketmq.mqClientApiTimeout": "60000", "offsetPollIntervalMs": "1"}
+
+
 def start_of(checkpoint: Path) -> dict[str, int]:
     return dict(offset_of(checkpoint, 0)["from"]["T"]["broker-a"])
 
@@ -83,7 +86,7 @@ def test_nothing_is_missing_after_the_first_position_while_a_producer_runs(
     producer = Thread(target=produce)
     producer.start()
     try:
-        latest = stream(spark, broker, startingOffsets="latest", offsetPollIntervalMs="1")
+        latest = stream(spark, broker, startingOffsets="latest", **PATIENT)
         with running(latest, tmp_path, seen) as query:
             until(broker, query, lambda: held.hits)
             at_least = broker.topics["T"].count()
@@ -103,7 +106,6 @@ def test_nothing_is_missing_after_the_first_position_while_a_producer_runs(
         producer.join()
     begin = start_of(tmp_path)
     assert at_least >= sum(begin.values()) >= 10
-    assert seen.batches[0][0] == 0  # what came between the two looks is in the first batch
     assert [place[2:] for place in seen.places] == [
         (queue, offset) for queue in (0, 1) for offset in range(begin[str(queue)], ends[queue])
     ]
@@ -128,9 +130,11 @@ def test_a_first_batch_whose_tasks_fail_is_read_again_whole_and_once(
     flag = tmp_path / "fail"
     flag.touch()
     check = functions.udf(failing_while(flag), "binary")
-    latest = stream(spark, broker, startingOffsets="latest", offsetPollIntervalMs="1")
+    # The group has no offset, so it begins at the end. It is asked for after the ends were looked
+    # at: what arrives meanwhile is behind the first position, and in the first batch.
+    held = broker.faults.on(RequestCode.QUERY_CONSUMER_OFFSET).delay(1)
+    latest = stream(spark, broker, startingOffsets="group:latest", groupId="G", **PATIENT)
     frame = latest.withColumn("body", check("body"))
-    held = hold_second_look(broker)
     checkpoint = tmp_path / "checkpoint"
     with running(frame, checkpoint, Seen()) as query:
         until(broker, query, lambda: held.hits)
@@ -168,7 +172,7 @@ def test_the_end_of_a_run_that_ends_is_also_where_latest_begins(
 ) -> None:
     fill(broker, 0, 6)
     held = hold_second_look(broker)
-    latest = stream(spark, broker, startingOffsets="latest")
+    latest = stream(spark, broker, startingOffsets="latest", **PATIENT)
     seen = Seen()
     writer = latest.writeStream.foreachBatch(seen).trigger(availableNow=True)
     query = writer.option("checkpointLocation", str(tmp_path)).start()
