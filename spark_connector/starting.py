@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import partial
 
-from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
+from rocketmq_py import MessageQueue, QueueAccess, QueueBounds, RawMessages
 from spark_connector.access import retrying
 from spark_connector.errors import OptionError
 from spark_connector.options import ReadOptions
@@ -22,14 +22,22 @@ Bounds = dict[MessageQueue, QueueBounds]
 
 
 def find_topics(access: QueueAccess, options: ReadOptions) -> list[str]:
-    """Return the topics of a subscription now; a pattern may match none yet."""
+    """Return the topics of a subscription now; a pattern may match none yet.
+
+    A pattern never means what RocketMQ keeps for itself (messages that wait for their time or
+    their transaction), nor retry and dead-letter topics: those are named to be read.
+    """
     subscription = options.subscription
     if subscription.pattern is None:
         return sorted(subscription.topics or subscription.assigned or ())
     pattern = re.compile(subscription.pattern)
     names = retrying(options, "listing the topics", access.topic_names)
     return [
-        name for name in names if pattern.fullmatch(name) and not name.startswith(("%", "rmq_sys_"))
+        name
+        for name in names
+        if pattern.fullmatch(name)
+        and not name.startswith("%")
+        and not RawMessages.is_system_topic(name)
     ]
 
 
