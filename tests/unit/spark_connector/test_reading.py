@@ -381,5 +381,16 @@ def test_lists_patterns_and_assigned_queues_choose_what_is_read(
     # A pattern means none of RocketMQ's own topics, such as TBW102.
     assert queues(subscribePattern="T.*|RMQ_SYS.*|SCHEDULE.*|rmq_sys.*") == both
     assert queues(assign='{"T2":{"broker-a":[1]}}') == {("T2", 1)}
+    # What waits for its time is in topics of RocketMQ's own, which no pattern means.
+    broker.send("T", b"x", delay=60)
+    broker.send("T", b"x", delay_level=3)
+    with_messages = {
+        queue.topic
+        for queue, one in bounds_of(
+            access, read_options({"nameServer": "h:1", "subscribePattern": ".*"}, streaming=False)
+        ).items()
+        if one.max_offset
+    }
+    assert with_messages == {"T"}
     with pytest.raises(OptionError, match="has no queue 5 of T2"):
         queues(assign='{"T2":{"broker-a":[5]}}')
