@@ -290,7 +290,11 @@ class Sender:
             )
         except RocketMQError as error:
             request.future = _failed(error)
-        request.future.add_done_callback(lambda _done: self._answered.put(request))
+        self._await(request, request.future)
+
+    def _await(self, request: _Request, future: Future[RawSend]) -> None:
+        request.future = future
+        future.add_done_callback(lambda _done: self._answered.put(request))
 
     def _send_waiting(self) -> None:
         """Send what goes alone, many with one write, a part of each topic's to each queue."""
@@ -305,8 +309,7 @@ class Sender:
             except RocketMQError as error:
                 futures = [_failed(error) for _ in some]
             for request, future in zip(some, futures, strict=True):
-                request.future = future
-                future.add_done_callback(lambda _done, one=request: self._answered.put(one))
+                self._await(request, future)
 
     def _prepared(self, topic: str, requests: list[_Request]) -> list[PreparedMessage]:
         """Give each of the queues in turn some neighbours, and a repeated request its own."""

@@ -7,6 +7,7 @@ has the six properties that it has in the store of a 5.x broker.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from spark_connector.rows import check_columns
 from spark_connector.schema import ddl_of, projection
 from spark_connector.sending import Sender
 from tests.perf.kafka import kafka_server
-from tests.perf.measure import figure
+from tests.perf.measure import Figure, figure
 from tests.perf.spark_session import (
     PULL_LIMITS,
     Server,
@@ -74,7 +75,7 @@ TUPLES = "ours as tuples, default columns"
 class TupleReader(BatchReader):
     """Pulls as ours does and makes a tuple of each row, with the per-row codec."""
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:  # type: ignore[override]
+    def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
         """Read one task's range."""
         if not isinstance(partition, RangePartition):
             return
@@ -91,7 +92,7 @@ class TupleReader(BatchReader):
                 at += message.store_size
 
 
-class TupleSource(DataSource):
+class TupleSource(DataSource):  # type: ignore[misc]
     """`format("rocketmq_tuples")`."""
 
     @classmethod
@@ -165,8 +166,7 @@ def cases(
     def tuples() -> DataFrame:
         part = rows // QUEUES // TUPLE_SHARE
         ends = {TOPIC: {"broker-a": {str(queue): part for queue in range(QUEUES)}}}
-        given = server.options(subscribe=TOPIC, endingOffsets=ends).items()
-        given = {name: one.replace("'", '"') for name, one in given}
+        given = server.options(subscribe=TOPIC, endingOffsets=json.dumps(ends))
         return session.read.format("rocketmq_tuples").options(**given).load()
 
     def seen() -> DataFrame:
@@ -228,7 +228,7 @@ def main() -> None:
     report("spark_read", figures, asked, pulls_by_process=workers)
 
 
-def bars(taken: dict[str, list[Taken]]) -> list:  # type: ignore[type-arg]
+def bars(taken: dict[str, list[Taken]]) -> list[Figure]:
     """The figures that have one."""
     kafka = taken[ALL]
     found = [

@@ -37,7 +37,7 @@ def test_filters_narrow_what_is_pulled_only_where_spark_allows_it(
 ) -> None:
     broker.topics.create("T", queues=2)
     for number in range(400):
-        broker.send("T", b"%d" % number, queue=number % 2)
+        broker.send("T", b"%d" % number, queue=number % 2, tags="AB"[number // 2 % 2])
     reader = spark.read.format("rocketmq").options(
         nameServer=broker.namesrv_addr, subscribe="T", pushFilters="true"
     )
@@ -47,10 +47,20 @@ def test_filters_narrow_what_is_pulled_only_where_spark_allows_it(
     try:
         broker.journal.clear()
         rows = reader.load().where("queue_id = 1 AND offset >= 190 AND offset < 195").collect()
+        pulls = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
+        broker.journal.clear()
+        late = "store_timestamp > timestamp '2100-01-01 00:00:00'"
+        assert reader.load().where(late).collect() == []
+        assert not broker.journal.requests(code=RequestCode.PULL_MESSAGE)
+        early = "store_timestamp < timestamp '2100-01-01 00:00:00' AND tags = 'A'"
+        tagged = reader.load().where(early).collect()
+        asked = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
     finally:
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
     assert sorted(row.offset for row in rows) == list(range(190, 195))
-    pulls = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
+    assert {row.tags for row in tagged} == {"A"}
+    assert len(tagged) == 200
+    assert {entry.fields["subscription"] for entry in asked} == {"A"}
     assert {entry.fields["queueId"] for entry in pulls} == {"1"}
     assert len(pulls) <= 2
 

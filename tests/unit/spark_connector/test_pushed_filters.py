@@ -22,10 +22,12 @@ from pyspark.sql.datasource import (
     Not,
     StringStartsWith,
 )
-from pyspark.sql.types import LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
+from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MessageQueue
-from spark_connector.batch_reader import FilteringBatchReader
+from rocketmq_py.protocol.codes import RequestCode
+from spark_connector.batch_reader import FilteringBatchReader, RangePartition
 from spark_connector.pushed_filters import Span, narrowing_of
 
 AT = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
@@ -97,6 +99,40 @@ def test_tags_become_the_expression_that_brokers_filter_by(
     tags: Filter, expression: str, asked: str | None
 ) -> None:
     assert narrowing_of([tags]).expression(expression) == asked
+
+
+@pytest.mark.case("SP17")
+def test_a_reader_pulls_only_what_the_filters_leave_over() -> None:
+    clock = VirtualClock()
+    with EmbeddedBroker(clock=clock) as broker:
+        broker.topics.create("T", queues=2)
+        begin = clock.now_ms
+        for number in range(600):
+            broker.send("T", b"%d" % number, tags="AB"[number // 2 % 2], queue=number % 2)
+            clock.advance(timedelta(milliseconds=500))
+        schema = StructType().add("offset", LongType()).add("body", BinaryType())
+        options = {"nameServer": broker.namesrv_addr, "subscribe": "T", "pushFilters": "true"}
+        # A place of a queue that the filters leave out is still a place of the subscription.
+        options |= {"startingOffsets": '{"T":{"0":7}}'}
+        reader = FilteringBatchReader(options, schema)
+        since = datetime.fromtimestamp(begin / 1000, UTC) + timedelta(seconds=100)
+        filters: list[Filter] = [
+            GreaterThanOrEqual(("store_timestamp",), since),
+            LessThan(("store_timestamp",), since + timedelta(seconds=10)),
+            EqualTo(("tags",), "B"),
+            EqualTo(("queue_id",), 1),
+        ]
+        assert reader.pushFilters(filters) == filters
+        (part,) = reader.partitions()
+        assert isinstance(part, RangePartition)
+        assert (part.wanted.queue_id, part.wanted.start, part.wanted.until) == (1, 100, 110)
+        broker.journal.clear()
+        found = [one for batch in reader.read(part) for one in batch.column("offset").to_pylist()]
+        assert found == [101, 103, 105, 107, 109]
+        pulls = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
+        assert {pull.fields["subscription"] for pull in pulls} == {"B"}
+        reader.pushFilters([EqualTo(("tags",), "A"), EqualTo(("tags",), "B")])
+        assert reader.partitions() == []
 
 
 def test_asking_again_gives_the_same_and_every_filter_comes_back() -> None:

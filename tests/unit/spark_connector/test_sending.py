@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
 import pytest
@@ -17,6 +17,7 @@ from rocketmq_py import (
     MessageQueue,
     MQClientException,
     NoRouteError,
+    PreparedMessage,
     QueueAccess,
     RawMessages,
     RawSend,
@@ -247,6 +248,42 @@ def test_no_more_is_in_flight_than_two_batches(
     assert not sender._is_full(10)
     sender._start(_Request("T", b"x", (0,)))
     assert sender._is_full(10)
+
+
+def test_rows_that_go_alone_leave_together_but_each_has_its_own_outcome(
+    broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[int] = []
+    send_many = access.send_many
+
+    def counted(messages: Sequence[PreparedMessage], **more: int) -> list[Future[RawSend]]:
+        groups.append(len(messages))
+        return send_many(messages, **more)
+
+    monkeypatch.setattr(access, "send_many", counted)
+    broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.SYSTEM_BUSY).times(3)
+    delays = pa.array([5_000] * 400)
+    report = send(access, {"body": rows(400), "delay_ms": delays}, maxInFlight=40)
+    assert report.stored == 400
+    assert max(groups) <= 40
+    assert groups[0] == 40
+    assert sum(groups) == 403
+    assert len(groups) <= 25
+    assert isinstance(broker.clock, VirtualClock)
+    broker.clock.advance(6)
+    assert bodies(broker) == rows(400).to_pylist()
+    assert len({message.queue_id for message in broker.messages.in_topic("T")}) == 4
+
+
+def test_a_row_of_a_group_that_is_refused_for_good_fails_the_task(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.MESSAGE_ILLEGAL).times(1)
+    delays = pa.array([5_000] * 10)
+    report = send(access, {"body": rows(10), "delay_ms": delays})
+    assert report.failure is not None
+    assert "code 13" in str(report.failure)
+    assert report.stored == broker.timers.count(topic="T") == 9
 
 
 @pytest.mark.case("SP39")
