@@ -16,7 +16,7 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connector.row_decoding import decode_row, value_of
+from spark_connector.row_decoding import DIGITS_MAX, LEVEL_DIGITS_MAX, decode_row, value_of
 from spark_connector.schema import DELIVER_NAMES, MS_MAX, PROPERTY_OF, US_PER_MS, Column
 
 try:
@@ -261,7 +261,7 @@ class _View:
         return _moments(_numbers(found), column)
 
     def delay_level(self, column: Column) -> pa.Array:
-        return _numbers(self.property("DELAY")).cast(column.type)
+        return _numbers(self.property("DELAY"), LEVEL_DIGITS_MAX).cast(column.type)
 
     def properties(self, column: Column) -> pa.Array:
         table = self._table
@@ -316,9 +316,9 @@ def _moments(milliseconds: pa.Array, column: Column) -> pa.Array:
     return pc.multiply(bounded, US_PER_MS).cast(UTC_TIME)
 
 
-def _numbers(texts: pa.StringArray) -> pa.Array:
-    """Whole numbers of at most 18 digits; null for anything else."""
-    good = pc.match_substring_regex(texts, "^-?[0-9]{1,18}$")
+def _numbers(texts: pa.StringArray, digits_max: int = DIGITS_MAX) -> pa.Array:
+    """Whole numbers of at most so many digits; null for anything else."""
+    good = pc.match_substring_regex(texts, f"^-?[0-9]{{1,{digits_max}}}$")
     return pc.if_else(good, texts, pa.scalar(None, pa.string())).cast(pa.int64())
 
 

@@ -11,9 +11,12 @@ import json
 from rocketmq_py import MessageExt, RawMessages, RemotingCommandException
 from spark_connector.schema import DELIVER_NAMES, MS_MAX, PROPERTY_OF, Column
 
-__all__ = ["decode_row", "value_of"]
+__all__ = ["DIGITS_MAX", "LEVEL_DIGITS_MAX", "decode_row", "value_of"]
 
 DIGITS_MAX = 18
+"""Of a number that fits into 64 bits whatever its digits are."""
+LEVEL_DIGITS_MAX = 9
+"""The same for a column of 32 bits."""
 _ATTRIBUTES = {
     "broker_name": "broker_name",
     "queue_id": "queue_id",
@@ -72,7 +75,7 @@ def value_of(
         case "deliver_at":
             return _moment(column, _deliver_at(message.properties))
         case "delay_level":
-            return _number(message.properties.get("DELAY"))
+            return _number(message.properties.get("DELAY"), LEVEL_DIGITS_MAX)
         case _:
             return _properties(column, message.properties)
 
@@ -105,11 +108,11 @@ def _deliver_at(properties: dict[str, str]) -> int | None:
     return None
 
 
-def _number(text: str | None) -> int | None:
+def _number(text: str | None, digits_max: int = DIGITS_MAX) -> int | None:
     if text is None:
         return None
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= digits_max):
         return None
     return int(text)
 
