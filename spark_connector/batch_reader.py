@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 from rocketmq_py import MessageQueue
 from spark_connector.access import access_for
 from spark_connector.options import ReadOptions, read_options
+from spark_connector.origin import Shipped
 from spark_connector.partitions import QueueRange, split
 from spark_connector.pulling import lost
 from spark_connector.reading import read_range
@@ -54,7 +55,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return arrow.remove_metadata()
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Shipped, DataSourceReader):
     """Reads what is between two places of every queue when the query is planned."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

@@ -10,16 +10,24 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from tests.spark.java import provide_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder = TemporaryDirectory(prefix="rocketmq-py-java-")
+    config.add_cleanup(folder.cleanup)
+    provide_java(Path(folder.name))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
