@@ -103,7 +103,7 @@ class Process:
         """End the whole group at once, as a machine that is switched off."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.popen.pid, signal.SIGKILL)
-        self._finish()
+        self.popen.wait(END_S)
 
     def end(self) -> None:
         """Ask it to end; after some seconds, and for what it has left behind, `kill`."""
@@ -111,9 +111,10 @@ class Process:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.popen.wait(END_S)
         self.kill()
+        self.close()
 
-    def _finish(self) -> None:
-        self.popen.wait(END_S)
+    def close(self) -> None:
+        """Close the pipes of a process that has ended."""
         self._reader.join(END_S)
         for stream in (self.popen.stdin, self.popen.stdout, self.popen.stderr):
             if stream is not None:
@@ -250,6 +251,7 @@ class Driver:
         """End driver and JVM as a machine that is switched off."""
         self._process.kill()
         self._thread.shutdown()
+        self._process.close()
 
     def __enter__(self) -> Self:
         return self

@@ -55,8 +55,10 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def session(master: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """One application for the tests of this module.
+def application(
+    master: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Driver, str]]:
+    """One application for the tests of this module, and what a read says before `register`.
 
     Its executors see the package, as on machines where it is installed; its driver also sees a
     module of somebody else that Spark looks at for data sources and that is broken.
@@ -65,14 +67,16 @@ def session(master: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[D
     path = (ROOT, broken_module(folder / "modules"))
     settings = ON_CLUSTER | {"spark.master": master, "spark.executorEnv.PYTHONPATH": str(ROOT)}
     with Driver(folder, settings, path=path) as driver:
+        with pytest.raises(DriverError) as refused:
+            driver.run("read", address="127.0.0.1:1", topic="T")
         driver.run("register")
-        yield driver
+        yield driver, str(refused.value)
 
 
 @pytest.fixture
-def driver(session: Driver) -> Driver:
-    session.run("wait_for_executors", count=EXECUTORS)
-    return session
+def driver(application: tuple[Driver, str]) -> Driver:
+    application[0].run("wait_for_executors", count=EXECUTORS)
+    return application[0]
 
 
 @pytest.fixture
@@ -115,6 +119,7 @@ def test_twenty_batches_use_one_connection_of_each_process_to_each_server(
     driver: Driver, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     fill(broker, 40, queues=2)
+    broker.journal.clear()
     sizes = driver.run(
         "stream_sizes",
         address=broker.namesrv_addr,
@@ -209,7 +214,7 @@ def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
     python = bare_python(tmp_path / "python", ("pyspark", "py4j", "pyarrow"))
     absent = ["attr", "attrs", "numpy", "orjson", "rocketmq_py", "spark_connector"]
     probe = f"from importlib.util import find_spec; print([n for n in {absent} if find_spec(n)])"
-    seen = subprocess.run([python, "-c", probe], cwd=tmp_path, capture_output=True, text=True)
+    seen = subprocess.run([python, "-I", "-c", probe], cwd=tmp_path, capture_output=True, text=True)
     assert seen.stdout == "[]\n"
     bundle, keys = tmp_path / "bundle.zip", tmp_path / "keys.json"
     write_bundle(bundle)
@@ -235,9 +240,9 @@ def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
 
 @pytest.mark.case("SP68")
 def test_a_broken_module_of_others_hides_the_source_until_it_is_registered(
-    driver: Driver, broker: EmbeddedBroker
+    application: tuple[Driver, str], broker: EmbeddedBroker
 ) -> None:
-    fill(broker, 10, queues=1)
-    with pytest.raises(DriverError, match="DATA_SOURCE_NOT_FOUND"):
-        driver.run("read_unregistered", address=broker.namesrv_addr, topic="T")
-    assert driver.run("register_in_new_session", address=broker.namesrv_addr, topic="T") == 10
+    driver, refused = application
+    expected = fill(broker, 10, queues=1)
+    assert "DATA_SOURCE_NOT_FOUND" in refused
+    assert driver.run("read", address=broker.namesrv_addr, topic="T") == expected

@@ -20,17 +20,6 @@ def register(spark: SparkSession) -> None:
     spark_connector.register(spark)
 
 
-def register_in_new_session(spark: SparkSession, address: str, topic: str) -> int:
-    """Read with a session that knows nothing of what others registered."""
-    other = spark.newSession()
-    register(other)
-    return _reader(other, address, topic).load().count()
-
-
-def read_unregistered(spark: SparkSession, address: str, topic: str) -> int:
-    return _reader(spark.newSession(), address, topic).load().count()
-
-
 def add_bundle(spark: SparkSession, path: str) -> None:
     """Send a zip of Python files to a Connect server."""
     spark.addArtifacts(path, pyfile=True)
@@ -111,7 +100,7 @@ def copy_and_halt(
 def wait_for_executors(spark: SparkSession, count: int) -> None:
     """Wait until the cluster has given so many executors; they are given anew when one dies."""
     context = spark.sparkContext._jsc.sc()
-    while context.getExecutorMemoryStatus().size() < count + 1:  # the driver is in it, too
+    while context.getExecutorIds().size() < count:
         threading.Event().wait(0.05)
 
 
