@@ -37,12 +37,10 @@ def test_a_write_whose_worker_is_killed_twice_succeeds_with_repeated_ids(
     frame = spark.range(0, 5_000, 1, 1).selectExpr(
         "CAST(id AS STRING) AS body", "CONCAT('id-', id) AS dedupe_key"
     )
-    writer = frame.write.format("rocketmq").mode("append")
-    writer = writer.options(nameServer=broker.namesrv_addr, topic="T", sendTimeoutMs="20000")
     held = broker.faults.on(SEND, nth=3).drop_response().always()
     killed: set[int] = set()
-    with ThreadPoolExecutor(1) as thread:
-        job = thread.submit(writer.options(batchBytes="16384").save)
+
+    def kill_two() -> None:
         for _ in range(2):
             broker.wait_for(
                 lambda _b: held.hits and workers_asking(broker, SEND) - killed, timeout=WAIT_S
@@ -51,7 +49,13 @@ def test_a_write_whose_worker_is_killed_twice_succeeds_with_repeated_ids(
             kill(worker)
             killed.add(worker)
         held.end()
-        job.result(WAIT_S)
+
+    writer = frame.write.format("rocketmq").mode("append")
+    writer.options(nameServer=broker.namesrv_addr, topic="T", batchBytes="16384")
+    with ThreadPoolExecutor(1) as thread:
+        killing = thread.submit(kill_two)
+        writer.options(sendTimeoutMs="20000").save()
+        killing.result(WAIT_S)
     found = Counter(message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("T"))
     assert set(found) == {f"id-{number}" for number in range(5_000)}
     assert set(found.values()) <= {1, 2, 3}
@@ -65,17 +69,20 @@ def test_a_read_whose_workers_are_killed_gives_every_row_once(
     broker.topics.create("T", queues=2)
     for number in range(1_000):
         broker.send("T", b"%d" % number, queue=number % 2)
-    reader = spark.read.format("rocketmq").options(
-        nameServer=broker.namesrv_addr, subscribe="T", pullTimeoutMs="500"
-    )
     held = broker.faults.on(PULL, nth=8).drop().always()
-    with ThreadPoolExecutor(1) as thread:
-        job = thread.submit(reader.load().select("body").collect)
+
+    def kill_all() -> None:
         broker.wait_for(lambda _b: held.hits, timeout=WAIT_S)
         for worker in workers_asking(broker, PULL):
             kill(worker)
         held.end()
-        rows = job.result(WAIT_S)
+
+    reader = spark.read.format("rocketmq").options(nameServer=broker.namesrv_addr, subscribe="T")
+    with ThreadPoolExecutor(1) as thread:
+        killing = thread.submit(kill_all)
+        rows = reader.options(pullTimeoutMs="500").load().select("body").collect()
+        killing.result(WAIT_S)
+    assert held.hits
     assert sorted(int(row.body) for row in rows) == list(range(1_000))
 
 
