@@ -176,9 +176,11 @@ def spark_file(name: str) -> Path:
         try:
             from pyspark import SparkFiles
 
-            carried = Path(SparkFiles.get(name))
-            if carried.exists():
-                return carried
+            folder = Path(SparkFiles.getRootDirectory())
+            # The planner of a stream is told a folder below the one that holds the files.
+            for place in (folder, folder.parent):
+                if (place / name).exists():
+                    return place / name
         except Exception:  # noqa: BLE001 - no Spark, or none that carries files here
             return Path(name)
     return Path(name)

@@ -186,7 +186,8 @@ def connect_server(folder: Path, python: str, path: tuple[Path, ...]) -> Iterato
     settings = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
     submit = [spark_class(), "org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
     command = [*submit, "--class", CONNECT, *settings, "spark-internal"]
-    server = Process(command, environment(folder, python, path), folder)
+    env = environment(folder, python, path) | {"SPARK_DAEMON_MEMORY": "768m"}
+    server = Process(command, env, folder)
     try:
         port = server.wait_for(r"Spark Connect server started at: \S*?:(\d+)")[1]
         yield f"sc://127.0.0.1:{port}"

@@ -231,6 +231,14 @@ def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
             "read", address=broker.namesrv_addr, topic="T", credentialsFile="keys.json"
         )
         assert sorted(rows) == expected
+        sizes = driver.run(
+            "stream_sizes",
+            address=broker.namesrv_addr,
+            topic="T",
+            checkpoint=str(tmp_path / "checkpoint"),
+            credentialsFile="keys.json",
+        )
+        assert sizes == [200]
         signed = [one.header for one in broker.journal._ring if one.entry().code == PULL]
         assert signed
         assert all(b'"AccessKey":"who"' in header for header in signed)
