@@ -32,6 +32,7 @@ KEPT_LINES = 200
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+# Short lives: compiling well costs more than it brings, and parallel collectors fight for cores.
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SESSION = {
     "spark.ui.enabled": "false",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from tests.spark.cluster import QUICK_START
 from tests.spark.java import provide_java
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .appName("rocketmq-py-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "512m")
+        .config("spark.driver.extraJavaOptions", QUICK_START)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")

@@ -216,10 +216,12 @@ def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
     probe = f"from importlib.util import find_spec; print([n for n in {absent} if find_spec(n)])"
     seen = subprocess.run([python, "-I", "-c", probe], cwd=tmp_path, capture_output=True, text=True)
     assert seen.stdout == "[]\n"
-    bundle, keys = tmp_path / "bundle.zip", tmp_path / "keys.json"
+    elsewhere = tmp_path / "elsewhere"  # not where the driver runs: only Spark finds it
+    elsewhere.mkdir()
+    bundle, keys = elsewhere / "bundle.zip", elsewhere / "keys.json"
     write_bundle(bundle)
     keys.write_text(json.dumps({"accessKey": "who", "secretKey": "hush"}), encoding="utf-8")
-    settings = ON_CLUSTER | {"spark.master": master}
+    settings = ON_CLUSTER | {"spark.master": master, "spark.cores.max": "1"}
     submit = f"--py-files {bundle}"
     with Driver(tmp_path, settings, python=python, path=(), submit=submit) as driver:
         assert driver.run("visible_in_workers", names=["numpy", "orjson"]) == []
