@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from spark_connector.access import access_for
 from spark_connector.options import ReadOptions, read_options
+from spark_connector.origin import Shipped
 from spark_connector.partitions import QueueRange, split
 from spark_connector.pulling import lost
 from spark_connector.pushed_filters import Narrowing, narrowing_of
@@ -46,7 +47,7 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return arrow.remove_metadata()
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Shipped, DataSourceReader):
     """Reads what is between two places of every queue when the query is planned."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

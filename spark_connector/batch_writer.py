@@ -22,6 +22,7 @@ from spark_connector.access import access_for
 from spark_connector.answers import Answers
 from spark_connector.errors import OptionError
 from spark_connector.options import WriteOptions, write_options
+from spark_connector.origin import Shipped
 from spark_connector.replay_guard import ReplayGuard
 from spark_connector.rows import check_columns
 from spark_connector.sending import Report, Sender
@@ -99,7 +100,7 @@ class WriteTask:
         )
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Shipped, DataSourceArrowWriter):
     """Appends the rows of a DataFrame to topics."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:

@@ -6,6 +6,12 @@ know offsets, bytes or requests. Register it with `spark_connector.register`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import getitem
+from pathlib import Path
+from site import addsitedir
+
+from attrs import frozen
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -30,6 +36,18 @@ class RocketMQDataSource(DataSource):
     def name(cls) -> str:
         """Return the name of the format."""
         return "rocketmq"
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Bring along the zip that this package came in, if any, for the planner of a stream.
+
+        Spark 4.3 tells that process the names of the files of ``--py-files``, but another folder.
+        """
+        made = type(self), (self.options,)
+        bundle = Path(__file__).parent.parent
+        if not bundle.is_file():
+            return made
+        # Read in this order: the zip becomes importable, then what needs it is made and taken.
+        return getitem, ((_Call(addsitedir, (str(bundle),)), _Call(*made)), 1)
 
     def schema(self) -> str:
         """Return the columns of a read whose caller gave no schema.
@@ -82,6 +100,17 @@ class RocketMQDataSource(DataSource):
         from spark_connector.stream_writer import StreamWriter
 
         return StreamWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
+
+
+@frozen
+class _Call:
+    """What becomes the result of a call when it is unpickled."""
+
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return self.function, self.arguments
 
 
 def _wants_filters(options: dict[str, str]) -> bool:
