@@ -35,8 +35,8 @@ def send(frame: DataFrame, **options: object) -> DataFrame:
     Takes the columns and options of a write (``nameServer``, ``topic``, ``onInvalidRow`` ...).
     The result holds ``topic``, ``status`` (``SEND_OK``; ``SKIPPED`` and ``REDIRECTED`` for rows
     that ``onInvalidRow`` lets pass), ``message_id``, ``broker_name``, ``queue_id``, ``offset``
-    (null for a delayed row: it gets its place when it is due), ``recall_handle`` (null unless the
-    broker gave one, as 5.3.2 and later do for timers) and ``problem``, why a row is no message.
+    (null for a row with a delay: it gets its place when it is due), ``recall_handle`` (null unless
+    the broker gave one, as 5.3.2 and later do for timers) and ``problem``, why it is no message.
     Columns that ``extraColumns=ignore`` keeps out of the messages come along in front of them.
 
     The sending is over when this returns, and the frame that it returns does not send: use it as

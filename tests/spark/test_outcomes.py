@@ -33,7 +33,10 @@ def test_the_recalled_half_of_delayed_messages_never_arrives(
 ) -> None:
     broker.topics.create("T", queues=4)
     rows = spark.range(0, 200, 1, 4).selectExpr(
-        "id", "concat('m', id) AS body", "concat('k', id) AS keys", "60000 AS delay_ms"
+        "id",
+        "concat('m', id) AS body",
+        "if(id < 100, INTERVAL '60' SECOND, NULL) AS delay_ms",
+        f"if(id < 100, NULL, timestamp_millis({broker.clock.now_ms + 60_000})) AS deliver_at",
     )
     there = {"nameServer": broker.namesrv_addr}
     sent = spark_connector.send(rows, topic="T", extraColumns="ignore", **there)
@@ -61,15 +64,22 @@ def test_rows_are_told_the_places_where_a_read_finds_them(
     spark: SparkSession, broker: EmbeddedBroker
 ) -> None:
     broker.topics.create("T", queues=3)
-    rows = spark.range(0, 500, 1, 2).selectExpr("concat('m', id) AS body")
+    rows = spark.range(0, 500, 1, 2).selectExpr(
+        "CAST(concat('m', id) AS binary) AS body",
+        "array('a', concat('k', id)) AS keys",
+        "map('p', 'v') AS properties",
+        "concat('id-', id) AS message_id",
+    )
     sent = spark_connector.send(rows, nameServer=broker.namesrv_addr, topic="T")
     reader = spark.read.format("rocketmq").option("nameServer", broker.namesrv_addr)
     read = reader.option("subscribe", "T").load()
     place = ["topic", "broker_name", "queue_id", "offset", "message_id"]
     found = set(read.select(place).collect())
-    assert len(found) == 500
+    assert {row.message_id for row in found} == {f"id-{number}" for number in range(500)}
     assert set(sent.select(place).collect()) == found
     assert len(broker.messages.in_topic("T")) == 500
+    one = broker.messages.in_topic("T")[0]
+    assert (one.properties["p"], one.keys) == ("v", ("a", "k" + one.body.decode()[1:]))
 
 
 def test_rows_that_are_no_messages_end_the_send_or_are_told(
