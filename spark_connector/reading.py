@@ -1,8 +1,8 @@
 """How one task turns its range of a queue into Arrow record batches.
 
 Pulls (`pulling.py`) are joined until a batch is large enough, then decoded together
-(`decoding.py`); the first pull is handed on at once, so that a query with LIMIT ends early. Must
-not know Spark.
+(`decoding.py`); the first pull is handed on at once and each batch is twice as long as the one
+before, so that a query with LIMIT ends early. Must not know Spark.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def read_range(
     )
     watch = _Gaps(options, wanted)
     joined: list[Piece] = []
-    is_first = True
+    enough = 0
     for piece in RangePuller(access, options, wanted).pieces():
         joined.append(piece)
         rows = sum(one.next_offset - one.start for one in joined)
         size = sum(len(one.records) for one in joined)
-        if is_first or rows >= options.batch_rows or size >= options.batch_bytes:
-            is_first = False
+        if rows >= enough or size >= options.batch_bytes:
+            enough = min(2 * rows, options.batch_rows)
             yield from _decoded(decoder, watch, joined, schema)
             joined = []
     if joined:
