@@ -235,6 +235,8 @@ class Ensemble:
     def reset(self, slot: BrokerSlot) -> None:
         """Empty one broker behind its connections; requests that come meanwhile wait."""
         runtime = self._running()
+        if slot.node is None:
+            raise BrokerStateError(f"broker {slot.arguments.broker_name} does not run: start it")
         door = runtime.door
         was_paused = door.pause.on
         door.hold()

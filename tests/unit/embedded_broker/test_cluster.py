@@ -157,6 +157,9 @@ def test_the_first_broker_may_leave_and_the_name_server_answers_on(dial: Dial) -
         assert other.ask(9999).code == 3
         with pytest.raises(BrokerStateError, match="call start"):
             cluster["broker-a"].send("T", b"x")
+        with pytest.raises(BrokerStateError, match="broker-a does not run"):
+            cluster["broker-a"].reset()
+        assert cluster["broker-b"].is_running
         with pytest.raises(ConnectionRefusedError):
             dial(cluster["broker-a"].addr)
         cluster.stop("broker-b")
