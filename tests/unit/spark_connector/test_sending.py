@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,6 @@ from rocketmq_py import (
     PreparedMessage,
     QueueAccess,
     RawMessages,
-    RawSend,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import InvalidRowError
@@ -204,9 +204,9 @@ def test_rows_that_go_alone_leave_together_but_each_has_its_own_outcome(
     groups: list[int] = []
     send_many = access.send_many
 
-    def counted(messages: Sequence[PreparedMessage], **more: int) -> list[Future[RawSend]]:
+    def counted(messages: Sequence[PreparedMessage], *given: Any, **more: Any) -> None:
         groups.append(len(messages))
-        return send_many(messages, **more)
+        send_many(messages, *given, **more)
 
     monkeypatch.setattr(access, "send_many", counted)
     broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.SYSTEM_BUSY).times(3)
