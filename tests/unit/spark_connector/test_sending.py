@@ -223,6 +223,16 @@ def test_rows_that_go_alone_leave_together_but_each_has_its_own_outcome(
     assert len({message.queue_id for message in broker.messages.in_topic("T")}) == 4
 
 
+def test_rows_that_go_alone_do_not_wait_for_the_next_batch(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    given = {"nameServer": "h:1", "topic": "T", "delayMs": "5000"}
+    sender = Sender(access, write_options(given, streaming=False), {"body": "body"})
+    assert sender.send(pa.RecordBatch.from_pydict({"body": rows(3)}))
+    broker.wait_for(lambda started: started.timers.count(topic="T") == 3)
+    assert sender.finish().stored == 3
+
+
 def test_a_row_of_a_group_that_is_refused_for_good_fails_the_task(
     broker: EmbeddedBroker, access: QueueAccess
 ) -> None:
