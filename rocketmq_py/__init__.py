@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         QueueBounds,
         RawPull,
         RawSend,
+        SendOutcome,
     )
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
     from rocketmq_py.clock import Clock, SystemClock
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
     "client.namespaced_access": "NamespacedQueueAccess",
-    "client.queue_access": "PreparedMessage QueueAccess QueueBounds RawPull RawSend",
+    "client.queue_access": "PreparedMessage QueueAccess QueueBounds RawPull RawSend SendOutcome",
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
     "config": "ClientConfig Credentials",
@@ -164,6 +165,7 @@ __all__ = [
     "ReservedPropertyError",
     "RocketMQError",
     "SendFailedError",
+    "SendOutcome",
     "SendResult",
     "SendStatus",
     "SystemClock",

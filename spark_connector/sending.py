@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import cycle
@@ -39,6 +39,7 @@ from rocketmq_py import (
     RawSend,
     RemotingException,
     RocketMQError,
+    SendOutcome,
     SendStatus,
     TopicNotExistError,
 )
@@ -100,7 +101,7 @@ class _Request:
     attempt: int = 0
     queue: MessageQueue | None = None
     redirected: bool = False
-    future: Future[RawSend] | None = field(default=None, repr=False)
+    future: Future[RawSend] | SendOutcome | None = field(default=None, repr=False)
 
 
 class Sender:
@@ -289,12 +290,10 @@ class Sender:
                 timeout_ms=self._options.timeout_ms,
             )
         except RocketMQError as error:
-            request.future = _failed(error)
-        self._await(request, request.future)
-
-    def _await(self, request: _Request, future: Future[RawSend]) -> None:
-        request.future = future
-        future.add_done_callback(lambda _done: self._answered.put(request))
+            request.future = SendOutcome(None, error)
+            self._answered.put(request)
+        else:
+            request.future.add_done_callback(lambda _done: self._answered.put(request))
 
     def _send_waiting(self) -> None:
         """Send what goes alone, many with one write, a part of each topic's to each queue."""
@@ -303,13 +302,14 @@ class Sender:
         for request in waiting:
             by_topic[request.topic].append(request)
         for topic, some in by_topic.items():
+            told = _answering(some, self._answered)
             try:
                 prepared = self._prepared(topic, some)
-                futures = self._access.send_many(prepared, timeout_ms=self._options.timeout_ms)
             except RocketMQError as error:
-                futures = [_failed(error) for _ in some]
-            for request, future in zip(some, futures, strict=True):
-                self._await(request, future)
+                for number in range(len(some)):
+                    told(number, SendOutcome(None, error))
+            else:
+                self._access.send_many(prepared, told, timeout_ms=self._options.timeout_ms)
 
     def _prepared(self, topic: str, requests: list[_Request]) -> list[PreparedMessage]:
         """Give each of the queues in turn some neighbours, and a repeated request its own."""
@@ -466,10 +466,17 @@ def _goes_in_groups(request: _Request) -> bool:
     return request.lane is None and not request.batch
 
 
-def _failed(error: RocketMQError) -> Future[RawSend]:
-    future: Future[RawSend] = Future()
-    future.set_exception(error)
-    return future
+def _answering(
+    requests: list[_Request], answered: SimpleQueue[_Request]
+) -> Callable[[int, SendOutcome], None]:
+    """Give what hands requests back, each with its outcome."""
+
+    def told(number: int, outcome: SendOutcome) -> None:
+        request = requests[number]
+        request.future = outcome
+        answered.put(request)
+
+    return told
 
 
 def _failure_of(request: _Request, *, accept_stored: bool) -> Exception | None:

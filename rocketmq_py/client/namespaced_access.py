@@ -7,7 +7,7 @@ clouds. Must not know what is asked. The rule is in ``rocketmq_py/protocol/names
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Unpack
 
@@ -20,6 +20,7 @@ from rocketmq_py.client.queue_access import (
     QueueBounds,
     RawPull,
     RawSend,
+    SendOutcome,
 )
 from rocketmq_py.config import ClientSettings
 from rocketmq_py.message import MessageExt, MessageQueue
@@ -153,11 +154,22 @@ class NamespacedQueueAccess(QueueAccess):
         return self._bare_send(asked)
 
     def send_many(
-        self, messages: Sequence[PreparedMessage], *, timeout_ms: int = 3_000
-    ) -> list[Future[RawSend]]:
+        self,
+        messages: Sequence[PreparedMessage],
+        told: Callable[[int, SendOutcome], None],
+        *,
+        timeout_ms: int = 3_000,
+    ) -> None:
         """As `QueueAccess.send_many`."""
         wrapped = [evolve(one, queue=self._wire_queue(one.queue)) for one in messages]
-        return [self._bare_send(one) for one in super().send_many(wrapped, timeout_ms=timeout_ms)]
+
+        def told_bare(number: int, outcome: SendOutcome) -> None:
+            if outcome.stored is not None:
+                queue = self._bare_queue(outcome.stored.queue)
+                outcome = evolve(outcome, stored=evolve(outcome.stored, queue=queue))
+            told(number, outcome)
+
+        super().send_many(wrapped, told_bare, timeout_ms=timeout_ms)
 
     def recall(self, topic: str, recall_handle: str, *, timeout_ms: int = 3_000) -> Future[str]:
         """As `QueueAccess.recall`."""

@@ -42,7 +42,14 @@ from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, TOOLS_CONSUMER_GROUP
 from rocketmq_py.send_result import SendStatus
 from rocketmq_py.transport.channel import Done
 
-__all__ = ["PreparedMessage", "QueueAccess", "QueueBounds", "RawPull", "RawSend"]
+__all__ = [
+    "PreparedMessage",
+    "QueueAccess",
+    "QueueBounds",
+    "RawPull",
+    "RawSend",
+    "SendOutcome",
+]
 
 NOT_FOUND_TOPIC = 10005
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
@@ -121,6 +128,24 @@ class PreparedMessage:
     properties: str = ""
     flag: int = 0
     sys_flag: int = 0
+
+
+@frozen
+class SendOutcome:
+    """How one message of `QueueAccess.send_many` ended; it answers as a future that is done."""
+
+    stored: RawSend | None
+    error: Exception | None
+
+    def exception(self) -> Exception | None:
+        """Return why it is not known to be stored, None when it is."""
+        return self.error
+
+    def result(self) -> RawSend:
+        """Return the broker's answer, or raise the error."""
+        if self.stored is None:
+            raise self.error or RuntimeError("no outcome")
+        return self.stored
 
 
 class QueueAccess:
@@ -395,35 +420,39 @@ class QueueAccess:
         )
 
     def send_many(
-        self, messages: Sequence[PreparedMessage], *, timeout_ms: int = 3_000
-    ) -> list[Future[RawSend]]:
+        self,
+        messages: Sequence[PreparedMessage],
+        told: Callable[[int, SendOutcome], None],
+        *,
+        timeout_ms: int = 3_000,
+    ) -> None:
         """Send single messages as `send` does, with one write for all of a broker.
 
-        Each has a future of its own, in the order of ``messages``, which ends by answer, error or
-        time. Messages of one queue are stored in their order as far as all are stored: for more,
-        wait for each. For rows that may not be put into a batch, such as delayed ones; some
-        hundreds at once are a good number.
+        ``told`` gets the number of each message and how it ended, by answer, error or time: once
+        for each, in any order, on any thread, perhaps before this returns; it must not block. No
+        error of a server is raised. Messages of one queue are stored in their order as far as
+        all are stored: for more, wait for each. For rows that may not be put into a batch, such
+        as delayed ones; some hundreds at once are a good number.
         """
-        futures: list[Future[RawSend]] = [Future() for _ in messages]
+        instance = self._instance
+        now_ms = wall_ms()
         by_broker: dict[str, list[int]] = {}
         for number, message in enumerate(messages):
             queue = message.queue
             try:
                 address = self._address(queue.topic, queue.broker_name, 0, only_this=True)
             except RocketMQError as error:
-                futures[number].set_exception(error)
+                told(number, SendOutcome(None, error))
             else:
                 by_broker.setdefault(address, []).append(number)
-        now_ms = wall_ms()
         for address, numbers in by_broker.items():
             commands = [self._send_command(messages[number], now_ms) for number in numbers]
-            dones = [_settling(futures[number], messages[number], address) for number in numbers]
+            dones = [_telling(told, number, messages[number], address) for number in numbers]
             try:
-                self._instance.remoting.begin_many(address, commands, timeout_ms, dones)
+                instance.remoting.begin_many(address, commands, timeout_ms, dones)
             except RocketMQError as error:
                 for number in numbers:
-                    futures[number].set_exception(error)
-        return futures
+                    told(number, SendOutcome(None, error))
 
     def recall(self, topic: str, recall_handle: str, *, timeout_ms: int = 3_000) -> Future[str]:
         """Take back a timer message that is not due yet (370); its id comes in the future.
@@ -520,19 +549,20 @@ def _stored(answer: RemotingCommand, queue: MessageQueue, address: str) -> RawSe
     return RawSend(status, where, told.queue_offset, told.msg_id, told.recall_handle)
 
 
-def _settling(future: Future[RawSend], message: PreparedMessage, address: str) -> Done:
-    """Give what ends a future by the outcome of its call, on the reading thread."""
+def _telling(
+    told: Callable[[int, SendOutcome], None], number: int, message: PreparedMessage, address: str
+) -> Done:
+    """Give what tells how a message ended, on the reading thread."""
 
     def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-        if answer is None:
-            future.set_exception(error)
-            return
-        try:
-            value = _stored(answer, message.queue, address)
-        except Exception as wrong:  # noqa: BLE001 - every failure belongs to whoever waits
-            future.set_exception(wrong)
-        else:
-            future.set_result(value)
+        stored: RawSend | None = None
+        wrong: Exception | None = error
+        if answer is not None:
+            try:
+                stored = _stored(answer, message.queue, address)
+            except Exception as refused:  # noqa: BLE001 - every failure belongs to whoever waits
+                wrong = refused
+        told(number, SendOutcome(stored, wrong))
 
     return done
 

@@ -66,7 +66,7 @@ def to_ours(session: SparkSession, server: Server, rows: int, topic: str, delay_
             "append"
         ).save()
     visible = server.ask("visible", topic)
-    if not delay_ms and visible != rows:
+    if not delay_ms and visible < rows:
         raise RuntimeError(f"{visible} messages in topic {topic}, {rows} were written")
     if delay_ms == FAR_MS and visible:
         raise RuntimeError(f"{visible} messages came an hour early")

@@ -299,7 +299,7 @@ def test_batches_are_handed_on_when_they_have_enough_bytes(
 ) -> None:
     fill(broker, 200)
     small = offsets(access, 0, 200, arrowBatchBytes="1")
-    assert len(small) > len(offsets(access, 0, 200)) == 2
+    assert len(small) > len(offsets(access, 0, 200))
     assert [one for batch in small for one in batch] == list(range(200))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -256,9 +257,9 @@ def test_rows_that_go_alone_leave_together_but_each_has_its_own_outcome(
     groups: list[int] = []
     send_many = access.send_many
 
-    def counted(messages: Sequence[PreparedMessage], **more: int) -> list[Future[RawSend]]:
+    def counted(messages: Sequence[PreparedMessage], *given: Any, **more: Any) -> None:
         groups.append(len(messages))
-        return send_many(messages, **more)
+        send_many(messages, *given, **more)
 
     monkeypatch.setattr(access, "send_many", counted)
     broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.SYSTEM_BUSY).times(3)
@@ -273,6 +274,16 @@ def test_rows_that_go_alone_leave_together_but_each_has_its_own_outcome(
     broker.clock.advance(6)
     assert bodies(broker) == rows(400).to_pylist()
     assert len({message.queue_id for message in broker.messages.in_topic("T")}) == 4
+
+
+def test_rows_that_go_alone_do_not_wait_for_the_next_batch(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    given = {"nameServer": "h:1", "topic": "T", "delayMs": "5000"}
+    sender = Sender(access, write_options(given, streaming=False), {"body": "body"})
+    assert sender.send(pa.RecordBatch.from_pydict({"body": rows(3)}))
+    broker.wait_for(lambda started: started.timers.count(topic="T") == 3)
+    assert sender.finish().stored == 3
 
 
 def test_a_row_of_a_group_that_is_refused_for_good_fails_the_task(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from queue import SimpleQueue
 from typing import Literal
 
 import pytest
@@ -21,6 +22,8 @@ from rocketmq_py import (
     QueueBounds,
     RawMessages,
     RecallHandle,
+    RemotingException,
+    SendOutcome,
     SendStatus,
     TopicNotExistError,
 )
@@ -45,6 +48,15 @@ def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
 
 def text(**properties: str) -> str:
     return encode_properties({"UNIQ_KEY": "0" * 32} | properties).decode()
+
+
+def sent(access: QueueAccess, messages: list[PreparedMessage]) -> list[SendOutcome]:
+    """Send many and wait for all; the outcomes in the order of the messages."""
+    told: SimpleQueue[tuple[int, SendOutcome]] = SimpleQueue()
+    access.send_many(messages, lambda number, outcome: told.put((number, outcome)))
+    found = dict(told.get(timeout=5) for _ in messages)
+    assert told.empty()
+    return [found[number] for number in range(len(messages))]
 
 
 def test_a_topic_s_queues_and_their_bounds(broker: EmbeddedBroker, access: QueueAccess) -> None:
@@ -117,16 +129,19 @@ def test_many_messages_go_out_together_and_each_has_its_own_answer(
             PreparedMessage(QUEUE, b"later", text(TIMER_DELAY_MS="5000")),
             PreparedMessage(QUEUE, b"c", text()),
         ]
-        futures = access.send_many(prepared)
-        errors = [future.exception(5) for future in futures]
+        outcomes = sent(access, prepared)
+        errors = [outcome.exception() for outcome in outcomes]
         assert [type(error).__name__ for error in errors if error is not None] == [
             "MQClientException",
             "MQBrokerException",
         ]
-        stored = [future.result() for number, future in enumerate(futures) if number not in {2, 3}]
-        assert [(one.queue.queue_id, one.queue_offset) for one in stored if not one.recall_handle]
+        stored = [one.result() for number, one in enumerate(outcomes) if number not in {2, 3}]
+        places = [(one.queue.queue_id, one.queue_offset) for one in stored if not one.recall_handle]
+        assert places == [(0, 0), (1, 0), (0, 1)]
         assert stored[2].recall_handle
-        assert access.send_many([]) == []
+        with pytest.raises(MQBrokerException, match="code 13"):
+            outcomes[3].result()
+        assert sent(access, []) == []
     found = broker.messages.in_topic("T")
     assert sorted(message.body for message in found) == [b"a", b"b", b"c"]
     assert {message.body: message.queue_id for message in found}[b"b"] == 1
@@ -136,8 +151,17 @@ def test_many_messages_of_a_client_with_a_key_are_signed_each(broker: EmbeddedBr
     signed = QueueAccess(namesrv_addr=broker.namesrv_addr, credentials=Credentials("key", "secret"))
     with signed as access:
         access.write_queues("T")
-        futures = access.send_many([PreparedMessage(QUEUE, b"%d" % n, text()) for n in range(3)])
-        assert [future.result(5).queue_offset for future in futures] == [0, 1, 2]
+        outcomes = sent(access, [PreparedMessage(QUEUE, b"%d" % n, text()) for n in range(3)])
+        assert [outcome.result().queue_offset for outcome in outcomes] == [0, 1, 2]
+
+
+def test_a_server_that_is_gone_is_the_outcome_of_each_of_many(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    access.write_queues("T")
+    broker.close()
+    outcomes = sent(access, [PreparedMessage(QUEUE, b"x", text()) for _ in range(3)])
+    assert all(isinstance(outcome.exception(), RemotingException) for outcome in outcomes)
 
 
 def test_a_delayed_send_is_taken_back_by_its_handle(
