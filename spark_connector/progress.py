@@ -21,18 +21,19 @@ _log = logging.getLogger("spark_connector")
 class Progress:
     """Counts the rows of one task. One thread uses it.
 
-    ``what`` begins the line, ``unit`` is what is left over; ``interval_ms`` 0 says nothing at all.
+    ``what`` begins the line, ``left_are`` says what the last number of it counts, such as "offsets
+    left"; ``interval_ms`` 0 says nothing at all.
     """
 
     def __init__(
         self,
         what: str,
-        unit: str,
+        left_are: str,
         interval_ms: int,
         now: Callable[[], float] = monotonic,
     ) -> None:
         self._what = what
-        self._unit = unit
+        self._left_are = left_are
         self._interval_s = interval_ms / 1000
         self._now = now
         self._begun = self._said = now()
@@ -48,12 +49,12 @@ class Progress:
         if since < self._interval_s:
             return
         _log.warning(
-            "%s: %d rows in %.0f s, %.0f rows/s now, %d %s left",
+            "%s: %d rows in %.0f s, %.0f rows/s now, %d %s",
             self._what,
             self._rows,
             now - self._begun,
             (self._rows - self._rows_said) / since,
             left,
-            self._unit,
+            self._left_are,
         )
         self._said, self._rows_said = now, self._rows

@@ -42,7 +42,7 @@ def read_range(
         check_crc=options.check_crc,
     )
     watch = _Gaps(options, wanted)
-    progress = Progress(f"reading {wanted}", "offsets", options.progress_ms)
+    progress = Progress(f"reading {wanted}", "offsets left", options.progress_ms)
     joined = _Joined()
     enough = 0
     for piece in RangePuller(access, options, wanted).pieces():

@@ -139,7 +139,7 @@ class Sender:
         self._bytes_behind = 0  # behind others of their lane
         self._rows_seen = 0
         self._transient: Exception | None = None
-        self._progress = Progress("writing", "rows to be answered", options.progress_ms)
+        self._progress = Progress("writing", "rows not answered yet", options.progress_ms)
         self.report = Report()
 
     # --- a batch ---------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def test_one_line_each_interval_tells_rows_speed_and_what_is_left(
     lines: pytest.LogCaptureFixture,
 ) -> None:
     watch = Watch()
-    told = Progress("reading T", "offsets", 10_000, watch)
+    told = Progress("reading T", "offsets left", 10_000, watch)
     for rows in (1_000, 500, 300):
         watch.now += 5
         told.add(rows, 7_000)
@@ -87,9 +87,7 @@ def test_reads_and_writes_report_their_progress(
         schema = pa.schema([("offset", pa.int64())])
         for _ in read_range(access, read_options(given, streaming=False), wanted, schema):
             pass
-    assert lines.messages[0] == (
-        "writing: 100 rows in 30 s, 3 rows/s now, 0 rows to be answered left"
-    )
+    assert lines.messages[0] == ("writing: 100 rows in 30 s, 3 rows/s now, 0 rows not answered yet")
     assert lines.messages[1].startswith(
         "reading topic T, broker broker-a, queue 0, offsets 0 to 100: 32 rows in 30 s"
     )
