@@ -18,7 +18,15 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
-    from rocketmq_py.client.queue_access import QueueAccess, QueueBounds, RawPull, RawSend
+    from rocketmq_py.client.namespaced_access import NamespacedQueueAccess
+    from rocketmq_py.client.queue_access import (
+        PreparedMessage,
+        QueueAccess,
+        QueueBounds,
+        RawPull,
+        RawSend,
+        SendOutcome,
+    )
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
     from rocketmq_py.clock import Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials
@@ -73,7 +81,8 @@ if TYPE_CHECKING:
 
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
-    "client.queue_access": "QueueAccess QueueBounds RawPull RawSend",
+    "client.namespaced_access": "NamespacedQueueAccess",
+    "client.queue_access": "PreparedMessage QueueAccess QueueBounds RawPull RawSend SendOutcome",
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
     "config": "ClientConfig Credentials",
@@ -136,9 +145,11 @@ __all__ = [
     "MessageQueue",
     "MessageSelector",
     "NameServerUnavailableError",
+    "NamespacedQueueAccess",
     "NoRouteError",
     "NotStartedError",
     "PermissionDeniedError",
+    "PreparedMessage",
     "QueueAccess",
     "QueueBounds",
     "RawMessages",
@@ -154,6 +165,7 @@ __all__ = [
     "ReservedPropertyError",
     "RocketMQError",
     "SendFailedError",
+    "SendOutcome",
     "SendResult",
     "SendStatus",
     "SystemClock",

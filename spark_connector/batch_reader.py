@@ -1,37 +1,30 @@
 """How Spark reads topics in a batch: plan the ranges on the driver, read each in a task.
 
 Spark's `DataSourceReader`. `partitions` asks name server and brokers once; what a task needs
-travels in its partition. Must not know bytes. Read on: ``starting.py``, ``reading.py``.
+travels in its partition. Must not know bytes. Read on: ``starting.py``, ``reading.py``,
+``pushed_filters.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from attrs import evolve
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from rocketmq_py import MessageQueue
+from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from spark_connector.access import access_for
 from spark_connector.options import ReadOptions, read_options
+from spark_connector.origin import Shipped
 from spark_connector.partitions import QueueRange, split
 from spark_connector.pulling import lost
+from spark_connector.pushed_filters import Narrowing, narrowing_of
 from spark_connector.reading import read_range
-from spark_connector.schema import projection, source_of
-from spark_connector.starting import bounds_of, resolve
+from spark_connector.schema import projection
+from spark_connector.starting import bounds_of, first_at, resolve
 
 __all__ = ["BatchReader", "FilteringBatchReader", "RangePartition", "arrow_schema"]
 
@@ -54,26 +47,28 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return arrow.remove_metadata()
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Shipped, DataSourceReader):
     """Reads what is between two places of every queue when the query is planned."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options: ReadOptions = read_options(options, streaming=False)
         self.schema = arrow_schema(schema)
-        self.limits: dict[str, Any] = {}
+        self.narrowing = Narrowing()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask for the bounds of every queue and cut the ranges into tasks."""
         options = self.options
         access = access_for(options.connection)
         bounds = bounds_of(access, options)
-        bounds = {queue: one for queue, one in bounds.items() if self._is_wanted(queue)}
+        # Of all queues, wanted or not: what is wrong is so with and without filters.
         start = resolve(access, options, options.start, bounds, is_end=False)
         end = resolve(access, options, options.end, bounds, is_end=True)
         ranges = []
         for queue, one in sorted(bounds.items()):
+            if not self.narrowing.takes(queue):
+                continue
             place = queue.topic, queue.broker_name, queue.queue_id
-            first, past = self._narrowed(start[queue], end[queue])
+            first, past = self._narrowed(access, queue, one, (start[queue], end[queue]))
             asked = QueueRange(*place, first, past, access.address_of(queue.broker_name))
             if first < one.min_offset and first < past:
                 available = f"{one.min_offset} to {one.max_offset}"
@@ -89,16 +84,19 @@ class BatchReader(DataSourceReader):
             access = access_for(self.options.connection)
             yield from read_range(access, self.options, partition.wanted, self.schema)
 
-    def _is_wanted(self, queue: MessageQueue) -> bool:
-        values = {
-            "topic": queue.topic,
-            "broker_name": queue.broker_name,
-            "queue_id": queue.queue_id,
-        }
-        return all(values[name] in self.limits[name] for name in values if name in self.limits)
-
-    def _narrowed(self, first: int, past: int) -> tuple[int, int]:
-        return max(first, self.limits.get("low", 0)), min(past, self.limits.get("past", past))
+    def _narrowed(
+        self, access: QueueAccess, queue: MessageQueue, one: QueueBounds, asked: tuple[int, int]
+    ) -> tuple[int, int]:
+        """Return the part of a range that the query's filters leave."""
+        first, past = self.narrowing.offsets.cut(*asked)
+        times = self.narrowing.times
+        if first < past and times.low is not None:
+            match = first_at(access, self.options, queue, one, times.low)
+            if match > one.min_offset:  # else lost messages before it might have matched
+                first = max(first, match)
+        if first < past and times.past is not None:
+            past = min(past, first_at(access, self.options, queue, one, times.past))
+        return first, past
 
 
 class FilteringBatchReader(BatchReader):
@@ -108,35 +106,20 @@ class FilteringBatchReader(BatchReader):
     refuses every read of a source that has this method.
     """
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Narrow queues and offsets; every filter is given back as not handled."""
-        for one in filters:
-            attribute: tuple[str, ...] = getattr(one, "attribute", ())
-            if len(attribute) != 1:
-                continue
-            try:
-                source = source_of(attribute[0])
-            except ValueError:
-                continue
-            self._narrow(source, one)
-        return list(filters)
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._asked = self.options
 
-    def _narrow(self, source: str, one: Filter) -> None:
-        limits = self.limits
-        if source in {"topic", "broker_name", "queue_id"} and isinstance(one, (EqualTo, In)):
-            values = set(one.value) if isinstance(one, In) else {one.value}
-            limits[source] = limits[source] & values if source in limits else values
-        elif source == "offset":
-            low, past = limits.get("low", 0), limits.get("past", 1 << 63)
-            match one:
-                case EqualTo():
-                    low, past = max(low, one.value), min(past, one.value + 1)
-                case GreaterThan():
-                    low = max(low, one.value + 1)
-                case GreaterThanOrEqual():
-                    low = max(low, one.value)
-                case LessThan():
-                    past = min(past, one.value)
-                case LessThanOrEqual():
-                    past = min(past, one.value + 1)
-            limits["low"], limits["past"] = low, past
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Note what can match; every filter is given back as not handled.
+
+        Depends on the filters alone, because Spark may ask more than once.
+        """
+        self.narrowing = narrowing_of(filters)
+        options = self._asked
+        if options.expression_type == "TAG":
+            expression = self.narrowing.expression(options.expression)
+            if expression is None:
+                self.narrowing = Narrowing({"topic": frozenset()})  # nothing can match
+            self.options = evolve(options, expression=expression or options.expression)
+        return list(filters)

@@ -1,6 +1,6 @@
 """How stored records are found in a buffer and cut into columns, many at once.
 
-numpy finds the starts of records and gathers their fixed heads; Arrow cuts the variable parts: an
+Sizes lead from record to record; numpy gathers their fixed heads; Arrow cuts the variable parts: an
 array over the raw buffer whose even elements are the wanted ranges and whose odd ones are the
 gaps between them, of which the even ones are taken, so that no Python object per row exists.
 Needs numpy. Must not know which columns are wanted. Read on: ``property_table.py``.
@@ -8,6 +8,8 @@ Needs numpy. Must not know which columns are wanted. Read on: ``property_table.p
 
 from __future__ import annotations
 
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - the module's own name is too short
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import pyarrow as pa
 
 from rocketmq_py import RawMessages
 
-__all__ = ["HEAD", "Layout", "cut", "layout_of", "record_starts"]
+__all__ = ["HEAD", "Layout", "cut", "cut_text", "layout_of", "record_starts"]
 
 HEAD = np.dtype(
     [
@@ -39,6 +41,7 @@ HEAD = np.dtype(
 """Everything before the body of a record with IPv4 hosts: 88 bytes."""
 
 RECORD_SIZE_MIN = 91
+_SIZE = Struct(">i")
 SPECIAL_BITS = 0x1 | 0x10 | 0x20 | 0x40 | 0x80
 """Compressed body, IPv6 hosts, inner batches: rows for the per-row codec."""
 
@@ -61,44 +64,37 @@ class Layout:
 
 
 def record_starts(raw: bytes | memoryview) -> Array:
-    """Return the offset of every record: by magic bytes when their sizes chain, else step by step.
+    """Return the offset of every record: at once when all have one size, else from one to the next.
 
     Raises ValueError when a size leads out of the buffer.
     """
-    data = np.frombuffer(raw, np.uint8)
-    magic = RawMessages.RECORD_MAGIC.to_bytes(4)
-    at = np.flatnonzero(data[4:-3] == magic[0]) + 4
-    for distance in (1, 2, 3):
-        at = at[data[at + distance] == magic[distance]]
-    starts = at - 4
-    if len(starts) and starts[0] == 0:
-        sizes = _numbers(data, starts)
-        ends = starts + sizes
-        if ends[-1] == len(data) and np.array_equal(ends[:-1], starts[1:]):
-            return starts
-    return np.array(_walk(raw), np.int64)
+    end = len(raw)
+    if end >= RECORD_SIZE_MIN:
+        sizes = np.ndarray(end - 3, ">i4", raw, strides=(1,))  # one for each byte
+        size = int(sizes[0])
+        if size >= RECORD_SIZE_MIN and end % size == 0:
+            starts = np.arange(0, end, size)
+            if (sizes[starts] == size).all():
+                return starts
+    return np.array(_walk(raw, end), np.int64)
 
 
-def _walk(raw: bytes | memoryview) -> list[int]:
-    starts = []
-    offset, end = 0, len(raw)
-    while offset < end:
-        size = int.from_bytes(raw[offset : offset + 4])
-        if not RECORD_SIZE_MIN <= size <= end - offset:
-            raise ValueError(f"record at {offset} says size {size}, {end - offset} bytes are left")
-        starts.append(offset)
-        offset += size
+def _walk(raw: bytes | memoryview, end: int) -> list[int]:
+    starts: list[int] = []
+    add, size_at = starts.append, _SIZE.unpack_from
+    offset = 0
+    try:
+        while offset < end:
+            (size,) = size_at(raw, offset)
+            if size < RECORD_SIZE_MIN:
+                raise ValueError(f"record at {offset} says size {size}")
+            add(offset)
+            offset += size
+    except StructError:
+        offset += 4
+    if offset != end:
+        raise ValueError(f"records end at {offset}, the bytes at {end}")
     return starts
-
-
-def _numbers(data: Array, at: Array) -> Array:
-    """Big-endian 32-bit numbers at the given places."""
-    return (
-        data[at].astype(np.int64) << 24
-        | data[at + 1].astype(np.int64) << 16
-        | data[at + 2].astype(np.int64) << 8
-        | data[at + 3].astype(np.int64)
-    )
 
 
 def layout_of(raw: bytes | memoryview, starts: Array) -> tuple[Layout, Array]:
@@ -111,8 +107,8 @@ def layout_of(raw: bytes | memoryview, starts: Array) -> tuple[Layout, Array]:
         nothing = np.zeros(0, np.int64)
         heads = np.zeros(0, HEAD)
         return Layout(heads, nothing, nothing, nothing, nothing), np.zeros(0, bool)
-    windows = np.lib.stride_tricks.sliding_window_view(data, HEAD.itemsize)
-    heads = np.ascontiguousarray(windows[starts]).view(HEAD).reshape(-1)
+    # A head may begin at any byte: the view has one for each, of which the real ones are copied.
+    heads = np.ndarray(max(0, len(data) - HEAD.itemsize + 1), HEAD, data, strides=(1,))[starts]
     body_len = heads["body_len"].astype(np.int64)
     ends = starts + heads["size"].astype(np.int64)
     body_at = starts + HEAD.itemsize
@@ -131,15 +127,23 @@ def layout_of(raw: bytes | memoryview, starts: Array) -> tuple[Layout, Array]:
 
 def cut(raw: bytes | memoryview, at: Array, lengths: Array) -> pa.BinaryArray:
     """Copy ascending, non-overlapping ranges of a buffer into one binary array."""
-    count = len(at)
+    return _cut(pa.binary(), raw, at, at + lengths)
+
+
+def cut_text(raw: pa.Buffer, begins: Array, ends: Array) -> pa.StringArray:
+    """Do the same for text that is known to be UTF-8, by begins and ends."""
+    return _cut(pa.string(), raw, begins, ends)
+
+
+def _cut(kind: pa.DataType, raw: pa.Buffer | bytes | memoryview, begins: Array, ends: Array) -> Any:
+    count = len(begins)
     if not count:
-        return pa.array([], pa.binary())
+        return pa.array([], kind)
     if len(raw) >= 1 << 31:
         raise ValueError(f"{len(raw)} bytes at once: 2 GiB is the limit of a binary array")
     offsets = np.empty(2 * count, np.int32)
-    offsets[0::2] = at
-    offsets[1::2] = at + lengths
-    parts = pa.BinaryArray.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(offsets), pa.py_buffer(raw)]
-    )
+    offsets[0::2] = begins
+    offsets[1::2] = ends
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw)]
+    parts = pa.Array.from_buffers(kind, 2 * count - 1, buffers)
     return parts.take(pa.array(np.arange(0, 2 * count - 1, 2)))

@@ -15,10 +15,14 @@ from rocketmq_py import QueueAccess
 from spark_connector.decoding import Decoder
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import QueueRange
+from spark_connector.progress import Progress
 from spark_connector.pulling import Piece, RangePuller, lost
 from spark_connector.schema import projection
 
 __all__ = ["read_range"]
+
+ROOM_SHARE = 8
+"""A part of so many is added to the memory of joined records, which are not always as many."""
 
 
 def read_range(
@@ -38,17 +42,17 @@ def read_range(
         check_crc=options.check_crc,
     )
     watch = _Gaps(options, wanted)
-    joined: list[Piece] = []
+    progress = Progress(f"reading {wanted}", "offsets", options.progress_ms)
+    joined = _Joined()
     enough = 0
     for piece in RangePuller(access, options, wanted).pieces():
-        joined.append(piece)
-        rows = sum(one.next_offset - one.start for one in joined)
-        size = sum(len(one.records) for one in joined)
-        if rows >= enough or size >= options.batch_bytes:
-            enough = min(2 * rows, options.batch_rows)
-            yield from _decoded(decoder, watch, joined, schema)
-            joined = []
-    if joined:
+        joined.add(piece)
+        if joined.rows >= enough or joined.size >= options.batch_bytes:
+            enough = min(2 * joined.rows, options.batch_rows)
+            for batch in _decoded(decoder, watch, joined, schema):
+                progress.add(batch.num_rows, wanted.until - piece.next_offset)
+                yield batch
+    if joined.size:
         yield from _decoded(decoder, watch, joined, schema)
 
 
@@ -59,11 +63,45 @@ def tags_of(options: ReadOptions) -> tuple[str, ...]:
     return tuple(tag.strip() for tag in options.expression.split("||") if tag.strip())
 
 
+class _Joined:
+    """Records of several pulls, back to back; the memory is used again for the next ones.
+
+    No column points into it: Arrow copies what it cuts out.
+    """
+
+    def __init__(self) -> None:
+        self._room = bytearray()
+        self._pieces: list[Piece] = []
+        self.rows = 0
+        self.size = 0
+
+    def add(self, piece: Piece) -> None:
+        """Put the next records behind the others."""
+        self._pieces.append(piece)
+        self.rows += piece.next_offset - piece.start
+        self.size += len(piece.records)
+
+    def take(self) -> tuple[bytes | memoryview, int]:
+        """Give all records, until the next call, and the queue's end; begin anew."""
+        pieces, size = self._pieces, self.size
+        self._pieces, self.rows, self.size = [], 0, 0
+        if len(pieces) == 1:
+            return pieces[0].records, pieces[0].max_offset
+        if len(self._room) < size:
+            self._room = bytearray(size + size // ROOM_SHARE)
+        view, at = memoryview(self._room), 0
+        for piece in pieces:
+            past = at + len(piece.records)
+            view[at:past] = piece.records
+            at = past
+        return view[:size], pieces[-1].max_offset
+
+
 def _decoded(
-    decoder: Decoder, watch: _Gaps, pieces: list[Piece], schema: pa.Schema
+    decoder: Decoder, watch: _Gaps, joined: _Joined, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    raw = pieces[0].records if len(pieces) == 1 else b"".join(one.records for one in pieces)
-    batch, offsets = decoder.decode(raw, pieces[-1].max_offset, schema)
+    raw, max_offset = joined.take()
+    batch, offsets = decoder.decode(raw, max_offset, schema)
     watch.saw(offsets)
     if batch.num_rows:
         yield batch

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import cycle
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from attrs import define, field
 
 from rocketmq_py import (
+    DelayKind,
     DelayOutOfRangeError,
     InvalidDelayError,
     MessageIds,
@@ -32,18 +33,22 @@ from rocketmq_py import (
     MQClientException,
     NoRouteError,
     PermissionDeniedError,
+    PreparedMessage,
     QueueAccess,
     RawMessages,
     RawSend,
     RemotingException,
     RocketMQError,
+    SendOutcome,
     SendStatus,
     TopicNotExistError,
 )
 from rocketmq_py.clock import wall_ms
-from spark_connector.encoding import BODY_SIZE_MAX, Encoded, Encoder, batch_bodies
+from spark_connector.answers import Answers
+from spark_connector.encoding import BODY_SIZE_MAX, NAME_END, Encoded, Encoder, batch_bodies
 from spark_connector.errors import InvalidRowError
 from spark_connector.options import WriteOptions
+from spark_connector.progress import Progress
 
 try:
     import numpy as np
@@ -59,6 +64,8 @@ RETRY_PREFIX = "%RETRY%"
 SHOWN_PROBLEMS = 3
 WAIT_AGAIN_S = 0.1
 BATCHES_IN_FLIGHT = 2
+BATCHES_WAITING = 16
+DELAY_PROPERTIES = tuple(kind.value for kind in DelayKind)
 _PERMANENT = (
     InvalidRowError,
     NoRouteError,
@@ -81,11 +88,11 @@ class Report:
 
 @define
 class _Request:
-    """One send: to any queue of ``queues``, or to the one that ``lane`` names."""
+    """One send of some rows of a batch: to any queue, or to the one that ``lane`` names."""
 
     topic: str
     body: bytes | memoryview
-    rows: int
+    rows: Sequence[int]
     lane: MessageQueue | None = None
     properties: str = ""
     flag: int = 0
@@ -94,7 +101,7 @@ class _Request:
     attempt: int = 0
     queue: MessageQueue | None = None
     redirected: bool = False
-    future: Future[RawSend] | None = field(default=None, repr=False)
+    future: Future[RawSend] | SendOutcome | None = field(default=None, repr=False)
 
 
 class Sender:
@@ -102,6 +109,7 @@ class Sender:
 
     ``fixed_queues``: the queues of topics that sharding keys are spread over, the same for every
     task of the write. ``dedupe``: beginning of generated DEDUPE_ID values, None for none.
+    ``answers`` is told about every row; its user settles each batch before the next one.
     """
 
     def __init__(
@@ -112,7 +120,9 @@ class Sender:
         *,
         fixed_queues: dict[str, tuple[MessageQueue, ...]] | None = None,
         dedupe: str | None = None,
+        answers: Answers | None = None,
     ) -> None:
+        self._answers = answers
         self._access = access
         self._options = options
         self._ids = MessageIds()
@@ -123,10 +133,13 @@ class Sender:
         self._turns: dict[str, Iterator[MessageQueue]] = {}
         self._lanes: dict[MessageQueue, deque[_Request]] = defaultdict(deque)
         self._answered: SimpleQueue[_Request] = SimpleQueue()
+        self._waiting: list[_Request] = []
         self._in_flight = 0
         self._bytes_in_flight = 0
+        self._bytes_behind = 0  # behind others of their lane
         self._rows_seen = 0
         self._transient: Exception | None = None
+        self._progress = Progress("writing", "rows to be answered", options.progress_ms)
         self.report = Report()
 
     # --- a batch ---------------------------------------------------------------------------------
@@ -142,6 +155,8 @@ class Sender:
             batch, wall_ms(), dedupe=self._dedupe, first_row=self._rows_seen
         )
         self._rows_seen += batch.num_rows
+        if self._answers is not None:
+            self._answers.begin(encoded)
         topics = [one for one in pc.unique(encoded.topics).to_pylist() if one is not None]
         try:
             for topic in topics:
@@ -166,13 +181,18 @@ class Sender:
                     if self._transient is not None or self.report.failure is not None:
                         self._drain()
                         return self._settled()
+        self._send_waiting()
         return True
 
     def finish(self) -> Report:
         """Wait until every request is answered; raise what kept one from being stored."""
-        self._drain()
-        self._settled()
+        self.settle()
         return self.report
+
+    def settle(self) -> bool:
+        """Wait for all answers, as `finish` does; False when the task should stop."""
+        self._drain()
+        return self._settled()
 
     def _settled(self) -> bool:
         if self._transient is not None:
@@ -196,34 +216,50 @@ class Sender:
         spread = 1 if lane is not None else len(self._queues_of(topic))
         for some, is_alone in groups:
             if is_alone:
-                for row in some.tolist():
-                    yield self._single(encoded, topic, row, lane)
+                yield from self._singles(encoded, topic, some, lane)
                 continue
             for numbers, body in batch_bodies(encoded, some, options.batch_bytes, spread):
-                yield _Request(topic, body, len(numbers), lane, batch=True)
+                yield _Request(topic, body, numbers, lane, batch=True)
 
-    def _single(
-        self, encoded: Encoded, topic: str, row: int, lane: MessageQueue | None
-    ) -> _Request:
-        body, sys_flag = encoded.bodies[row].as_py(), 0
-        if self._options.compression != "none" and len(body) > self._options.compress_over:
-            body, sys_flag = RawMessages.compressed(body, self._options.compression)
-        text = encoded.properties[row].as_py().decode()
-        return _Request(topic, body, 1, lane, text, int(encoded.flags[row]), sys_flag)
+    def _singles(
+        self, encoded: Encoded, topic: str, rows: Any, lane: MessageQueue | None
+    ) -> Iterator[_Request]:
+        """Give a request for each row."""
+        options = self._options
+        taken = pa.array(rows)
+        bodies = encoded.bodies.take(taken).to_pylist()
+        texts = encoded.properties.take(taken).cast(pa.string()).to_pylist()
+        flags = encoded.flags[rows].tolist()
+        for row, body, text, flag in zip(rows.tolist(), bodies, texts, flags, strict=True):
+            sys_flag = 0
+            if options.compression != "none" and len(body) > options.compress_over:
+                body, sys_flag = RawMessages.compressed(body, options.compression)  # noqa: PLW2901
+            yield _Request(topic, body, (row,), lane, text, flag, sys_flag)
 
     def _submit(self, request: _Request) -> None:
-        while self._is_full(len(request.body)):
-            self._take_answer()
-            if self._transient is not None or self.report.failure is not None:
-                return
+        if self._is_full(len(request.body)):
+            # What goes alone leaves in groups: so many answers are taken that there is one again.
+            most = self._options.max_in_flight // 2 if _goes_in_groups(request) else 1 << 31
+            while self._is_full(len(request.body)) or self._in_flight > most:
+                self._take_answer()
+                if self._transient is not None or self.report.failure is not None:
+                    return
         if request.lane is not None:
             lane = self._lanes[request.lane]
             lane.append(request)
             if len(lane) > 1:
-                if len(lane) > self._options.max_in_flight:
-                    self._take_answer()
+                self._bytes_behind += len(request.body)
+                self._wait_behind(lane)
                 return  # goes out when its forerunner is stored
         self._start(request)
+
+    def _wait_behind(self, lane: deque[_Request]) -> None:
+        """Take answers while too many requests, or too many bytes, wait for their forerunners."""
+        most = BATCHES_WAITING * self._options.batch_bytes
+        while self._in_flight and (
+            len(lane) > self._options.max_in_flight or self._bytes_behind > most
+        ):
+            self._take_answer()
 
     def _is_full(self, size: int) -> bool:
         """Whether to wait for an answer first.
@@ -238,6 +274,9 @@ class Sender:
     def _start(self, request: _Request) -> None:
         self._in_flight += 1
         self._bytes_in_flight += len(request.body)
+        if _goes_in_groups(request):
+            self._waiting.append(request)  # sent before anybody waits for an answer
+            return
         try:
             queue = request.lane or self._next_queue(request)
             request.queue = queue
@@ -251,25 +290,64 @@ class Sender:
                 timeout_ms=self._options.timeout_ms,
             )
         except RocketMQError as error:
-            request.future = Future()
-            request.future.set_exception(error)
-        request.future.add_done_callback(lambda _done: self._answered.put(request))
+            request.future = SendOutcome(None, error)
+            self._answered.put(request)
+        else:
+            request.future.add_done_callback(lambda _done: self._answered.put(request))
+
+    def _send_waiting(self) -> None:
+        """Send what goes alone, many with one write, a part of each topic's to each queue."""
+        waiting, self._waiting = self._waiting, []
+        by_topic: dict[str, list[_Request]] = defaultdict(list)
+        for request in waiting:
+            by_topic[request.topic].append(request)
+        for topic, some in by_topic.items():
+            told = _answering(some, self._answered)
+            try:
+                prepared = self._prepared(topic, some)
+            except RocketMQError as error:
+                for number in range(len(some)):
+                    told(number, SendOutcome(None, error))
+            else:
+                self._access.send_many(prepared, told, timeout_ms=self._options.timeout_ms)
+
+    def _prepared(self, topic: str, requests: list[_Request]) -> list[PreparedMessage]:
+        """Give each of the queues in turn some neighbours, and a repeated request its own."""
+        size = -(-len(requests) // len(self._queues_of(topic)))
+        queue: MessageQueue | None = None
+        prepared = []
+        for number, request in enumerate(requests):
+            if queue is None or number % size == 0 or request.attempt:
+                queue = self._next_queue(request)
+            request.queue = queue
+            body = bytes(request.body)
+            prepared.append(
+                PreparedMessage(queue, body, request.properties, request.flag, request.sys_flag)
+            )
+        return prepared
 
     def _take_answer(self) -> None:
         """Take one answer, which there must be: send again, go on with its lane, or note why not.
 
         Every future ends within its time-out, so this waits no longer than that.
         """
+        if self._waiting:
+            self._send_waiting()
         request = self._answered.get()
         self._in_flight -= 1
         self._bytes_in_flight -= len(request.body)
         error = _failure_of(request, accept_stored=self._options.accept_stored)
         if error is None:
-            self.report.stored += request.rows
-            self.report.redirected += request.rows if request.redirected else 0
+            self.report.stored += len(request.rows)
+            self.report.redirected += len(request.rows) if request.redirected else 0
+            if self._answers is not None and request.future is not None:
+                stored = request.future.result()
+                self._answers.stored(request.rows, stored, redirected=request.redirected)
+            left = self._rows_seen - self.report.skipped - self.report.stored
+            self._progress.add(len(request.rows), left)
             self._next_in_lane(request)
         elif _is_permanent(error):
-            self.report.failure = self.report.failure or _plain(error)
+            self.report.failure = self.report.failure or _plain(_explained(error, request))
         elif request.attempt < self._options.retries and self._transient is None:
             request.attempt += 1
             if not isinstance(error, RemotingException):
@@ -291,6 +369,7 @@ class Sender:
         lane = self._lanes[request.lane]
         lane.popleft()
         if lane and self._transient is None and self.report.failure is None:
+            self._bytes_behind -= len(lane[0].body)
             self._start(lane[0])
 
     def _drain(self) -> None:
@@ -377,8 +456,27 @@ class Sender:
             prefix, number = self._ids.block(1)
             reason = problems[row].replace("\x01", " ").replace("\x02", " ")
             text = f"UNIQ_KEY\x01{prefix}{number:012X}\x02INVALID_REASON\x01{reason}\x02"
-            self._submit(_Request(topic, body[:BODY_SIZE_MAX], 1, properties=text, redirected=True))
+            self._submit(
+                _Request(topic, body[:BODY_SIZE_MAX], (row,), properties=text, redirected=True)
+            )
         return self.report.failure is None
+
+
+def _goes_in_groups(request: _Request) -> bool:
+    return request.lane is None and not request.batch
+
+
+def _answering(
+    requests: list[_Request], answered: SimpleQueue[_Request]
+) -> Callable[[int, SendOutcome], None]:
+    """Give what hands requests back, each with its outcome."""
+
+    def told(number: int, outcome: SendOutcome) -> None:
+        request = requests[number]
+        request.future = outcome
+        answered.put(request)
+
+    return told
 
 
 def _failure_of(request: _Request, *, accept_stored: bool) -> Exception | None:
@@ -400,6 +498,19 @@ def _is_permanent(error: Exception) -> bool:
     return isinstance(error, _PERMANENT) or (
         isinstance(error, MQBrokerException) and error.response_code == MESSAGE_ILLEGAL
     )
+
+
+def _explained(error: Exception, request: _Request) -> Exception:
+    """Return what a user can do about rows that the broker calls illegal (13)."""
+    if not isinstance(error, MQBrokerException) or error.response_code != MESSAGE_ILLEGAL:
+        return error
+    text = f"the broker refuses {len(request.rows)} rows of topic {request.topic} for good: {error}"
+    if any(f"{name}{NAME_END}" in request.properties for name in DELAY_PROPERTIES):
+        text += (
+            "; a delay may be over its timerMaxDelaySec: with that as maxDelayMs such rows are "
+            "found before anything is sent"
+        )
+    return InvalidRowError(text)
 
 
 def _plain(error: Exception) -> RocketMQError:

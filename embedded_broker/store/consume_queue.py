@@ -87,6 +87,11 @@ class ConsumeQueue:
         """
         return _ENTRY.iter_unpack(self.files.read_file_from(queue_offset * ENTRY_SIZE))
 
+    def entries_from(self, queue_offset: int, most: int) -> list[Entry]:
+        """Give up to ``most`` entries from an offset on, of its file only."""
+        part = self.files.read_file_from(queue_offset * ENTRY_SIZE)
+        return list(_ENTRY.iter_unpack(part[: most * ENTRY_SIZE]))
+
     def iterate(self, start: int, end: int | None = None) -> Iterator[tuple[int, Entry]]:
         """Give queue offset and entry from ``start`` up to ``end``, over all files."""
         index = max(start, self.min_offset)

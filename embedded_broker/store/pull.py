@@ -7,8 +7,10 @@ answered, ``message_store.py`` for the face.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from enum import Enum
+from itertools import accumulate
 from typing import Final
 
 from attrs import define, frozen
@@ -101,6 +103,11 @@ def read_queue(
     most = max(min(max_count, limits.count), 1)
     bytes_max = min(max(max_bytes, 100), limits.total_bytes)
     last = offset + max(FILTER_BYTES_MAX, max_count * ENTRY_SIZE) // ENTRY_SIZE
+    if codes is None:
+        all_there = _read_all(log, queue, offset, most, bytes_max)
+        if all_there is not None:
+            views, count = all_there
+            return GetResult(GetStatus.FOUND, offset + count, low, high, views, count)
     spans: list[tuple[int, int]] = []  # begin and end in the log; neighbours are joined
     count = total = 0
     begin = end = -1
@@ -135,6 +142,40 @@ def read_queue(
         if view is not None:
             buffers.append(view)
     return GetResult(GetStatus.FOUND, next_offset, low, high, buffers, count)
+
+
+def _read_all(
+    log: CommitLog, queue: ConsumeQueue, offset: int, most: int, bytes_max: int
+) -> tuple[list[memoryview], int] | None:
+    """Read without a filter: records and how many, None when one of them is not in the log.
+
+    The log is only asked for whole runs of records that lie back to back.
+    """
+    entries = queue.entries_from(offset, most)
+    if not entries or entries[0][0] < log.min_offset:
+        return None
+    places, sizes, _ = zip(*entries, strict=True)
+    totals = list(accumulate(sizes))
+    count = max(bisect_right(totals, bytes_max), 1)
+    begin, last = places[0], count - 1
+    spans = [(begin, totals[last])]
+    # Places grow by the size of the record at least: only equality leaves no gap.
+    if places[last] + sizes[last] - begin != totals[last]:
+        spans.clear()
+        end = begin
+        for at, size in zip(places[:count], sizes[:count], strict=True):
+            if at != end:
+                spans.append((begin, end - begin))
+                begin = at
+            end = at + size
+        spans.append((begin, end - begin))
+    views = []
+    for at, size in spans:
+        view = log.files.read(at, size)
+        if view is None:
+            return None
+        views.append(view)
+    return views, count
 
 
 def search_by_time(

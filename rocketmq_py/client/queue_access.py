@@ -10,20 +10,21 @@ or retries: a caller that wants another try makes one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from attrs import frozen
+from attrs import define, frozen
 
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.client.queries import Boundary, Queries
+from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientConfig, ClientSettings
-from rocketmq_py.errors import MQClientException, NoRouteError, NotStartedError
+from rocketmq_py.errors import MQClientException, NoRouteError, NotStartedError, RocketMQError
 from rocketmq_py.message import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
@@ -39,8 +40,16 @@ from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMess
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, TOOLS_CONSUMER_GROUP
 from rocketmq_py.send_result import SendStatus
+from rocketmq_py.transport.channel import Done
 
-__all__ = ["QueueAccess", "QueueBounds", "RawPull", "RawSend"]
+__all__ = [
+    "PreparedMessage",
+    "QueueAccess",
+    "QueueBounds",
+    "RawPull",
+    "RawSend",
+    "SendOutcome",
+]
 
 NOT_FOUND_TOPIC = 10005
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
@@ -105,6 +114,38 @@ class RawSend:
     queue_offset: int
     offset_msg_id: str
     recall_handle: str | None = None
+
+
+@define
+class PreparedMessage:
+    """One message for `QueueAccess.send_many`, with a body and properties that are encoded.
+
+    The fields are the arguments of `QueueAccess.send` of the same names.
+    """
+
+    queue: MessageQueue
+    body: bytes
+    properties: str = ""
+    flag: int = 0
+    sys_flag: int = 0
+
+
+@frozen
+class SendOutcome:
+    """How one message of `QueueAccess.send_many` ended; it answers as a future that is done."""
+
+    stored: RawSend | None
+    error: Exception | None
+
+    def exception(self) -> Exception | None:
+        """Return why it is not known to be stored, None when it is."""
+        return self.error
+
+    def result(self) -> RawSend:
+        """Return the broker's answer, or raise the error."""
+        if self.stored is None:
+            raise self.error or RuntimeError("no outcome")
+        return self.stored
 
 
 class QueueAccess:
@@ -370,36 +411,92 @@ class QueueAccess:
         message's id, UNIQ_KEY; in a batch each item has its own. Nothing is checked or compressed
         here: what the broker refuses comes back as `MQBrokerException` in the future.
         """
+        message = PreparedMessage(queue, body, properties, flag, sys_flag)
+        address = self._address(queue.topic, queue.broker_name, 0, only_this=True)
+        command = self._send_command(message, wall_ms(), batch=batch)
+        return _then(
+            self._instance.invoke_async(address, command, timeout_ms),
+            lambda answer: _stored(answer, queue, address),
+        )
+
+    def send_many(
+        self,
+        messages: Sequence[PreparedMessage],
+        told: Callable[[int, SendOutcome], None],
+        *,
+        timeout_ms: int = 3_000,
+    ) -> None:
+        """Send single messages as `send` does, with one write for all of a broker.
+
+        ``told`` gets the number of each message and how it ended, by answer, error or time: once
+        for each, in any order, on any thread, perhaps before this returns; it must not block. No
+        error of a server is raised. Messages of one queue are stored in their order as far as
+        all are stored: for more, wait for each. For rows that may not be put into a batch, such
+        as delayed ones; some hundreds at once are a good number.
+        """
+        instance = self._instance
+        now_ms = wall_ms()
+        by_broker: dict[str, list[int]] = {}
+        for number, message in enumerate(messages):
+            queue = message.queue
+            try:
+                address = self._address(queue.topic, queue.broker_name, 0, only_this=True)
+            except RocketMQError as error:
+                told(number, SendOutcome(None, error))
+            else:
+                by_broker.setdefault(address, []).append(number)
+        for address, numbers in by_broker.items():
+            commands = [self._send_command(messages[number], now_ms) for number in numbers]
+            dones = [_telling(told, number, messages[number], address) for number in numbers]
+            try:
+                instance.remoting.begin_many(address, commands, timeout_ms, dones)
+            except RocketMQError as error:
+                for number in numbers:
+                    told(number, SendOutcome(None, error))
+
+    def recall(self, topic: str, recall_handle: str, *, timeout_ms: int = 3_000) -> Future[str]:
+        """Take back a timer message that is not due yet (370); its id comes in the future.
+
+        ``recall_handle`` is `RawSend.recall_handle`. Raises `MQClientException` at once for a
+        handle that cannot be one or names a broker that the topic has not; the future holds
+        `MQBrokerException` for a refusal: 604 when it is too late, `RecallNotSupportedError` when
+        the broker does not offer it.
+        """
+        parsed = parse_handle(topic, recall_handle)
+        address = self._address(topic, parsed.broker_name, 0, only_this=True)
+        command = recall_request(
+            topic,
+            recall_handle,
+            broker_name=parsed.broker_name,
+            producer_group=self.producer_group,
+        )
+        return _then(
+            self._instance.invoke_async(address, command, timeout_ms),
+            lambda answer: recalled_id(answer, address, topic),
+        )
+
+    # --- inside ----------------------------------------------------------------------------
+
+    def _send_command(
+        self, message: PreparedMessage, born_ms: int, *, batch: bool = False
+    ) -> RemotingCommand:
         header = SendMessageRequestHeader(
             producer_group=self.producer_group,
-            topic=queue.topic,
+            topic=message.queue.topic,
             default_topic=AUTO_CREATE_TOPIC,
             default_topic_queue_nums=4,
-            queue_id=queue.queue_id,
-            sys_flag=sys_flag,
-            born_timestamp=wall_ms(),
-            flag=flag,
-            properties=properties,
+            queue_id=message.queue.queue_id,
+            sys_flag=message.sys_flag,
+            born_timestamp=born_ms,
+            flag=message.flag,
+            properties=message.properties,
             reconsume_times=0,
             unit_mode=False,
             batch=batch,
-            broker_name=queue.broker_name,
+            broker_name=message.queue.broker_name,
         )
         code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
-        address = self._address(queue.topic, queue.broker_name, 0, only_this=True)
-        command = RemotingCommand(code, ext_fields=header.to_ext_v2(), body=body)
-
-        def read(answer: RemotingCommand) -> RawSend:
-            status = SendStatus.from_code(answer.code)
-            if status is None:
-                raise broker_error(answer, address, topic=queue.topic)
-            told = SendMessageResponseHeader.from_ext(answer.ext_fields)
-            where = MessageQueue(queue.topic, queue.broker_name, told.queue_id)
-            return RawSend(status, where, told.queue_offset, told.msg_id, told.recall_handle)
-
-        return _then(self._instance.invoke_async(address, command, timeout_ms), read)
-
-    # --- inside ----------------------------------------------------------------------------
+        return RemotingCommand(code, ext_fields=header.to_ext_v2(), body=message.body)
 
     @property
     def _instance(self) -> ClientInstance:
@@ -440,6 +537,34 @@ class QueueAccess:
         answer = self._instance.invoke(address, command, self._timeout_ms)
         check_answer(answer, address, topic)
         return answer
+
+
+def _stored(answer: RemotingCommand, queue: MessageQueue, address: str) -> RawSend:
+    """Read the answer to a send; raises `MQBrokerException` for a refusal."""
+    status = SendStatus.from_code(answer.code)
+    if status is None:
+        raise broker_error(answer, address, topic=queue.topic)
+    told = SendMessageResponseHeader.from_ext(answer.ext_fields)
+    where = MessageQueue(queue.topic, queue.broker_name, told.queue_id)
+    return RawSend(status, where, told.queue_offset, told.msg_id, told.recall_handle)
+
+
+def _telling(
+    told: Callable[[int, SendOutcome], None], number: int, message: PreparedMessage, address: str
+) -> Done:
+    """Give what tells how a message ended, on the reading thread."""
+
+    def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+        stored: RawSend | None = None
+        wrong: Exception | None = error
+        if answer is not None:
+            try:
+                stored = _stored(answer, message.queue, address)
+            except Exception as refused:  # noqa: BLE001 - every failure belongs to whoever waits
+                wrong = refused
+        told(number, SendOutcome(stored, wrong))
+
+    return done
 
 
 def _then(asked: Future[RemotingCommand], read: Callable[[RemotingCommand], _T]) -> Future[_T]:

@@ -93,11 +93,7 @@ class RawMessages:
 
     @staticmethod
     def is_system_topic(topic: str) -> bool:
-        """Whether a topic is RocketMQ's own: what waits for its time or its transaction, tests.
-
-        >>> RawMessages.is_system_topic("SCHEDULE_TOPIC_XXXX")
-        True
-        """
+        """Whether a topic is RocketMQ's own, which a list of all topics names too."""
         return is_system_topic(topic)
 
     @staticmethod

@@ -59,6 +59,11 @@ class FrameDecoder:
         """Bytes kept of a frame that is not complete yet."""
         return len(self._buffer)
 
+    @property
+    def missing(self) -> int:
+        """Bytes that the next frame lacks for certain: worth asking the socket for at once."""
+        return self._wanted - len(self._buffer)
+
     def feed(self, data: Buffer) -> list[Frame]:
         """Take bytes in the order of their arrival; give the frames that are complete now.
 
@@ -72,8 +77,8 @@ class FrameDecoder:
             buffer += data
             if len(buffer) < self._wanted:
                 return []
-            source = bytes(buffer)
-            buffer.clear()
+            source: bytes | memoryview = memoryview(buffer)  # cut from here: copied only once
+            buffer = self._buffer = bytearray()
         else:
             source = data if isinstance(data, bytes) else bytes(data)
         frames: list[Frame] = []
@@ -88,7 +93,7 @@ class FrameDecoder:
         self._passed += rest
         return frames
 
-    def _cut(self, source: bytes, frames: list[Frame]) -> int:
+    def _cut(self, source: bytes | memoryview, frames: list[Frame]) -> int:
         """Append the frames of `source`; return where the incomplete rest begins."""
         at = 0
         left = len(source)
@@ -109,7 +114,8 @@ class FrameDecoder:
                 return at
             body_at = at + _HEAD_SIZE + header_size
             end = at + size
-            frames.append(Frame(kind, source[at + _HEAD_SIZE : body_at], source[body_at:end]))
+            header, body = source[at + _HEAD_SIZE : body_at], source[body_at:end]
+            frames.append(Frame(kind, bytes(header), bytes(body)))
             at = end
             left -= size
         if left >= _LENGTH_SIZE:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from _thread import LockType, allocate_lock
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -84,6 +84,14 @@ class Channel(Protocol):
         Raises instead when the request could not be written; ``done`` is not called then.
         """
 
+    def begin_many(
+        self, commands: Sequence[RemotingCommand], timeout_ms: float, dones: Sequence[Done]
+    ) -> None:
+        """Make many calls at once; each of ``dones`` gets the outcome of its command.
+
+        Raises only before anything is written: closed, or too many calls in flight.
+        """
+
     def invoke_async(self, command: RemotingCommand, timeout_ms: float) -> Future[RemotingCommand]:
         """Call without waiting; the future ends by answer, error or time."""
 
@@ -153,15 +161,39 @@ class CallTable:
     def open(self, command: RemotingCommand, done: Done | None = None) -> Call:
         """Number the request and enter its call; raises when too many are in flight."""
         if len(self._calls) >= self._permits:
-            raise RemotingTooMuchRequestException(
-                f"{len(self._calls)} calls are in flight to {self._address}, the limit of "
-                "client_async_permits: wait for answers before sending more",
-                address=self._address,
-            )
+            raise self._full()
         command.opaque = opaque = next(_opaques) & OPAQUE_MASK
         call = Call(done)
         self._calls[opaque] = call
         return call
+
+    def check_room(self, count: int) -> None:
+        """Raise when so many calls more would be too many."""
+        if len(self._calls) + count > self._permits:
+            raise self._full()
+
+    def _full(self) -> RemotingTooMuchRequestException:
+        return RemotingTooMuchRequestException(
+            f"{len(self._calls)} calls are in flight to {self._address}, and client_async_permits "
+            f"is {self._permits}: wait for answers before sending more",
+            address=self._address,
+        )
+
+    def end(self, opaque: int, error: RocketMQError) -> None:
+        """End a call by an error, unless it has ended."""
+        call = self._calls.pop(opaque, None)
+        if call is not None:
+            call.finish(None, error)
+
+    def limit_many(self, opaques: Sequence[int], timeout_ms: float) -> None:
+        """End those of the calls that are open after ``timeout_ms``: one deadline for all."""
+
+        def expire() -> None:
+            for opaque in opaques:
+                if opaque in self._calls:
+                    self.end(opaque, self.timed_out(timeout_ms))
+
+        self._schedule(timeout_ms, expire)
 
     def limit(self, command: RemotingCommand, call: Call, timeout_ms: float) -> None:
         """End the call by `RemotingTimeoutException` after ``timeout_ms``."""

@@ -25,8 +25,11 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 <groupId>local</groupId><artifactId>interop</artifactId><version>1</version><dependencies>{}
 </dependencies></project>"""
 DEPENDENCY = (
-    "<dependency><groupId>org.apache.rocketmq</groupId><artifactId>{0}</artifactId>"
-    "<version>{1}</version></dependency>"
+    "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId>"
+    "<version>{2}</version>{3}</dependency>"
+)
+ALONE = (
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 )
 
 
@@ -37,16 +40,26 @@ def missing_tools() -> list[str]:
 
 def jars(version: str, *artifacts: str) -> str:
     """Class path with the artifacts of one RocketMQ release and all they depend on."""
-    home = CACHE / f"{'+'.join(artifacts)}-{version}"
+    wanted = [f"org.apache.rocketmq:{artifact}:{version}" for artifact in artifacts]
+    return str(fetched(f"{'+'.join(artifacts)}-{version}", *wanted) / "*")
+
+
+def fetched(name: str, *coordinates: str, alone: bool = False) -> Path:
+    """Folder with the jars of `group:artifact:version` each, and with all they depend on.
+
+    `alone` leaves those out. The folder is made once, below the cache, under the given name.
+    """
+    home = CACHE / name
     done = home / "complete"
     if not done.exists():
         home.mkdir(parents=True, exist_ok=True)
-        wanted = "".join(DEPENDENCY.format(artifact, version) for artifact in artifacts)
+        last = ALONE if alone else ""
+        wanted = "".join(DEPENDENCY.format(*one.split(":"), last) for one in coordinates)
         (home / "pom.xml").write_text(POM.format(wanted), encoding="utf-8")
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
         subprocess.run(command, cwd=home, check=True)
         done.touch()
-    return str(home / "lib" / "*")
+    return home / "lib"
 
 
 def compiled(program: str, class_path: str) -> str:

@@ -1,9 +1,13 @@
-"""`python -m tests.perf [NAME ...]`: take the figures; without names, all of them."""
+"""`python -m tests.perf [NAME ...] [--rows N --runs N ...]`: take the figures; without names, all.
+
+The options are for the Spark benches; with them the figures are a trial and kept apart.
+"""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from itertools import takewhile
 
 from tests.perf import timer_store
 
@@ -17,11 +21,15 @@ BENCHES = (
     "client_path",
     "java_load",
     "java_ceiling",
+    "spark_read",
+    "spark_write",
+    "spark_memory",
 )
 
 
 def main(names: list[str]) -> None:
     """Run the named benches one after the other."""
+    names = list(takewhile(lambda word: not word.startswith("--"), names))
     for name in names or BENCHES:
         print(f"== {name}", flush=True)
         if name in timer_store.PARTS:

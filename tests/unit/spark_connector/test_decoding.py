@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rocketmq_py import MessageExt, RemotingCommandException
@@ -19,7 +19,7 @@ from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.sysflag import CompressionType
 from spark_connector.decoding import Decoder
-from spark_connector.property_table import property_table
+from spark_connector.property_table import SameNames, property_table
 from spark_connector.schema import projection
 from tests.unit.spark_connector.conftest import RecordMaker, record
 
@@ -136,6 +136,41 @@ def test_properties_without_the_last_separator_need_no_codec() -> None:
     assert table.column("a").to_pylist() == ["x", "z", None]
 
 
+@pytest.mark.parametrize("last", ["\x02", ""])
+def test_rows_with_the_same_names_are_told_from_rows_that_only_look_like_them(last: str) -> None:
+    rows = [f"a\x01{n}\x02a long name\x01{'é' * n}{last}".encode() for n in range(1, 4)]
+    table, odd = property_table(pa.array(rows, pa.binary()))
+    assert isinstance(table, SameNames)
+    assert not odd.any()
+    assert table.column("a").to_pylist() == ["1", "2", "3"]
+    assert table.column("a long name").to_pylist() == ["é", "éé", "ééé"]
+    assert table.column("b").to_pylist() == [None] * 3
+    assert table.names.to_pylist() == ["a", "a long name"] * 3
+    assert table.values.to_pylist() == ["1", "é", "2", "éé", "3", "ééé"]
+    for wrong in ("b\x011\x02a long name\x01x", "a\x011\x02a long namf\x01x", "a\x02b\x01c\x01d"):
+        mixed = [*rows, f"{wrong}{last}".encode(), *rows]
+        assert not isinstance(property_table(pa.array(mixed, pa.binary()))[0], SameNames)
+
+
+@pytest.mark.case("SP77")
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(["KEYS", "a", "a name of more than eight", "é", "DELAY"]), unique=True
+    ),
+    st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00\x01\x02"), min_size=1)),
+    st.sampled_from([b"", b"\x02"]),
+)
+def test_both_paths_agree_on_messages_that_all_have_the_same_names(
+    names: list[str], texts: list[str], last: bytes
+) -> None:
+    stored = [
+        b"\x02".join(f"{name}\x01{value}".encode() for name in names) + (last if names else b"")
+        for value in texts
+    ]
+    both(b"".join(record(n, b"x", one) for n, one in enumerate(stored)))
+
+
 def test_a_body_of_four_mebibytes_is_given_whole(make_record: RecordMaker) -> None:
     body = bytes(range(256)) * (1 << 14)
     assert both(make_record(0, body) + make_record(1, b"y"), BODY)[0]["body"] == body
@@ -209,6 +244,7 @@ def test_properties_come_as_json_or_as_pairs(make_record: RecordMaker, kind: pa.
         max_size=8,
     )
 )
+@example([(b"x", {"DELAY": "3000000000"}), (b"y", {"DELAY": "3"})])
 def test_both_paths_give_equal_rows_for_any_stored_messages(
     stored: list[tuple[bytes, dict[str, str] | bytes]],
 ) -> None:

@@ -95,6 +95,18 @@ def test_a_pull_ends_at_32_messages_or_at_the_bytes_but_not_below_one() -> None:
     assert store.get("T", 0, 0, 32).count == 2
 
 
+def test_messages_that_lie_among_others_are_given_in_runs() -> None:
+    store = _store(3)
+    for number in (3, 4):
+        store.put(message(number, topic="Other"))
+        store.put(message(number))
+        store.put(message(number + 10))
+    got = store.get("T", 0, 1, 5)
+    assert (got.next_begin_offset, got.count, len(got.buffers)) == (6, 5, 3)
+    records = decode_records(b"".join(got.buffers))
+    assert [record.queue_offset for record in records] == [1, 2, 3, 4, 5]
+
+
 def test_800_entries_are_looked_at_when_few_match() -> None:
     store = _store(900, "TagB")
     wanted = frozenset({tags_code("TagA")})

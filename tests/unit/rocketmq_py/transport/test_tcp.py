@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import tcp
-from rocketmq_py.transport.channel import Channel
+from rocketmq_py.transport.channel import Channel, Done
 from rocketmq_py.transport.io_thread import IoThread
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer
 from tests.unit.rocketmq_py.transport.conftest import ChannelMaker
@@ -78,6 +79,42 @@ def test_many_threads_share_a_connection_without_mixing_answers(
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(call, range(400)))
+
+
+def test_many_calls_go_out_together_and_each_gets_its_own_outcome(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.on(ECHO, echo)
+    holding = Holding(server)
+    channel = connect()
+    found: SimpleQueue[tuple[int, bytes | Exception | None]] = SimpleQueue()
+
+    def done(number: int) -> Done:
+        return lambda answer, error: found.put((number, answer.body if answer else error))
+
+    commands = [command(HELD if number == 2 else ECHO, b"%d" % number) for number in range(5)]
+    channel.begin_many(commands, 300, [done(number) for number in range(5)])
+    server.wait_for(HELD, 1)
+    outcomes = dict(found.get(timeout=5) for _ in range(5))
+    assert isinstance(outcomes.pop(2), RemotingTimeoutException)
+    assert outcomes == {number: b"%d" % number for number in (0, 1, 3, 4)}
+    assert (channel.in_flight, len(holding.held)) == (0, 1)
+    channel.close()
+    with pytest.raises(RemotingSendRequestException):
+        channel.begin_many([command(ECHO)], 300, [done(9)])
+    assert found.empty()
+
+
+def test_a_connection_that_ends_ends_all_of_many_calls(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    server.on(HELD, lambda _request, peer: peer.close())
+    channel = connect()
+    errors: SimpleQueue[Exception | None] = SimpleQueue()
+    dones: list[Done] = [lambda _answer, error: errors.put(error)] * 3
+    channel.begin_many([command(HELD) for _ in range(3)], 5_000, dones)
+    found = [errors.get(timeout=5) for _ in range(3)]
+    assert all(isinstance(error, RemotingSendRequestException) for error in found)
 
 
 @pytest.mark.case("W16")
