@@ -56,6 +56,8 @@ def both(raw: bytes, schema: pa.Schema = EVERYTHING) -> list[dict[str, object]]:
     fast, fast_offsets = decoder(schema).decode(raw, 100)
     slow, slow_offsets = decoder(schema, fast=False).decode(raw, 100)
     assert slow.to_pylist() == fast.to_pylist()
+    joined, _ = decoder(schema).decode(memoryview(bytearray(raw)), 100)
+    assert joined.equals(fast)
     assert slow_offsets == fast_offsets
     assert slow.schema == fast.schema
     rows: list[dict[str, object]] = fast.to_pylist()
