@@ -132,6 +132,19 @@ def test_bytes_that_are_no_text_are_replaced_and_magic_bytes_in_a_body_mean_noth
     assert (rows[1]["keys"], rows[1]["value"]) == ("\ufffd\ufffd", "bad \ufffd")
 
 
+def test_runs_of_one_size_end_where_another_size_begins(make_record: RecordMaker) -> None:
+    sizes = [5] * 40 + [7, 5] * 10 + [6] * 30 + [9]
+    raw = b"".join(make_record(n, b"x" * size) for n, size in enumerate(sizes))
+    rows = both(raw, BODY)
+    assert [(row["offset"], row["body"]) for row in rows] == [
+        (n, b"x" * size) for n, size in enumerate(sizes)
+    ]
+    run = b"".join(make_record(n) for n in range(40))
+    for cut in (1, len(run) // 40 - 2):
+        with pytest.raises(RemotingCommandException, match=r"offset 39|byte"):
+            decoder(BODY).decode(run[:-cut], 40)
+
+
 def test_properties_without_the_last_separator_need_no_codec() -> None:
     table, odd = property_table(pa.array([b"a\x01x\x02b\x01y", b"a\x01z", b""], pa.binary()))
     assert odd.tolist() == [False, False, False]
