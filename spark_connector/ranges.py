@@ -41,6 +41,11 @@ HEAD = np.dtype(
 """Everything before the body of a record with IPv4 hosts: 88 bytes."""
 
 RECORD_SIZE_MIN = 91
+WORD = 8
+RUN = 16
+"""After so many records of one size the following ones are looked at together,"""
+RUN_MAX = 1024
+"""at most so many, so that little is lost when they differ."""
 _SIZE = Struct(">i")
 SPECIAL_BITS = 0x1 | 0x10 | 0x20 | 0x40 | 0x80
 """Compressed body, IPv6 hosts, inner batches: rows for the per-row codec."""
@@ -64,37 +69,35 @@ class Layout:
 
 
 def record_starts(raw: bytes | memoryview) -> Array:
-    """Return the offset of every record: at once when all have one size, else from one to the next.
+    """Return the offset of every record: from one to the next, runs of one size at once.
 
     Raises ValueError when a size leads out of the buffer.
     """
     end = len(raw)
-    if end >= RECORD_SIZE_MIN:
-        sizes = np.ndarray(end - 3, ">i4", raw, strides=(1,))  # one for each byte
-        size = int(sizes[0])
-        if size >= RECORD_SIZE_MIN and end % size == 0:
-            starts = np.arange(0, end, size)
-            if (sizes[starts] == size).all():
-                return starts
-    return np.array(_walk(raw, end), np.int64)
-
-
-def _walk(raw: bytes | memoryview, end: int) -> list[int]:
-    starts: list[int] = []
-    add, size_at = starts.append, _SIZE.unpack_from
-    offset = 0
+    parts: list[Array] = []
+    singles: list[int] = []
+    size_at, before, same, offset = _SIZE.unpack_from, 0, 0, 0
     try:
         while offset < end:
             (size,) = size_at(raw, offset)
             if size < RECORD_SIZE_MIN:
                 raise ValueError(f"record at {offset} says size {size}")
-            add(offset)
-            offset += size
+            same = same + 1 if size == before else 0
+            before = size
+            if same < RUN:
+                singles.append(offset)
+                offset += size
+                continue
+            sizes = np.ndarray(end - offset - 3, ">i4", raw, offset, (1,))[::size][:RUN_MAX]
+            others = np.flatnonzero(sizes != size)
+            past = offset + size * int(others[0] if len(others) else len(sizes))
+            parts += [np.array(singles, np.int64), np.arange(offset, past, size)]
+            singles, same, offset = [], 0, past
     except StructError:
-        offset += 4
+        offset += _SIZE.size
     if offset != end:
         raise ValueError(f"records end at {offset}, the bytes at {end}")
-    return starts
+    return np.concatenate([*parts, np.array(singles, np.int64)])
 
 
 def layout_of(raw: bytes | memoryview, starts: Array) -> tuple[Layout, Array]:
@@ -107,8 +110,9 @@ def layout_of(raw: bytes | memoryview, starts: Array) -> tuple[Layout, Array]:
         nothing = np.zeros(0, np.int64)
         heads = np.zeros(0, HEAD)
         return Layout(heads, nothing, nothing, nothing, nothing), np.zeros(0, bool)
-    # A head may begin at any byte: the view has one for each, of which the real ones are copied.
-    heads = np.ndarray(max(0, len(data) - HEAD.itemsize + 1), HEAD, data, strides=(1,))[starts]
+    # A head may begin at any byte: the view has one for each, as 11 words of 8 bytes.
+    shape = len(data) - HEAD.itemsize + 1, HEAD.itemsize // WORD
+    heads = np.ndarray(shape, np.uint64, data, 0, (1, WORD))[starts].view(HEAD).reshape(-1)
     body_len = heads["body_len"].astype(np.int64)
     ends = starts + heads["size"].astype(np.int64)
     body_at = starts + HEAD.itemsize

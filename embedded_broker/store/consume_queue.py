@@ -9,6 +9,7 @@ Read on: ``pull.py`` for how a pull walks a queue, ``recovery.py`` for how it is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Final, TypeAlias
 
@@ -87,10 +88,12 @@ class ConsumeQueue:
         """
         return _ENTRY.iter_unpack(self.files.read_file_from(queue_offset * ENTRY_SIZE))
 
-    def entries_from(self, queue_offset: int, most: int) -> list[Entry]:
-        """Give up to ``most`` entries from an offset on, of its file only."""
+    def places_from(self, queue_offset: int, most: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Give commit-log offsets and sizes of up to ``most`` entries, of one file only."""
         part = self.files.read_file_from(queue_offset * ENTRY_SIZE)
-        return list(_ENTRY.iter_unpack(part[: most * ENTRY_SIZE]))
+        count = min(len(part) // ENTRY_SIZE, most)
+        flat = _places_and_sizes(count).unpack(part[: count * ENTRY_SIZE])
+        return flat[::2], flat[1::2]
 
     def iterate(self, start: int, end: int | None = None) -> Iterator[tuple[int, Entry]]:
         """Give queue offset and entry from ``start`` up to ``end``, over all files."""
@@ -215,6 +218,12 @@ class ConsumeQueue:
                 break
             end -= 1
         return self.drop_from(end)
+
+
+@lru_cache(maxsize=128)
+def _places_and_sizes(count: int) -> Struct:
+    """Read many entries at once, without their tags codes: the same counts come again."""
+    return Struct(">" + "qi8x" * count)
 
 
 def _used_entries(segment: Segment) -> int:

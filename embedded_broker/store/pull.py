@@ -151,10 +151,9 @@ def _read_all(
 
     The log is only asked for whole runs of records that lie back to back.
     """
-    entries = queue.entries_from(offset, most)
-    if not entries or entries[0][0] < log.min_offset:
+    places, sizes = queue.places_from(offset, most)
+    if not places or places[0] < log.min_offset:
         return None
-    places, sizes, _ = zip(*entries, strict=True)
     totals = list(accumulate(sizes))
     count = max(bisect_right(totals, bytes_max), 1)
     begin, last = places[0], count - 1

@@ -6,6 +6,7 @@ process that plans the stream (resident memory) and the heap of the JVM, after a
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.perf.spark_session import (
     Server,
     command_of,
     jvm_pid,
+    parents,
     report,
     spark_session,
     telling_server,
@@ -57,15 +59,21 @@ def start(session: SparkSession, server: Server, checkpoint: Path) -> StreamingQ
 
 def planner_mb(session: SparkSession) -> float:
     """Resident memory of the process that plans the stream; 0 when there is none."""
-    for pid in tree(jvm_pid(session))[1:]:
-        try:
-            if PLANNER in command_of(pid):
-                status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
-                line = next(one for one in status.splitlines() if one.startswith("VmRSS:"))
-                return int(line.split()[1]) / 1024
-        except (OSError, StopIteration):
-            continue
+    above = parents()
+    named = [pid for pid in tree(jvm_pid(session))[1:] if PLANNER in _command(pid)]
+    # A daemon of the same command line has forked it.
+    for pid in set(named) - {above.get(one, 0) for one in named}:
+        with contextlib.suppress(OSError, StopIteration):
+            status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+            line = next(one for one in status.splitlines() if one.startswith("VmRSS:"))
+            return int(line.split()[1]) / 1024
     return 0.0
+
+
+def _command(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return command_of(pid)
+    return ""
 
 
 def heap_mb(session: SparkSession) -> float:

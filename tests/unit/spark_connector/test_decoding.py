@@ -56,6 +56,8 @@ def both(raw: bytes, schema: pa.Schema = EVERYTHING) -> list[dict[str, object]]:
     fast, fast_offsets = decoder(schema).decode(raw, 100)
     slow, slow_offsets = decoder(schema, fast=False).decode(raw, 100)
     assert slow.to_pylist() == fast.to_pylist()
+    joined, _ = decoder(schema).decode(memoryview(bytearray(raw)), 100)
+    assert joined.equals(fast)
     assert slow_offsets == fast_offsets
     assert slow.schema == fast.schema
     rows: list[dict[str, object]] = fast.to_pylist()
@@ -128,6 +130,19 @@ def test_bytes_that_are_no_text_are_replaced_and_magic_bytes_in_a_body_mean_noth
     rows = both(raw)
     assert both(raw[: len(make_record(0, body))])[0]["body"] == body
     assert (rows[1]["keys"], rows[1]["value"]) == ("\ufffd\ufffd", "bad \ufffd")
+
+
+def test_runs_of_one_size_end_where_another_size_begins(make_record: RecordMaker) -> None:
+    sizes = [5] * 40 + [7, 5] * 10 + [6] * 30 + [9]
+    raw = b"".join(make_record(n, b"x" * size) for n, size in enumerate(sizes))
+    rows = both(raw, BODY)
+    assert [(row["offset"], row["body"]) for row in rows] == [
+        (n, b"x" * size) for n, size in enumerate(sizes)
+    ]
+    run = b"".join(make_record(n) for n in range(40))
+    for cut in (1, len(run) // 40 - 2):
+        with pytest.raises(RemotingCommandException, match=r"offset 39|byte"):
+            decoder(BODY).decode(run[:-cut], 40)
 
 
 def test_properties_without_the_last_separator_need_no_codec() -> None:

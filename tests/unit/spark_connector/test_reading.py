@@ -81,6 +81,17 @@ def test_a_range_is_read_in_order_and_joined_into_large_batches(
     assert [len(batch) for batch in batches] == [32, 64, 128, 61]
 
 
+def test_batches_keep_their_rows_when_the_memory_of_joined_pulls_is_used_again(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 500)
+    wanted = QueueRange("T", "broker-a", 0, 0, 500)
+    batches = list(read_range(access, options(arrowBatchRows=100), wanted, SCHEMA))
+    assert len(batches) > 3
+    found = [row for batch in batches for row in batch.to_pylist()]
+    assert found == [{"offset": number, "body": b"%d" % number} for number in range(500)]
+
+
 @pytest.mark.case("SP16")
 def test_a_reader_that_stops_early_has_asked_for_little(
     broker: EmbeddedBroker, access: QueueAccess
