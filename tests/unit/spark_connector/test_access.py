@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,17 +23,11 @@ from rocketmq_py import (
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector import access as access_module
-from spark_connector.access import CredentialsFile, access_for, close_all, retrying
+from spark_connector.access import CredentialsFile, access_for, retrying
 from spark_connector.connection import Connection, Tls
 from spark_connector.errors import OptionError
 from spark_connector.options import ReadOptions, read_options
 from spark_connector.starting import bounds_of
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    yield
-    close_all()
 
 
 def options(**given: str) -> ReadOptions:

@@ -11,7 +11,6 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import NameServerUnavailableError, QueueAccess, RecallHandle
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from spark_connector.access import close_all
 from spark_connector.options import write_options
 from spark_connector.recalling import Recaller
 
@@ -20,7 +19,6 @@ from spark_connector.recalling import Recaller
 def broker() -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(clock=VirtualClock(), topics=["T"]) as started:
         yield started
-        close_all()
 
 
 def recaller(broker: EmbeddedBroker, **given: object) -> Recaller:
