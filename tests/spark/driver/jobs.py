@@ -98,9 +98,16 @@ def copy_and_halt(
 
 
 def wait_for_executors(spark: SparkSession, count: int) -> None:
-    """Wait until the cluster has given so many executors; they are given anew when one dies."""
-    context = spark.sparkContext._jsc.sc()
-    while context.getExecutorIds().size() < count:
+    """Wait until so many executors take tasks; one that was killed is listed for a while."""
+
+    def place(_rows: Any) -> Any:
+        yield os.getppid()  # the process that each executor starts its workers from
+
+    context = spark.sparkContext
+    while True:
+        tasks = context.parallelize(range(count), count).mapPartitions(place)
+        if len(set(tasks.collect())) == count:
+            return
         threading.Event().wait(0.05)
 
 
