@@ -43,7 +43,7 @@ from rocketmq_py import (
     SendStatus,
     TopicNotExistError,
 )
-from rocketmq_py.clock import wall_ms
+from rocketmq_py.clock import monotonic, wall_ms
 from spark_connector.answers import Answers
 from spark_connector.encoding import BODY_SIZE_MAX, NAME_END, Encoded, Encoder, batch_bodies
 from spark_connector.errors import InvalidRowError
@@ -99,6 +99,7 @@ class _Request:
     sys_flag: int = 0
     batch: bool = False
     attempt: int = 0
+    sent_at: float = 0.0
     queue: MessageQueue | None = None
     redirected: bool = False
     future: Future[RawSend] | SendOutcome | None = field(default=None, repr=False)
@@ -274,6 +275,7 @@ class Sender:
     def _start(self, request: _Request) -> None:
         self._in_flight += 1
         self._bytes_in_flight += len(request.body)
+        request.sent_at = monotonic()
         if _goes_in_groups(request):
             self._waiting.append(request)  # sent before anybody waits for an answer
             return
@@ -350,11 +352,12 @@ class Sender:
             self.report.failure = self.report.failure or _plain(_explained(error, request))
         elif request.attempt < self._options.retries and self._transient is None:
             request.attempt += 1
-            if not isinstance(error, RemotingException):
-                threading.Event().wait(WAIT_AGAIN_S)  # busy, or no route: not at once again
-            else:
+            if isinstance(error, RemotingException):
                 with suppress(RemotingException, MQClientException):
                     self._access.read_queues(request.topic)  # the broker may have moved
+            if not isinstance(error, RemotingException) or not self._has_another(request):
+                # Busy or restarting. Counted from its sending: what failed together waits once.
+                threading.Event().wait(max(0.0, request.sent_at + WAIT_AGAIN_S - monotonic()))
             self._start(request)
         else:
             self._transient = self._transient or MQClientException(
@@ -362,6 +365,11 @@ class Sender:
                 f"{request.attempt + 1} tries: {error}",
                 topic=request.topic,
             )
+
+    def _has_another(self, request: _Request) -> bool:
+        """Whether a request that its broker did not take may go to another one at once."""
+        brokers = {queue.broker_name for queue in self._queues.get(request.topic, ())}
+        return request.lane is None and len(brokers) > 1
 
     def _next_in_lane(self, request: _Request) -> None:
         if request.lane is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 import pyarrow as pa
 
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from rocketmq_py import (
     MessageQueue,
     MQClientException,
@@ -28,7 +29,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import InvalidRowError
 from spark_connector.options import write_options
 from spark_connector.rows import check_columns
-from spark_connector.sending import BATCHES_WAITING, Report, Sender, _Request
+from spark_connector.sending import BATCHES_WAITING, WAIT_AGAIN_S, Report, Sender, _Request
 
 
 @pytest.fixture
@@ -295,6 +296,44 @@ def test_a_row_of_a_group_that_is_refused_for_good_fails_the_task(
     assert report.failure is not None
     assert "code 13" in str(report.failure)
     assert report.stored == broker.timers.count(topic="T") == 9
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses that a sender would have made, on a clock that stands still."""
+    made: list[float] = []
+
+    class NotedEvent:
+        def wait(self, timeout: float) -> None:
+            made.append(timeout)
+
+    monkeypatch.setattr("spark_connector.sending.threading", SimpleNamespace(Event=NotedEvent))
+    monkeypatch.setattr("spark_connector.sending.monotonic", lambda: 5.0)
+    return made
+
+
+def test_the_only_broker_is_given_time_to_come_back(
+    broker: EmbeddedBroker, access: QueueAccess, pauses: list[float]
+) -> None:
+    access.write_queues("T")
+    broker.close()
+    with pytest.raises(MQClientException, match="not stored after 3 tries"):
+        send(access, {"body": rows(1)}, sendRetries=2)
+    assert pauses == pytest.approx([WAIT_AGAIN_S] * 2)
+
+
+def test_another_broker_gets_at_once_what_one_did_not_take(pauses: list[float]) -> None:
+    with (
+        EmbeddedCluster(brokers=2, topics=["T"]) as cluster,
+        QueueAccess(namesrv_addr=cluster.namesrv_addr) as access,
+    ):
+        before = access.write_queues("T")
+        cluster.stop("broker-a")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(access, "write_queues", lambda _topic: before)
+            assert send(access, {"body": rows(100)}).stored == 100
+        assert cluster["broker-b"].topics["T"].count() == 100
+    assert pauses == []
 
 
 @pytest.mark.case("SP39")
