@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,11 +26,18 @@ from pyspark.sql.types import BinaryType, LongType, StructType
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
+from spark_connector.access import close_all
 from spark_connector.batch_reader import FilteringBatchReader, RangePartition
 from spark_connector.pushed_filters import Wanted
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678_900, UTC)
 MS = 1_767_323_045_678
+
+
+@pytest.fixture(autouse=True)
+def _no_connection_is_left_open() -> Iterator[None]:
+    yield
+    close_all()
 
 
 def wanted(*filters: Filter) -> Wanted:
