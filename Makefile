@@ -38,8 +38,9 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.base
 demo: $(VENV)/.demo
 	@$(RUN) examples/delayed_messages.py
 
-test: $(VENV)/.dev
-	@$(RUN) .ci/parts.py check tests examples smoke
+# CI also runs the Spark tests; elsewhere they run when PySpark is there (make spark installs it).
+test: $(VENV)/.dev $(if $(CI),$(VENV)/.spark)
+	@$(RUN) .ci/parts.py check tests examples smoke spark
 
 check: $(VENV)/.dev
 	@$(RUN) .ci/parts.py check
@@ -55,7 +56,7 @@ mutants: $(VENV)/.dev
 
 # 850 MB, and Java: so not part of the development tools.
 $(VENV)/.spark: pyproject.toml $(VENV)/.dev
-	@echo "installing PySpark ..."
+	@echo "installing PySpark and what Spark Connect needs ..."
 	@$(RUN) -m pip install --quiet --editable . --group spark
 	@touch $@
 

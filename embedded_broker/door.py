@@ -10,10 +10,11 @@ import logging
 from collections.abc import Callable
 from threading import Event, Lock, get_ident
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from embedded_broker.errors import DoorReentryError
 from embedded_broker.pause import Pause
+from rocketmq_py.clock import monotonic_ns
 
 __all__ = ["Door", "Receiver"]
 
@@ -21,6 +22,7 @@ logger = logging.getLogger(__name__)
 
 _NO_FRAMES: "dict[Receiver, list[bytes]]" = {}
 _NO_CALLS: list[Callable[[], None]] = []
+_PATIENCE_NS: Final = 5_000_000
 
 
 class Receiver(Protocol):
@@ -41,7 +43,8 @@ class Door:
 
     Not re-entrant: the same thread entering again gets ``DoorReentryError`` instead of a
     deadlock. One door serves every broker of a cluster. Frames for one receiver keep their
-    order within one entry.
+    order within one entry. Who comes back at once finds it open although others wait, which costs
+    least; when somebody has waited for 5 ms, everybody stands in a line behind him.
     """
 
     __slots__ = (
@@ -53,6 +56,7 @@ class Door:
         "_holding",
         "_lock",
         "_owner",
+        "_turn",
         "_waiting",
         "_watchers",
         "entries",
@@ -62,12 +66,13 @@ class Door:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._turn = Lock()
         self._owner = 0
         self._frames: dict[Receiver, list[bytes]] = {}
         self._after: list[Callable[[], None]] = []
         self._watchers: tuple[Event, ...] = ()
         self._before_release: tuple[Callable[[], None], ...] = ()
-        self._waiting: set[int] = set()
+        self._waiting: dict[int, int] = {}
         self._delivering: list[None] = []  # one for each thread at it; append and pop are atomic
         self._held: dict[Receiver, list[bytes]] = {}
         self._holding = False
@@ -85,10 +90,11 @@ class Door:
                 "this thread is already inside the broker: put hooks and handlers must return "
                 "before the broker is called again; use door.after(...) for what follows"
             )
-        if not self._lock.acquire(blocking=False):
-            self._waiting.add(me)
-            self._lock.acquire()
-            self._waiting.discard(me)
+        if (self._waiting and self._is_line()) or not self._lock.acquire(blocking=False):
+            self._waiting[me] = monotonic_ns()
+            with self._turn:
+                self._lock.acquire()
+            del self._waiting[me]
         self._owner = me
         return self
 
@@ -144,6 +150,10 @@ class Door:
             return
         self._owner = 0
         self._lock.release()
+
+    def _is_line(self) -> bool:
+        """Whether somebody has waited for so long that nobody may come before him."""
+        return monotonic_ns() - min(self._waiting.values(), default=1 << 63) > _PATIENCE_NS
 
     @property
     def contended(self) -> bool:

@@ -1,8 +1,9 @@
 """Brokers that run together: one broker, or all of a cluster.
 
-Answers: in which order name server, brokers, threads and clients start and end, what survives a
-restart, and what happens to brokers that nobody closed. Must not know: what a user calls. Read
-on: ``embedded_broker/node.py`` for one broker, ``embedded_broker/runtime.py`` for what they share.
+Answers: in which order name server, brokers, threads and clients start and end, how one broker
+leaves and comes while the others go on, what survives a restart, and what happens to brokers that
+nobody closed. Must not know: what a user calls. Read on: ``embedded_broker/node.py`` for one
+broker, ``embedded_broker/runtime.py`` for what they share.
 """
 
 import atexit
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from random import Random
 
 from embedded_broker.arguments import Arguments
+from embedded_broker.core import BrokerCore
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.inproc import LocalClients
 from embedded_broker.journal import Journal
@@ -59,10 +61,14 @@ class BrokerSlot:
         arguments = self.arguments
         port = port_of(self.address) or arguments.broker_port
         address = runtime.open_address(port, BROKER_PORT, self.number)
-        self.node = node = BrokerNode(runtime, arguments, self.file_system, address)
-        self.address = address
-        self._create_topics(node)
-        node.start()
+        try:
+            self.node = node = BrokerNode(runtime, arguments, self.file_system, address)
+            self.address = address
+            self._create_topics(node)
+            node.start()
+        except BaseException:
+            runtime.shut_out(address)
+            raise
         return node
 
     def reset(self, runtime: Runtime) -> None:
@@ -177,6 +183,47 @@ class Ensemble:
             for slot in self.slots:
                 slot.lose_power()
 
+    def add(self, slot: BrokerSlot) -> None:
+        """Take one more broker in; it starts with the others, at once while they run."""
+        self.slots.append(slot)
+        if self._runtime is not None:
+            try:
+                self.open_one(slot)
+            except BaseException:
+                self.slots.remove(slot)
+                raise
+
+    def open_one(self, slot: BrokerSlot) -> None:
+        """Start a broker that is new or was closed alone: same port, same data."""
+        runtime = self._running()
+        if slot.node is not None:
+            raise BrokerStateError(f"broker {slot.arguments.broker_name} is already running")
+        try:
+            node = slot.open(runtime)
+            runtime.let_in(slot.address)
+            runtime.choose_speaker(self._cores())
+            namesrv = runtime.namesrv_endpoint
+            also = [namesrv] if slot is self.slots[0] and namesrv is not None else []
+            slot.request_faults.attach(node.core.endpoint, *also)
+        except BaseException:
+            self.close_one(slot)
+            raise
+
+    def close_one(self, slot: BrokerSlot) -> None:
+        """End a broker cleanly while the others go on; idempotent."""
+        runtime = self._running()
+        node, slot.node = slot.node, None
+        if node is None:
+            return
+        try:
+            runtime.shut_out(slot.address)
+            runtime.choose_speaker(self._cores())
+        finally:
+            node.close()
+
+    def _cores(self) -> list[BrokerCore]:
+        return [slot.node.core for slot in self.slots if slot.node is not None]
+
     def pause(self) -> None:
         """Accept connections and answer nothing; idempotent."""
         self._running().door.hold()
@@ -188,6 +235,8 @@ class Ensemble:
     def reset(self, slot: BrokerSlot) -> None:
         """Empty one broker behind its connections; requests that come meanwhile wait."""
         runtime = self._running()
+        if slot.node is None:
+            raise BrokerStateError(f"broker {slot.arguments.broker_name} does not run: start it")
         door = runtime.door
         was_paused = door.pause.on
         door.hold()

@@ -122,7 +122,7 @@ class Faults:
 
     def on(
         self,
-        code: int,
+        code: int | None,
         *,
         topic: str | None = None,
         group: str | None = None,
@@ -131,9 +131,10 @@ class Faults:
     ) -> Fault:
         """Begin a fault about requests of clients; a verb says what happens to them.
 
-        ``code`` is the request's, ``topic``, ``group`` and ``client`` (client id) say more about
-        it. The ``nth`` such request from now on is the first that goes wrong, and the only one
-        unless ``times`` or ``always`` say otherwise. The name server's requests can go wrong, too.
+        ``code`` is the request's (None: any request to the broker itself), ``topic``, ``group``
+        and ``client`` (client id) say more about it. The ``nth`` such request from now on is the
+        first that goes wrong, and the only one unless ``times`` or ``always`` say otherwise. The
+        name server's requests can go wrong, too.
 
         >>> from embedded_broker import EmbeddedBroker
         >>> from rocketmq_py.protocol.codes import RequestCode, ResponseCode

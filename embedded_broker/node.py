@@ -119,7 +119,7 @@ class BrokerNode:
         self._flusher = Flusher(runtime.door, self._begin_flush, self._flush_done)
         core.request_flush = self._flusher.request
         core.in_background = self._flusher.do
-        timers.session_timer = core.after
+        timers.retry.session_timer = core.after
         levels.session_timer = core.after
         levels.request_flush = self._flusher.request
         with runtime.door:

@@ -37,7 +37,7 @@ class Fault:
     def __init__(
         self,
         faults: "RequestFaults",
-        code: int,
+        code: int | None,
         *,
         topic: str | None,
         group: str | None,
@@ -45,7 +45,7 @@ class Fault:
         nth: int,
     ) -> None:
         self.hits = 0
-        self.code = int(code)
+        self.code = None if code is None else int(code)
         self._faults = faults
         self._topic = topic
         self._group = group
@@ -61,7 +61,7 @@ class Fault:
         about = [f"{name}={value!r}" for name, value in self._about().items()]
         verb = self._verb or ("delay" if self._delay_ms else _NOTHING)
         try:
-            name = RequestCode(self.code).name
+            name = "None" if self.code is None else RequestCode(self.code).name
         except ValueError:
             name = str(self.code)
         return f"<fault on({', '.join([name, *about])}).{verb}, {self.hits} hits>"
@@ -143,11 +143,16 @@ class Fault:
 
     # -- what the endpoint asks -------------------------------------------------------------------
 
-    def takes(self, command: RemotingCommand, connection: Connection) -> bool:
-        """Count a request if it is one of those meant; say whether it goes wrong."""
+    def takes(
+        self, command: RemotingCommand, connection: Connection, *, namesrv: bool = False
+    ) -> bool:
+        """Count a request if it is one of those meant; say whether it goes wrong.
+
+        A fault about any request is about the broker's, not about the name server's.
+        """
         fields = command.ext_fields
         if (
-            command.code != self.code
+            (namesrv if self.code is None else command.code != self.code)
             or (self._topic is not None and first_field(fields, TOPIC_FIELDS) != self._topic)
             or (self._group is not None and first_field(fields, GROUP_FIELDS) != self._group)
             or (self._client is not None and connection.client_id != self._client)
@@ -186,14 +191,14 @@ class RequestFaults:
 
     def on(
         self,
-        code: int,
+        code: int | None,
         *,
         topic: str | None = None,
         group: str | None = None,
         client: str | None = None,
         nth: int = 1,
     ) -> Fault:
-        """Begin a fault about requests with a code; see ``Faults.on``."""
+        """Begin a fault about requests with a code, or any; see ``Faults.on``."""
         if nth < 1:
             raise ConfigError("nth", nth, "1 or more: the first request is number 1")
         fault = Fault(self, code, topic=topic, group=group, client=client, nth=nth)
@@ -245,7 +250,11 @@ class RequestFaults:
         """Say whether the request is dealt with, so that it must not be handled."""
         if connection.is_own:
             return False
-        fault = next((one for one in self._faults if one.takes(command, connection)), None)
+        is_namesrv = endpoint.handlers is endpoint.core.namesrv.handlers
+        fault = next(
+            (one for one in self._faults if one.takes(command, connection, namesrv=is_namesrv)),
+            None,
+        )
         if fault is None:
             return False
 

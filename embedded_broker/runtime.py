@@ -5,6 +5,7 @@ know: any broker's state. Read on: ``embedded_broker/node.py`` for one broker,
 ``embedded_broker/broker.py`` and ``cluster.py`` for what a user holds.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,8 @@ class Runtime:
     """One door, one clock driver, one name server, one TCP thread; used once.
 
     ``open_address`` binds, ``serve`` ties an endpoint to what was bound, ``start`` lets clients
-    in, ``close`` undoes everything that was done so far, also after a failed start.
+    in, ``close`` undoes everything that was done so far, also after a failed start. While it runs
+    ``let_in`` and ``shut_out`` do so for one address.
     """
 
     def __init__(
@@ -43,9 +45,10 @@ class Runtime:
         self.driver = ClockDriver(self.door)
         self.namesrv = NameServer()
         self.random = Random(arguments.seed)
-        self._namesrv_endpoint: Endpoint | None = None
+        self.namesrv_endpoint: Endpoint | None = None
+        """Where the name server answers, once it is served."""
         self._tcp: TcpServer | None = None
-        self._adapters: list[InprocAdapter] = []
+        self._adapters: dict[str, InprocAdapter] = {}
 
     def open_namesrv(self, port: int) -> str:
         """Bind the name server's address and return it."""
@@ -55,15 +58,25 @@ class Runtime:
         """Answer at the name server's address, on behalf of the cluster's first broker."""
         silent = not core.profile.namesrv_answers_unknown
         endpoint = Endpoint(core, "namesrv", self.namesrv.handlers, silent_unknown=silent)
-        self._namesrv_endpoint = endpoint
+        self.namesrv_endpoint = endpoint
         self.serve(address, endpoint)
         return endpoint
+
+    def choose_speaker(self, cores: Sequence[BrokerCore]) -> None:
+        """Let the name server use the clock of a broker that runs: the first one may have left.
+
+        While nobody runs it stays with the last one.
+        """
+        endpoint = self.namesrv_endpoint
+        if endpoint is not None and cores and endpoint.core not in cores:
+            with self.door:
+                endpoint.core = cores[0]
 
     def replace(self, old: BrokerCore, new: BrokerCore) -> None:
         """Let the new state of a broker answer where the old one did. Under the door."""
         old.endpoint.become(new.endpoint)
         new.endpoint = old.endpoint
-        namesrv = self._namesrv_endpoint
+        namesrv = self.namesrv_endpoint
         if namesrv is not None and namesrv.core is old:
             namesrv.core = new
 
@@ -93,22 +106,37 @@ class Runtime:
         if self._tcp is not None:
             self._tcp.serve(address, endpoint)
         if self.arguments.inproc:
-            self._adapters.append(InprocAdapter(endpoint, address, self.clients))
+            self._adapters[address] = InprocAdapter(endpoint, address, self.clients)
 
     def start(self) -> None:
         """Start the threads and let clients in."""
         self.driver.start()
         if self._tcp is not None:
             self._tcp.start()
-        for adapter in self._adapters:
+        for adapter in self._adapters.values():
             adapter.start()
+
+    def let_in(self, address: str) -> None:
+        """Let clients in at an address that was opened after ``start``."""
+        if self._tcp is not None:
+            self._tcp.open(address)
+        if address in self._adapters:
+            self._adapters[address].start()
+
+    def shut_out(self, address: str) -> None:
+        """End every connection of one address and listen there no longer; idempotent."""
+        adapter = self._adapters.pop(address, None)
+        if adapter is not None:
+            adapter.close()
+        if self._tcp is not None:
+            self._tcp.close_address(address)
 
     def close_clients(self, *, reset: bool = False) -> None:
         """End every connection and listen no longer; idempotent.
 
         ``reset`` ends TCP connections as a process does that dies with unread requests.
         """
-        for adapter in self._adapters:
+        for adapter in self._adapters.values():
             adapter.close()
         self._adapters.clear()
         if self._tcp is not None:

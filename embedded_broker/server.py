@@ -51,29 +51,32 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class TcpServer:
-    """Accepts on every added listener until ``close``; owns the loop, its thread, the sockets."""
+    """Accepts on every added listener until ``close``; owns the loop, its thread, the sockets.
+
+    Addresses may come and go while it runs: ``open`` and ``close_address``.
+    """
 
     def __init__(self) -> None:
         self._listeners: dict[str, socket.socket] = {}
         self._endpoints: dict[str, Endpoint] = {}
-        self._connections: set[TcpConnection] = set()
+        self._servers: dict[str, asyncio.Server] = {}
+        self._connections: dict[TcpConnection, str] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._all_gone: asyncio.Event | None = None
+        self._someone_left: asyncio.Event | None = None
         self._reset = False
-        self._ending = False
         self._thread: Thread | None = None
         self._ready = Event()
         self._failure: BaseException | None = None
         self.thread_id = 0
 
     def add(self, address: str, listener: socket.socket) -> None:
-        """Take over a listening socket; peers wait in its backlog until ``start``."""
+        """Take over a listening socket; peers wait in its backlog until ``start`` or ``open``."""
         listener.setblocking(False)
         self._listeners[address] = listener
 
     def serve(self, address: str, endpoint: Endpoint) -> None:
-        """Say who answers on the listener of an address. Before ``start``."""
+        """Say who answers on the listener of an address. Before ``start`` or ``open``."""
         self._endpoints[address] = endpoint
 
     def start(self) -> None:
@@ -84,6 +87,25 @@ class TcpServer:
             raise BrokerStateError(f"the TCP thread did not start within {START_S} s")
         if self._failure is not None:
             raise BrokerStateError(f"the TCP thread failed: {self._failure}") from self._failure
+
+    def open(self, address: str) -> None:
+        """Accept at one more address while the others go on; returns when it is served."""
+        self._on_loop(self._open(address))
+
+    def close_address(self, address: str) -> None:
+        """Close one listener and its connections while the others go on; idempotent."""
+        if self._loop is not None and address in self._listeners:
+            self._on_loop(self._close_address(address))
+        else:
+            self._close_listener(address)
+
+    def _on_loop(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` on the loop's thread and wait for it, bounded."""
+        loop = self._loop
+        if loop is None:
+            work.close()
+            raise BrokerStateError("the TCP thread does not run")
+        asyncio.run_coroutine_threadsafe(work, loop).result(CLOSE_S)
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Run ``call`` on the loop's thread; nothing happens after ``close``."""
@@ -120,17 +142,17 @@ class TcpServer:
         if thread.is_alive():
             logger.error("the TCP thread did not end within %s s", CLOSE_S)
 
-    def adopt(self, connection: "TcpConnection") -> None:
-        """Note an open connection, to be closed with the server."""
-        self._connections.add(connection)
-        if self._ending:  # accepted while the server was closing the others
+    def adopt(self, connection: "TcpConnection", address: str) -> None:
+        """Note an open connection, to be closed with its address."""
+        self._connections[connection] = address
+        if address not in self._servers:  # accepted while the address was being closed
             self._abort(connection)
 
     def forget(self, connection: "TcpConnection") -> None:
         """Note that a connection has ended."""
-        self._connections.discard(connection)
-        if not self._connections and self._all_gone is not None:
-            self._all_gone.set()
+        self._connections.pop(connection, None)
+        if self._someone_left is not None:
+            self._someone_left.set()
 
     def _run(self) -> None:
         self.thread_id = get_ident()
@@ -149,27 +171,54 @@ class TcpServer:
             listener.close()
         self._listeners.clear()
 
+    def _close_listener(self, address: str) -> None:
+        self._endpoints.pop(address, None)
+        listener = self._listeners.pop(address, None)
+        if listener is not None:
+            listener.close()
+
     async def _serve(self) -> None:
-        loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        servers = []
-        for address, endpoint in self._endpoints.items():
-
-            def protocol(endpoint: Endpoint = endpoint) -> SocketProtocol:
-                return SocketProtocol(self, endpoint)
-
-            servers.append(await loop.create_server(protocol, sock=self._listeners[address]))
-        self._loop = loop
+        self._someone_left = asyncio.Event()
+        for address in self._endpoints:
+            await self._open(address)
+        self._loop = asyncio.get_running_loop()
         self._ready.set()
         await self._stop.wait()
-        self._ending = True
-        for server in servers:
+        for address in list(self._servers):
+            self._servers.pop(address).close()
+        await self._end(set(self._connections.values()))
+
+    async def _open(self, address: str) -> None:
+        endpoint = self._endpoints[address]
+
+        def protocol() -> SocketProtocol:
+            return SocketProtocol(self, endpoint, address)
+
+        loop = asyncio.get_running_loop()
+        # Before the first connection can be made: it is looked up there.
+        self._servers[address] = await loop.create_server(
+            protocol, sock=self._listeners[address], start_serving=False
+        )
+        await self._servers[address].start_serving()
+
+    async def _close_address(self, address: str) -> None:
+        server = self._servers.pop(address, None)
+        if server is not None:
             server.close()
-        if self._connections:
-            self._all_gone = asyncio.Event()
-            for connection in list(self._connections):
+        self._close_listener(address)
+        await self._end({address})
+
+    async def _end(self, addresses: set[str]) -> None:
+        """Abort the connections of these addresses and wait until they are gone, bounded."""
+        gone = self._someone_left
+        for connection, address in list(self._connections.items()):
+            if address in addresses:
                 self._abort(connection)
-            await asyncio.wait_for(self._all_gone.wait(), CLOSE_S)
+        async with asyncio.timeout(CLOSE_S):
+            while gone is not None and addresses & set(self._connections.values()):
+                gone.clear()
+                await gone.wait()
 
     def _abort(self, connection: "TcpConnection") -> None:
         if self._reset:
@@ -243,11 +292,12 @@ class TcpConnection(Connection):
 class SocketProtocol(asyncio.Protocol):
     """Frames in, and nothing else: one object per accepted socket."""
 
-    __slots__ = ("_connection", "_decoder", "_endpoint", "_server", "_transport")
+    __slots__ = ("_address", "_connection", "_decoder", "_endpoint", "_server", "_transport")
 
-    def __init__(self, server: TcpServer, endpoint: Endpoint) -> None:
+    def __init__(self, server: TcpServer, endpoint: Endpoint, address: str) -> None:
         self._server = server
         self._endpoint = endpoint
+        self._address = address
         self._decoder = FrameDecoder()
         self._connection: TcpConnection | None = None
         self._transport: asyncio.Transport | None = None
@@ -260,7 +310,7 @@ class SocketProtocol(asyncio.Protocol):
         remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         connection = TcpConnection(self._server, transport, _pair(remote), _pair(local))
         self._connection = connection
-        self._server.adopt(connection)
+        self._server.adopt(connection, self._address)
         self._endpoint.connected(connection)
 
     def data_received(self, data: bytes) -> None:

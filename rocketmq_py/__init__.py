@@ -18,6 +18,7 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
+    from rocketmq_py.client.namespaced_access import NamespacedQueueAccess
     from rocketmq_py.client.queue_access import (
         PreparedMessage,
         QueueAccess,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
 
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
+    "client.namespaced_access": "NamespacedQueueAccess",
     "client.queue_access": "PreparedMessage QueueAccess QueueBounds RawPull RawSend SendOutcome",
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
@@ -143,6 +145,7 @@ __all__ = [
     "MessageQueue",
     "MessageSelector",
     "NameServerUnavailableError",
+    "NamespacedQueueAccess",
     "NoRouteError",
     "NotStartedError",
     "PermissionDeniedError",

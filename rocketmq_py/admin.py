@@ -7,14 +7,12 @@ for themselves is in `client/queries.py`. Read on: `protocol/bodies/timers.py`.
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
 from rocketmq_py.client.answers import check_answer
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.pool import acquire_instance
-from rocketmq_py.config import ClientConfig, ClientSettings, split_host_port
-from rocketmq_py.errors import ConfigError, NotStartedError
+from rocketmq_py.client.caller import Caller
+from rocketmq_py.config import ClientSettings, split_host_port
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.routes import ClusterInfo
 from rocketmq_py.protocol.bodies.timers import (
     DelayOffsets,
@@ -28,7 +26,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 __all__ = ["DefaultMQAdminExt"]
 
 
-class DefaultMQAdminExt:
+class DefaultMQAdminExt(Caller):
     """Asks brokers about themselves. Every call is safe from any thread.
 
     Arguments
@@ -51,42 +49,8 @@ class DefaultMQAdminExt:
     def __init__(self, *, timeout_millis: int = 5_000, **settings: Unpack[ClientSettings]) -> None:
         if timeout_millis < 1:
             raise ConfigError("timeout_millis", timeout_millis, "must be at least 1")
+        super().__init__(**settings)
         self.timeout_millis = timeout_millis
-        self.config = ClientConfig.build(None, settings)
-        self._instance: ClientInstance | None = None
-
-    # --- life ------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Make calls possible; connections are opened by the first call to each address."""
-        if self._instance is None:
-            instance = acquire_instance(self.config)
-            try:
-                instance.start(calls_only=True)
-            except BaseException:
-                instance.shutdown()
-                raise
-            self._instance = instance
-
-    def shutdown(self) -> None:
-        """Close the connections; idempotent."""
-        instance, self._instance = self._instance, None
-        if instance is not None:
-            instance.shutdown()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.shutdown()
-
-    # --- calls -----------------------------------------------------------------------------
 
     def fetch_broker_runtime_stats(self, addr: str) -> dict[str, str]:
         """Ask a broker for everything it says about itself, texts by name (28).
@@ -113,8 +77,6 @@ class DefaultMQAdminExt:
 
     def _ask(self, addr: str, code: RequestCode) -> bytes:
         split_host_port(addr)
-        if self._instance is None:
-            raise NotStartedError("the admin client is not started: call start(), or use with")
         answer = self._instance.invoke(addr, RemotingCommand(code), self.timeout_millis)
         check_answer(answer, addr)
         return answer.body

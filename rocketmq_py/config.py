@@ -48,7 +48,12 @@ class Credentials:
 
 
 CredentialsSource = Credentials | Callable[[], Credentials]
-"""Credentials, or a function that returns the current ones (rotating tokens)."""
+"""Credentials, or a function that returns the current ones (rotating tokens).
+
+A function may have a method ``renew(refused: Credentials) -> bool``: it is called, from any thread,
+when a server refused a call that was signed by those; True means that the function returns others
+now, and the call is made once more.
+"""
 
 
 def within(low: int, high: int | None = None) -> Callable[[Any, Attribute[int], int], None]:

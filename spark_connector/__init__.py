@@ -8,8 +8,9 @@ Pure Python: no JAR. Needs the extra ``spark`` (``pip install 'rocketmq-py[spark
     rows = spark.read.format("rocketmq").options(nameServer="host:9876", subscribe="T").load()
     rows.write.format("rocketmq").options(nameServer="host:9876", topic="U").mode("append").save()
 
-Importing this package imports no Spark. Files for reading on: ``options.py`` every option,
-``schema.py`` the columns of a read, ``rows.py`` those of a write.
+`send` and `recall` write and take back with an answer for each row, `offsets` shows where queues
+stand, `lag` how far a query is behind. Importing this package imports no Spark. Files for reading
+on: ``options.py`` every option, ``schema.py`` the columns of a read, ``rows.py`` those of a write.
 """
 
 from __future__ import annotations
@@ -19,9 +20,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_connector.frames import dedupe, for_write, lag
+    from spark_connector.frames import Lag, dedupe, for_write, lag
+    from spark_connector.inspection import offsets
+    from spark_connector.outcomes import recall, send
 
-__all__ = ["dedupe", "for_write", "lag", "register"]
+__all__ = ["Lag", "dedupe", "for_write", "lag", "offsets", "recall", "register", "send"]
+
+_HOMES = {
+    "Lag": "frames",
+    "dedupe": "frames",
+    "for_write": "frames",
+    "lag": "frames",
+    "offsets": "inspection",
+    "recall": "outcomes",
+    "send": "outcomes",
+}
+"""Which module each name is imported from, when it is first used."""
 
 
 def register(spark: SparkSession) -> None:
@@ -43,10 +57,11 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         """Import a helper on first use (PEP 562)."""
-        if name not in {"dedupe", "for_write", "lag"}:
+        home = _HOMES.get(name)
+        if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        thing: object = getattr(import_module("spark_connector.frames"), name)
+        thing: object = getattr(import_module(f"spark_connector.{home}"), name)
         globals()[name] = thing
         return thing

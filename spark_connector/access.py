@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,12 +23,18 @@ from rocketmq_py import (
     Credentials,
     MQBrokerException,
     MQClientException,
+    NameServerUnavailableError,
+    NamespacedQueueAccess,
     NoRouteError,
     QueueAccess,
     RemotingException,
+    RocketMQError,
+    UnsupportedOperationError,
 )
+from spark_connector.connection import Connection, Tls
 from spark_connector.errors import OptionError
-from spark_connector.options import Connection, ReadOptions
+from spark_connector.options import ReadOptions
+from spark_connector.secret import Secret
 
 __all__ = ["access_for", "is_transient", "retrying"]
 
@@ -34,38 +42,84 @@ OPEN_MOST = 16
 BUSY_CODES = frozenset({2, 14, 215})
 """SYSTEM_BUSY, SERVICE_NOT_AVAILABLE, FLOW_CONTROL: refusals that are about now."""
 
+_VARIABLES = {
+    "accessKey": "ACCESS_KEY",
+    "secretKey": "SECRET_KEY",
+    "securityToken": "SECURITY_TOKEN",
+}
+"""What credentials consist of: the name in a file, and the end of the variable's name."""
+
+_log = logging.getLogger("spark_connector")
 _T = TypeVar("_T")
-_lock = threading.Lock()
-_open: dict[tuple[int, Connection], QueueAccess] = {}
+
+
+class _Process:
+    """What this process has open, the one that was used longest ago first."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: dict[Connection, QueueAccess] = {}
+        self.closes_at_exit = False
+
+
+_process = _Process()
 
 
 def access_for(connection: Connection) -> QueueAccess:
-    """Return this process's connections for these settings, made when new. Thread-safe."""
-    key = os.getpid(), connection
-    with _lock:
-        access = _open.get(key)
-        if access is not None:
-            return access
-        for pid, other in list(_open):
-            if pid != os.getpid():
-                del _open[pid, other]  # a forked child's inheritance: its sockets are closed
-        if len(_open) >= OPEN_MOST:
-            _open.pop(next(iter(_open))).shutdown()
-        access = QueueAccess(**_settings(connection))
-        access.start()
-        if not _open:
-            atexit.register(close_all)
-        _open[key] = access
+    """Return this process's connections for these settings, made when new. Thread-safe.
+
+    The `OPEN_MOST` that were used last are kept. Raises `OptionError` for settings and files that
+    cannot be used here, and `UnsupportedOperationError` for TLS.
+    """
+    oldest = None
+    with _process.lock:
+        access = _process.open.pop(connection, None)
+        if access is None:
+            access = _started(connection)
+            if len(_process.open) >= OPEN_MOST:
+                oldest = _process.open.pop(next(iter(_process.open)))
+            if not _process.closes_at_exit:
+                # After the client's own farewell is registered, so that it runs before it.
+                atexit.register(close_all)
+                _process.closes_at_exit = True
+        _process.open[connection] = access
+    if oldest is not None:
+        oldest.shutdown()
+    return access
+
+
+def _started(connection: Connection) -> QueueAccess:
+    settings = _settings(connection)
+    if connection.namespace:
+        access: QueueAccess = NamespacedQueueAccess(connection.namespace, **settings)
+    else:
+        access = QueueAccess(**settings)
+    access.start()
     return access
 
 
 def close_all() -> None:
     """Close every connection of this process; what is needed later is opened again."""
-    with _lock:
-        mine = [access for (pid, _), access in _open.items() if pid == os.getpid()]
-        _open.clear()
+    with _process.lock:
+        mine = list(_process.open.values())
+        _process.open.clear()
     for access in mine:
         access.shutdown()
+
+
+def _forked() -> None:
+    """Begin anew in a forked child: the client has closed what was inherited.
+
+    The parent's lock may be held by a thread that does not exist here.
+    """
+    global _process
+    closes_at_exit = _process.closes_at_exit
+    _process = _Process()
+    _process.closes_at_exit = closes_at_exit
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def is_transient(error: BaseException) -> bool:
@@ -83,22 +137,39 @@ def retrying(options: ReadOptions, what: str, ask: Callable[[], _T]) -> _T:
     while True:
         try:
             return ask()
-        except NoRouteError:
-            raise
         except (RemotingException, MQBrokerException, MQClientException) as error:
-            if attempt > options.retries or not is_transient(error):
-                raise MQClientException(
-                    f"{what} failed after {attempt} tries at name server "
-                    f"{options.connection.name_server}: {error}"
-                ) from None
+            if not is_transient(error):
+                error.add_note(f"This happened while {what}.")
+                raise
+            if attempt > options.retries:
+                raise _given_up(options, what, attempt, error) from None
         attempt += 1
         threading.Event().wait(options.retry_interval_ms / 1000)
+
+
+def _given_up(
+    options: ReadOptions, what: str, tries: int, last: RocketMQError
+) -> MQClientException:
+    kind = MQClientException
+    if isinstance(last, NameServerUnavailableError):
+        kind = NameServerUnavailableError
+    return kind(
+        f"{what} failed after {tries} tries at name server {options.connection.name_server}, asked "
+        f"from {socket.gethostname()}: {last}; check that this machine reaches the servers, or "
+        "raise fetchOffset.numRetries"
+    )
 
 
 def _settings(connection: Connection) -> dict[str, Any]:  # Any: passed on as keyword settings
     settings: dict[str, Any] = dict(connection.settings)
     settings["namesrv_addr"] = connection.name_server
     settings["transport"] = "tcp"
+    if connection.tls is not None:
+        check_tls_files(connection.tls)
+        raise UnsupportedOperationError(
+            "option tls: this client has no TLS yet; connect through a network that is safe, or "
+            "through a proxy on this machine that speaks TLS (addressMap)"
+        )
     credentials = _credentials(connection)
     if credentials is not None:
         settings["credentials"] = credentials
@@ -124,61 +195,110 @@ def _credentials(connection: Connection) -> Credentials | Callable[[], Credentia
             None if token is None else token.reveal(),
         )
     if connection.credentials_env is not None:
-        prefix = connection.credentials_env
-        names = ("accessKey", "secretKey", "securityToken")
-        variables = (f"{prefix}_ACCESS_KEY", f"{prefix}_SECRET_KEY", f"{prefix}_SECURITY_TOKEN")
-        found = {
-            name: os.environ[variable]
-            for name, variable in zip(names, variables, strict=True)
-            if variable in os.environ
-        }
-        return _made(found, f"environment variables {variables[0]} and {variables[1]}")
+        return _credentials_of_environment(connection.credentials_env)
     if connection.credentials_file is not None:
         return CredentialsFile(connection.credentials_file)
     return None
 
 
+def _credentials_of_environment(prefix: str) -> Credentials:
+    names = {name: f"{prefix}_{suffix}" for name, suffix in _VARIABLES.items()}
+    found = {
+        name: Secret(os.environ[variable])
+        for name, variable in names.items()
+        if variable in os.environ
+    }
+    where = f"environment variables {names['accessKey']} and {names['secretKey']}"
+    return _made(found, where)
+
+
 class CredentialsFile:
-    """Reads ``{"accessKey":...,"secretKey":...,"securityToken":...}``, again when it changes."""
+    """Reads ``{"accessKey":...,"secretKey":...,"securityToken":...}`` when asked for credentials.
+
+    The file is read again when it changes, and after a refusal (`renew`). While it cannot be read,
+    as when it is being written, what was read last counts. Safe from any thread.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._seen: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int, int] | None = None
         self._now: Credentials | None = None
+        self._is_broken = False
 
     def __call__(self) -> Credentials:
+        """Return the credentials; raises `OptionError` when the file has never been readable."""
+        with self._lock:
+            return self._read()
+
+    def renew(self, refused: Credentials) -> bool:
+        """Read the file once more; True when it holds others than the refused ones."""
+        with self._lock:
+            self._seen = None
+            return self._read() != refused
+
+    def _read(self) -> Credentials:
         path = spark_file(self._name)
         try:
             status = path.stat()
-            stamp = status.st_mtime_ns, status.st_size
+            stamp = status.st_mtime_ns, status.st_size, status.st_ino
             if self._now is None or stamp != self._seen:
-                values = json.loads(path.read_text(encoding="utf-8"))
-                if not isinstance(values, dict):
-                    raise OptionError(f"credentialsFile {self._name} holds no JSON object")
-                self._now = _made(values, f"credentialsFile {self._name}")
+                self._now = self._parsed(path)
                 self._seen = stamp
-        except (OSError, json.JSONDecodeError) as error:
+            self._is_broken = False
+        except (OSError, ValueError) as error:
+            # A JSON error shows no content, but holds it.
+            why = str(error) if isinstance(error, OptionError) else type(error).__name__
             if self._now is None:
-                kind = type(error).__name__
-                raise OptionError(f"credentialsFile {self._name}: {kind}, no JSON read") from None
+                raise OptionError(f"credentialsFile {self._name}: none read ({why})") from None
+            if not self._is_broken:
+                _log.warning("credentialsFile %s: the last ones stay (%s)", self._name, why)
+            self._is_broken = True
         return self._now
 
+    def _parsed(self, path: Path) -> Credentials:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        where = f"credentialsFile {self._name}"
+        if not isinstance(values, dict):
+            raise OptionError(f"{where} holds no JSON object")
+        hidden = {name: Secret(str(values.pop(name))) for name in _VARIABLES if values.get(name)}
+        return _made(hidden, where)
 
-def _made(values: Mapping[str, str], where: str) -> Credentials:
-    if not values.get("accessKey") or not values.get("secretKey"):
+
+def _made(values: Mapping[str, Secret], where: str) -> Credentials:
+    access_key, secret_key = values.get("accessKey"), values.get("secretKey")
+    token = values.get("securityToken")
+    if access_key is None or secret_key is None or not secret_key.reveal():
         raise OptionError(f"no credentials: {where} must give an access key and a secret key")
-    return Credentials(values["accessKey"], values["secretKey"], values.get("securityToken"))
+    return Credentials(
+        access_key.reveal(), secret_key.reveal(), None if token is None else token.reveal()
+    )
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def check_tls_files(tls: Tls) -> None:
+    """Raise `OptionError` naming the option whose file does not exist on this machine."""
+    for option, name in (("tlsCa", tls.ca), ("tlsCert", tls.cert), ("tlsKey", tls.key)):
+        if name is not None and not spark_file(name).is_file():
+            raise OptionError(
+                f"option {option} = {name!r}: there is no such file on {socket.gethostname()}; "
+                "SparkContext.addFile brings one to every worker"
+            )
 
 
 def spark_file(name: str) -> Path:
-    """Return a file that Spark carries (``addFile``), else the path as it is."""
-    if "/" not in name:
-        try:
-            from pyspark import SparkFiles
+    """Return a file that Spark carries (``addFile``), else the path as it is.
 
-            carried = Path(SparkFiles.get(name))
-            if carried.exists():
-                return carried
-        except Exception:  # noqa: BLE001 - no Spark, or none that carries files here
-            return Path(name)
-    return Path(name)
+    The folder of a streaming query, and of a Connect session, lies within that of the context,
+    which has the files that were added there.
+    """
+    try:
+        from pyspark import SparkFiles
+
+        root = Path(SparkFiles.getRootDirectory())
+    except (ImportError, AssertionError, AttributeError, TypeError):
+        return Path(name)  # no Spark, or no session in this process
+    carried = (folder / name for folder in (root, root.parent))
+    return next((path for path in carried if path.is_file()), Path(name))

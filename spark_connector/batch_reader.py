@@ -1,7 +1,8 @@
 """How Spark reads topics in a batch: plan the ranges on the driver, read each in a task.
 
 Spark's `DataSourceReader`. `partitions` asks name server and brokers once; what a task needs
-travels in its partition. Must not know bytes. Read on: ``starting.py``, ``reading.py``.
+travels in its partition. Must not know bytes. Read on: ``starting.py``, ``reading.py``,
+``pushed_filters.py``.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from pyspark.sql.types import StructType
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from spark_connector.access import access_for
 from spark_connector.options import ReadOptions, read_options
+from spark_connector.origin import Shipped
 from spark_connector.partitions import QueueRange, split
 from spark_connector.pulling import lost
-from spark_connector.pushed_filters import Wanted
+from spark_connector.pushed_filters import Narrowing, narrowing_of
 from spark_connector.reading import read_range
 from spark_connector.schema import projection
 from spark_connector.starting import bounds_of, first_at, resolve
@@ -45,26 +47,28 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return arrow.remove_metadata()
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(Shipped, DataSourceReader):
     """Reads what is between two places of every queue when the query is planned."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options: ReadOptions = read_options(options, streaming=False)
         self.schema = arrow_schema(schema)
-        self.wanted = Wanted()
+        self.narrowing = Narrowing()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask for the bounds of every queue and cut the ranges into tasks."""
         options = self.options
         access = access_for(options.connection)
         bounds = bounds_of(access, options)
-        bounds = {queue: one for queue, one in bounds.items() if self.wanted.has_queue(queue)}
+        # Of all queues, wanted or not: what is wrong is so with and without filters.
         start = resolve(access, options, options.start, bounds, is_end=False)
         end = resolve(access, options, options.end, bounds, is_end=True)
         ranges = []
         for queue, one in sorted(bounds.items()):
+            if not self.narrowing.takes(queue):
+                continue
             place = queue.topic, queue.broker_name, queue.queue_id
-            first, past = self._narrowed(access, queue, one, start[queue], end[queue])
+            first, past = self._narrowed(access, queue, one, (start[queue], end[queue]))
             asked = QueueRange(*place, first, past, access.address_of(queue.broker_name))
             if first < one.min_offset and first < past:
                 available = f"{one.min_offset} to {one.max_offset}"
@@ -81,15 +85,17 @@ class BatchReader(DataSourceReader):
             yield from read_range(access, self.options, partition.wanted, self.schema)
 
     def _narrowed(
-        self, access: QueueAccess, queue: MessageQueue, one: QueueBounds, first: int, past: int
+        self, access: QueueAccess, queue: MessageQueue, one: QueueBounds, asked: tuple[int, int]
     ) -> tuple[int, int]:
-        """Leave out offsets that the query's filters do not want."""
-        wanted = self.wanted
-        first, past = max(first, wanted.low), min(past, wanted.past)
-        if wanted.since_ms is not None and first < past:
-            first = max(first, first_at(access, self.options, queue, one, wanted.since_ms))
-        if wanted.before_ms is not None and first < past:
-            past = min(past, first_at(access, self.options, queue, one, wanted.before_ms))
+        """Return the part of a range that the query's filters leave."""
+        first, past = self.narrowing.offsets.cut(*asked)
+        times = self.narrowing.times
+        if first < past and times.low is not None:
+            match = first_at(access, self.options, queue, one, times.low)
+            if match > one.min_offset:  # else lost messages before it might have matched
+                first = max(first, match)
+        if first < past and times.past is not None:
+            past = min(past, first_at(access, self.options, queue, one, times.past))
         return first, past
 
 
@@ -100,11 +106,20 @@ class FilteringBatchReader(BatchReader):
     refuses every read of a source that has this method.
     """
 
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._asked = self.options
+
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Narrow queues, offsets, times and tags; every filter is given back as not handled."""
-        self.wanted = Wanted()
-        self.wanted.take(filters)
-        expression = self.wanted.expression
-        if expression is not None and self.options.expression == "*":
-            self.options = evolve(self.options, expression=expression, expression_type="TAG")
+        """Note what can match; every filter is given back as not handled.
+
+        Depends on the filters alone, because Spark may ask more than once.
+        """
+        self.narrowing = narrowing_of(filters)
+        options = self._asked
+        if options.expression_type == "TAG":
+            expression = self.narrowing.expression(options.expression)
+            if expression is None:
+                self.narrowing = Narrowing({"topic": frozenset()})  # nothing can match
+            self.options = evolve(options, expression=expression or options.expression)
         return list(filters)

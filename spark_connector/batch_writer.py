@@ -17,15 +17,17 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from rocketmq_py import MessageQueue
+from rocketmq_py import MessageQueue, RawMessages, RemotingCommandException
 from spark_connector.access import access_for
+from spark_connector.answers import Answers
 from spark_connector.errors import OptionError
 from spark_connector.options import WriteOptions, write_options
+from spark_connector.origin import Shipped
 from spark_connector.replay_guard import ReplayGuard
 from spark_connector.rows import check_columns
 from spark_connector.sending import Report, Sender
 
-__all__ = ["BatchWriter", "WriteTask", "WrittenMessage", "raise_failure"]
+__all__ = ["BatchWriter", "WriteTask", "WrittenMessage", "micro_batch", "raise_failure"]
 
 _log = logging.getLogger("spark_connector")
 
@@ -51,6 +53,7 @@ class WriteTask:
                 + ('outputMode("append")' if streaming else '.mode("append")')
             )
         self.options: WriteOptions = write_options(options, streaming=streaming)
+        check_compression(self.options.compression)
         self.meanings = check_columns(to_arrow_schema(schema, timezone="UTC"), self.options)
         self.fixed_queues: dict[str, tuple[MessageQueue, ...]] = {}
 
@@ -64,23 +67,27 @@ class WriteTask:
     def run(self, batches: Iterator[pa.RecordBatch]) -> WrittenMessage:
         """Send all batches; returns when everything is acknowledged."""
         here = micro_batch()
-        auto = self.options.dedupe == "auto" and here is not None
-        dedupe = "-".join(map(str, here)) if auto and here is not None else None
         guard = self.guard()
         if guard is not None and here is not None and guard.is_written(here[0], here[1]):
             _log.warning("batch %d was written whole before: nothing is sent again", here[1])
             return WrittenMessage(Report(), here[0])
-        sender = Sender(
-            access_for(self.options.connection),
-            self.options,
-            self.meanings,
-            fixed_queues=self.fixed_queues,
-            dedupe=dedupe,
-        )
+        sender = self.sender(here)
         for batch in batches:
             if batch.num_rows and not sender.send(batch):
                 break
         return WrittenMessage(sender.finish(), None if here is None else here[0])
+
+    def sender(self, here: tuple[str, int, int] | None, answers: Answers | None = None) -> Sender:
+        """Return what sends the rows of one task; ``here`` is what `micro_batch` says."""
+        auto = self.options.dedupe == "auto" and here is not None
+        return Sender(
+            access_for(self.options.connection),
+            self.options,
+            self.meanings,
+            fixed_queues=self.fixed_queues,
+            dedupe="-".join(map(str, here)) if auto and here is not None else None,
+            answers=answers,
+        )
 
     def guard(self) -> ReplayGuard | None:
         """Return the keeper of the mark of whole batches, None when none is asked for."""
@@ -93,7 +100,7 @@ class WriteTask:
         )
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(Shipped, DataSourceArrowWriter):
     """Appends the rows of a DataFrame to topics."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
@@ -105,12 +112,22 @@ class BatchWriter(DataSourceArrowWriter):
         return self._task.run(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Raise what a repetition could not help; else log the sums."""
+        """Raise what a repetition could not help; else log how many rows were left out."""
         raise_failure(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Log how much was stored: messages cannot be taken back."""
         log_abort(messages)
+
+
+def check_compression(kind: str) -> None:
+    """Raise `OptionError` when what a compression needs is not installed on the driver."""
+    if kind == "none":
+        return
+    try:
+        RawMessages.compressed(b"x", kind)
+    except RemotingCommandException as error:
+        raise OptionError(f"option compression={kind} cannot be used: {error}") from None
 
 
 def raise_failure(messages: list[Any]) -> None:

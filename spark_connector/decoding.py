@@ -16,8 +16,8 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connector.row_decoding import decode_row, value_of
-from spark_connector.schema import Column
+from spark_connector.row_decoding import DIGITS_MAX, LEVEL_DIGITS_MAX, decode_row, value_of
+from spark_connector.schema import DELIVER_NAMES, MS_MAX, PROPERTY_OF, US_PER_MS, Column
 
 try:
     import numpy as np
@@ -30,18 +30,8 @@ except ImportError:  # the slow path needs no numpy and gives equal rows
 __all__ = ["Decoder"]
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
-US_PER_MS = 1_000
 CRC_MASK = 0x7FFF_FFFF
-MS_MAX = (1 << 63) // US_PER_MS - 1
-_PROPERTY_COLUMNS = {
-    "keys": "KEYS",
-    "tags": "TAGS",
-    "dedupe_id": "DEDUPE_ID",
-    "transaction_id": "__transactionId__",
-    "sharding_key": "__SHARDINGKEY",
-}
-_DELIVER_NAMES = ("TIMER_DELIVER_MS", "TIMER_OUT_MS", "__STARTDELIVERTIME")
-_NEEDS_PROPERTIES = {*_PROPERTY_COLUMNS, "message_id", "deliver_at", "delay_level", "properties"}
+_NEEDS_PROPERTIES = {*PROPERTY_OF, "message_id", "deliver_at", "delay_level", "properties"}
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 
 
@@ -208,7 +198,7 @@ class _View:
 
     def column(self, column: Column) -> pa.Array:
         """Build one column."""
-        name = column.property_name or _PROPERTY_COLUMNS.get(column.source)
+        name = column.property_name or PROPERTY_OF.get(column.source)
         if name is not None:
             return self.property(name)
         build = _BUILDERS[column.source]
@@ -267,11 +257,11 @@ class _View:
         return pa.array(texts, pa.string()).take(pa.array(codes.reshape(-1)))
 
     def deliver_at(self, column: Column) -> pa.Array:
-        found = pc.coalesce(*(self.property(name) for name in _DELIVER_NAMES))
+        found = pc.coalesce(*(self.property(name) for name in DELIVER_NAMES))
         return _moments(_numbers(found), column)
 
     def delay_level(self, column: Column) -> pa.Array:
-        return _numbers(self.property("DELAY")).cast(column.type)
+        return _numbers(self.property("DELAY"), LEVEL_DIGITS_MAX).cast(column.type)
 
     def properties(self, column: Column) -> pa.Array:
         table = self._table
@@ -326,9 +316,9 @@ def _moments(milliseconds: pa.Array, column: Column) -> pa.Array:
     return pc.multiply(bounded, US_PER_MS).cast(UTC_TIME)
 
 
-def _numbers(texts: pa.StringArray) -> pa.Array:
-    """Whole numbers of at most 18 digits; null for anything else."""
-    good = pc.match_substring_regex(texts, "^-?[0-9]{1,18}$")
+def _numbers(texts: pa.StringArray, digits_max: int = DIGITS_MAX) -> pa.Array:
+    """Whole numbers of at most so many digits; null for anything else."""
+    good = pc.match_substring_regex(texts, f"^-?[0-9]{{1,{digits_max}}}$")
     return pc.if_else(good, texts, pa.scalar(None, pa.string())).cast(pa.int64())
 
 

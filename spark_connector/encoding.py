@@ -89,7 +89,7 @@ class Encoder:
         topics = self._topics(columns, rows, problems)
         bodies = self._bodies(columns, problems)
         fragments = [
-            self._fragment("UNIQ_KEY", self._message_ids(columns, rows)),
+            self._fragment("UNIQ_KEY", self._message_ids(columns, rows, problems)),
             self._text(columns, "KEYS", "keys", problems),
             self._tags(columns, rows, problems),
             self._text(columns, "__SHARDINGKEY", "sharding_key", problems),
@@ -154,7 +154,7 @@ class Encoder:
         kept = pc.if_else(pc.fill_null(outside, fill_value=False), 0, pc.fill_null(cells, 0))
         return kept.to_numpy(zero_copy_only=False).astype(np.int32)
 
-    def _message_ids(self, columns: Columns, rows: int) -> Array:
+    def _message_ids(self, columns: Columns, rows: int, problems: _Problems) -> Array:
         prefix, first = self._ids.block(rows)
         numbers = (np.arange(rows, dtype=np.int64) + first).astype(">u8").view(np.uint8)
         digits = np.frombuffer(b"0123456789ABCDEF", np.uint8)
@@ -167,7 +167,9 @@ class Encoder:
         offsets = np.arange(rows + 1, dtype=np.int32) * width
         made = pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(text))
         given = columns.get("message_id")
-        return made if given is None else pc.coalesce(given, made)
+        if given is None:
+            return made
+        return pc.coalesce(self._checked(given, "message_id", problems), made)
 
     def _fragment(self, name: str, values: Array) -> Array:
         """``name U+0001 value U+0002``, nothing where the value is null."""

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from rocketmq_py.errors import RocketMQError
 
-__all__ = ["InvalidRowError", "OptionError", "RocketMQDataLossError", "SchemaError"]
+__all__ = [
+    "InvalidRowError",
+    "OptionError",
+    "RocketMQDataLossError",
+    "SchemaError",
+    "VersionError",
+]
 
 
 class OptionError(RocketMQError, ValueError):
@@ -32,3 +38,7 @@ class RocketMQDataLossError(RocketMQError):
 
     Set ``failOnDataLoss`` to false to go on with what there is.
     """
+
+
+class VersionError(RocketMQError):
+    """Driver and worker run different versions of Python or of this package."""

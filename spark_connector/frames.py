@@ -15,8 +15,9 @@ from spark_connector.positions import StreamOffset, look, places
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["dedupe", "for_write", "lag"]
+__all__ = ["Lag", "dedupe", "for_write", "lag"]
 
 WRITE_BACK = ("body", "keys", "tags", "flag")
 
@@ -61,12 +62,56 @@ def dedupe(frame: DataFrame, *, watermark: str | None = None) -> DataFrame:
     return kept.drop("_dedupe")
 
 
-def lag(progress: Mapping[str, object]) -> dict[tuple[str, str, int], int]:
-    """Return how many offsets each queue is behind, from ``query.lastProgress``.
+class Lag(dict[tuple[str, str, int], int]):
+    """How many offsets each queue is behind: (topic, broker, queue) to a number, 0 or more.
 
-    Keys are (topic, broker, queue). Only sources of this connector are counted.
+    The figures under the names that Spark's Kafka source uses cover all queues; `topic` gives
+    those of one topic. Without queues they are 0.
+
+    >>> behind = Lag({("T", "a", 0): 4, ("T", "a", 1): 0, ("U", "a", 0): 2})
+    >>> behind.metrics
+    {'minOffsetsBehindLatest': 0, 'maxOffsetsBehindLatest': 4, 'avgOffsetsBehindLatest': 2.0}
+    >>> behind.topic("U").total, behind.topics
+    (2, ['T', 'U'])
     """
-    behind: dict[tuple[str, str, int], int] = {}
+
+    @property
+    def metrics(self) -> dict[str, int | float]:
+        """The smallest, largest and mean number of offsets that a queue is behind."""
+        numbers = list(self.values()) or [0]
+        return {
+            "minOffsetsBehindLatest": min(numbers),
+            "maxOffsetsBehindLatest": max(numbers),
+            "avgOffsetsBehindLatest": sum(numbers) / len(numbers),
+        }
+
+    @property
+    def total(self) -> int:
+        """How many offsets all queues together are behind."""
+        return sum(self.values())
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics, sorted."""
+        return sorted({topic for topic, _, _ in self})
+
+    def topic(self, name: str) -> Lag:
+        """Return the lag of one topic's queues; empty for one that is not read."""
+        return Lag({place: number for place, number in self.items() if place[0] == name})
+
+
+def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
+    """Return how many offsets each queue of a streaming query was behind after its last batch.
+
+    ``query`` is the query, or one of its progress reports: ``query.lastProgress``, or
+    ``event.progress`` in a listener. Empty before the first report. Only sources of this
+    connector are counted; a queue that the query has not begun counts from its offset 0. Under a
+    filter offsets are counted, not the messages that match.
+    """
+    progress = query if isinstance(query, Mapping) or query is None else query.lastProgress
+    behind = Lag()
+    if progress is None:
+        return behind
     sources = progress["sources"]
     if not isinstance(sources, (list, tuple)):
         raise TypeError("a progress has a list of sources")
@@ -75,9 +120,8 @@ def lag(progress: Mapping[str, object]) -> dict[tuple[str, str, int], int]:
         if end is None or latest is None:
             continue
         for topic, broker, queue, offset in places(latest.topics):
-            done = look(end.topics, topic, broker, queue)
-            if done is not None:
-                behind[topic, broker, queue] = max(0, offset - done)
+            done = look(end.topics, topic, broker, queue) or 0
+            behind[topic, broker, queue] = max(0, offset - done)
     return behind
 
 

@@ -1,45 +1,38 @@
 """Which options the data source takes, what each means and which values it can have.
 
-One table, `OPTIONS`, says name, kind, default and use (B batch read, S stream read, W write);
+One table, `OPTIONS`, says name, kind, default, use (B batch read, S stream read, W write), limits;
 `read_options` and `write_options` check a user's options against it before anything is
 connected. Names match without regard to case, as Spark passes them on in lower case. Must not
-know Spark, Arrow or the network. Read on: ``positions.py`` for offsets, ``schema.py`` for columns.
+know Spark, Arrow or the network. Read on: ``connection.py`` for the options of all uses,
+``positions.py`` for offsets, ``schema.py`` for columns.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
 import re
 from collections.abc import Mapping
 
 from attrs import frozen
 
+from rocketmq_py import RawMessages
+from spark_connector.connection import Connection, connection_of
 from spark_connector.errors import OptionError
+from spark_connector.given import Given, Option
 from spark_connector.instants import instant_ms
-from spark_connector.positions import Positions, Start, parse_start, user_positions
-from spark_connector.secret import Secret
+from spark_connector.positions import Positions, Start, parse_start, places, user_positions
 
 __all__ = ["OPTIONS", "Connection", "Option", "ReadOptions", "Subscription", "WriteOptions"]
 
 MIB = 1024 * 1024
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
-
-
-@frozen
-class Option:
-    """One option: `kind` is text, int, bool, json or one of several words joined by ``|``."""
-
-    name: str
-    kind: str
-    default: str | None
-    uses: str
-    low: int = 0
+INT_MOST = (1 << 31) - 1
 
 
 def _table(
-    *rows: tuple[str, str, str | None, str] | tuple[str, str, str | None, str, int],
+    *rows: tuple[str, str, str | None, str]
+    | tuple[str, str, str | None, str, int]
+    | tuple[str, str, str | None, str, int, int],
 ) -> dict[str, Option]:
     return {row[0].lower(): Option(*row) for row in rows}
 
@@ -52,6 +45,12 @@ OPTIONS = _table(
     ("credentialsEnv", "text", None, "BSW"),
     ("credentialsFile", "text", None, "BSW"),
     ("addressMap", "text", None, "BSW"),
+    ("namespace", "text", None, "BSW"),
+    ("tls", "bool", "false", "BSW"),
+    ("tlsCa", "text", None, "BSW"),
+    ("tlsCert", "text", None, "BSW"),
+    ("tlsKey", "text", None, "BSW"),
+    ("progressIntervalMs", "int", "30000", "BSW"),
     ("subscribe", "text", None, "BS"),
     ("subscribePattern", "text", None, "BS"),
     ("assign", "json", None, "BS"),
@@ -78,12 +77,12 @@ OPTIONS = _table(
     ("offsetPollIntervalMs", "int", "100", "S", 1),
     ("routeRefreshMs", "int", "30000", "S", 1),
     ("missingQueueGraceMs", "int", "600000", "S"),
-    ("pullBatchSize", "int", "1024", "BS", 1),
+    ("pullBatchSize", "int", "1024", "BS", 1, INT_MOST),
     ("pullTimeoutMs", "int", "3000", "BS", 1),
     ("pullDeadlineMs", "int", "120000", "BS", 1),
-    ("prefetch", "int", "4", "BS", 1),
-    ("arrowBatchRows", "int", "4000", "BS", 1),
-    ("arrowBatchBytes", "int", str(8 * MIB), "BS", 1),
+    ("prefetch", "int", "4", "BS", 1, 1024),
+    ("arrowBatchRows", "int", "4000", "BS", 1, INT_MOST),
+    ("arrowBatchBytes", "int", str(8 * MIB), "BS", 1, 1024 * MIB),
     ("columns", "text", None, "BS"),
     ("includeHeaders", "bool", "false", "BS"),
     ("bodyCharsetErrors", "replace|strict", "replace", "BS"),
@@ -94,15 +93,15 @@ OPTIONS = _table(
     ("tags", "text", None, "W"),
     ("delayMs", "int", None, "W"),
     ("deliverAt", "text", None, "W"),
-    ("delayLevel", "int", None, "W", 1),
+    ("delayLevel", "int", None, "W", 1, 18),
     ("delayConflict", "error|first", "error", "W"),
     ("maxDelayMs", "int", str(3 * DAY_MS), "W"),
     ("translateStartDeliverTime", "auto|always|never", "auto", "W"),
     ("sendTimeoutMs", "int", "3000", "W", 1),
     ("sendRetries", "int", "2", "W"),
-    ("maxInFlight", "int", "256", "W", 1),
+    ("maxInFlight", "int", "256", "W", 1, 65_535),
     ("batchSend", "bool", "true", "W"),
-    ("batchBytes", "int", str(MIB), "W", 1024),
+    ("batchBytes", "int", str(MIB), "W", 1024, 1024 * MIB),
     ("compression", "none|zlib|lz4|zstd", "none", "W"),
     ("compressOver", "int", "4096", "W"),
     ("onInvalidRow", "fail|skip|topic", "fail", "W"),
@@ -117,45 +116,6 @@ OPTIONS = _table(
     ("replayGuardTakeOver", "bool", "false", "W"),
 )
 """Every option by its lower-case name."""
-
-ALIASES = {
-    "namesrvaddr": "nameserver",
-    "rocketmq.namesrv.addr": "nameserver",
-    "path": "topic",  # spark.read.load("T")
-}
-NOT_BUILT = {
-    "namespace": "the client has no namespaces yet",
-    "tls": "the client has no TLS yet",
-    "tlsca": "the client has no TLS yet",
-    "tlscert": "the client has no TLS yet",
-    "tlskey": "the client has no TLS yet",
-}
-IGNORED = ("provider", "owner", "checkpointlocation", "queryname", "outputmode")
-"""Keys that Spark adds: those of CREATE TABLE (besides ``option.NAME``), and a query's own."""
-
-CLIENT_SETTINGS = {
-    "rocketmq.connecttimeout": "connect_timeout",
-    "rocketmq.mqclientapitimeout": "mq_client_api_timeout",
-    "rocketmq.clientip": "client_ip",
-    "rocketmq.instancename": "instance_name",
-    "rocketmq.unitname": "unit_name",
-    "rocketmq.vipchannelenabled": "vip_channel_enabled",
-}
-"""Client settings that pass through, by their lower-case option name."""
-
-
-@frozen
-class Connection:
-    """How to reach the servers. Pickles; secrets never show in its text."""
-
-    name_server: str
-    settings: tuple[tuple[str, object], ...] = ()
-    address_map: tuple[tuple[str, str], ...] = ()
-    access_key: str | None = None
-    secret_key: Secret | None = None
-    security_token: Secret | None = None
-    credentials_env: str | None = None
-    credentials_file: str | None = None
 
 
 @frozen
@@ -204,6 +164,7 @@ class ReadOptions:
     read_from_slave: bool
     check_crc: bool
     push_filters: bool
+    progress_ms: int
 
 
 @frozen
@@ -236,107 +197,16 @@ class WriteOptions:
     dedupe: str
     replay_guard: str | None
     replay_take_over: bool
+    progress_ms: int
 
 
 # --- reading the user's options ----------------------------------------------------------------
 
 
-class Given:
-    """A user's options for one use, under their lower-case names, each checked when read."""
-
-    def __init__(self, options: Mapping[str, str], use: str) -> None:
-        self._use = use
-        self._values: dict[str, str] = {}
-        self.settings: dict[str, object] = {}
-        for key, value in options.items():
-            self._take(str(key), str(value))
-
-    def _take(self, key: str, value: str) -> None:
-        name = ALIASES.get(key.lower(), key.lower())
-        if name in IGNORED or name.startswith("option."):
-            return
-        if name in NOT_BUILT:
-            raise OptionError(f"option {key}: {NOT_BUILT[name]}")
-        if name in CLIENT_SETTINGS:
-            self.settings[CLIENT_SETTINGS[name]] = _setting(value)
-            return
-        option = OPTIONS.get(name)
-        if option is None:
-            known = [one.name for one in OPTIONS.values() if self._use in one.uses]
-            near = difflib.get_close_matches(name, [one.lower() for one in known], n=1)
-            hint = f": did you mean {OPTIONS[near[0]].name}?" if near else ""
-            raise OptionError(f"unknown option {key}{hint}")
-        if self._use not in option.uses:
-            raise OptionError(
-                f"option {option.name} is not for {_USES[self._use]}, only for "
-                f"{' and '.join(_USES[use] for use in option.uses)}"
-            )
-        if name in self._values and self._values[name] != value:
-            raise OptionError(f"option {option.name} is given twice, under two names")
-        self._values[name] = value
-
-    def __bool__(self) -> bool:
-        return bool(self._values)
-
-    def text(self, name: str) -> str | None:
-        """Return the text of an option, its default when not given; blank counts as not given."""
-        option = OPTIONS[name.lower()]
-        value = self._values.get(name.lower(), option.default)
-        return None if value is None or not value.strip() else value.strip()
-
-    def word(self, name: str) -> str:
-        """Return one of an option's words."""
-        kind = OPTIONS[name.lower()].kind
-        value = self.text(name) or ""
-        for word in kind.split("|"):
-            if word.lower() == value.lower():
-                return word
-        raise OptionError(f"option {name} = {value!r}: must be one of {kind.replace('|', ', ')}")
-
-    def flag(self, name: str) -> bool:
-        """Return a switch."""
-        value = (self.text(name) or "false").lower()
-        if value not in {"true", "false"}:
-            raise OptionError(f"option {name} = {value!r}: must be true or false")
-        return value == "true"
-
-    def number(self, name: str) -> int | None:
-        """Return a whole number not below the option's least, None when it is not given."""
-        option = OPTIONS[name.lower()]
-        value = self.text(name)
-        if value is None:
-            return None
-        if not re.fullmatch(r"-?[0-9]{1,19}", value) or not option.low <= int(value) < 1 << 63:
-            raise OptionError(
-                f"option {name} = {value!r}: must be a whole number, at least {option.low}"
-            )
-        return int(value)
-
-    def count(self, name: str) -> int:
-        """Return a whole number that has a default."""
-        value = self.number(name)
-        if value is None:
-            raise OptionError(f"option {name} is empty: give a whole number")
-        return value
-
-    def json(self, name: str) -> object:
-        """Return the value of a JSON option, None when it is not given."""
-        value = self.text(name)
-        if value is None:
-            return None
-        try:
-            return json.loads(value)
-        except ValueError as error:
-            raise OptionError(f"option {name} is no JSON: {error}") from None
-
-
-_USES = {"B": "batch reads", "S": "streaming reads", "W": "writes"}
-
-
 def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Check the options of a read; raises `OptionError`, connects to nothing."""
-    given = Given(options, "S" if streaming else "B")
-    connection = _connection(given)
+    given = Given(options, "S" if streaming else "B", OPTIONS)
+    connection = connection_of(given)
     expression, expression_type = _filter(given)
     group = given.text("groupId")
     commit = given.text("commitOffsets") if streaming else None
@@ -344,6 +214,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     stream_number = given.number if streaming else _nothing
     if commit is not None and given.flag("commitOffsets") and group is None:
         raise OptionError("option commitOffsets needs groupId: whose offsets?")
+    least, most = stream_number("minOffsetsPerTrigger"), stream_number("maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"option minOffsetsPerTrigger = {least} is over maxOffsetsPerTrigger")
     return ReadOptions(
         connection=connection,
         subscription=_subscription(given),
@@ -353,9 +226,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         end=Start("latest") if streaming else _end(given),
         strategy=given.word("startingOffsetsByTimestampStrategy"),
         fail_on_data_loss=given.flag("failOnDataLoss"),
-        max_offsets=stream_number("maxOffsetsPerTrigger"),
+        max_offsets=most,
         max_bytes=stream_number("maxBytesPerTrigger"),
-        min_offsets=stream_number("minOffsetsPerTrigger"),
+        min_offsets=least,
         max_trigger_delay_ms=_duration_ms(given) if streaming else 0,
         min_partitions=given.number("minPartitions"),
         max_records=given.number("maxRecordsPerPartition"),
@@ -379,13 +252,14 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         read_from_slave=given.flag("readFromSlave"),
         check_crc=given.flag("checkCrc"),
         push_filters=not streaming and given.flag("pushFilters"),
+        progress_ms=given.count("progressIntervalMs"),
     )
 
 
 def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     """Check the options of a write; raises `OptionError`, connects to nothing."""
-    given = Given(options, "W")
-    connection = _connection(given)
+    given = Given(options, "W", OPTIONS)
+    connection = connection_of(given)
     on_invalid_row = given.word("onInvalidRow")
     invalid_topic = given.text("invalidRowTopic")
     if on_invalid_row == "topic" and invalid_topic is None:
@@ -394,22 +268,30 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
     if len(delays) > 1:
         raise OptionError(f"options {' and '.join(delays)} contradict each other: give one")
     deliver_at = given.text("deliverAt")
-    level = given.number("delayLevel")
-    if level is not None and level > 18:
-        raise OptionError(f"option delayLevel = {level}: must be 1 to 18")
+    delay, most = given.number("delayMs"), given.count("maxDelayMs")
+    if most and delay is not None and delay > most:
+        raise OptionError(f"option delayMs = {delay} is over maxDelayMs = {most}: raise that one")
+    for name in ("topic", "invalidRowTopic"):
+        problem = RawMessages.topic_problem(given.text(name) or "-")
+        if problem is not None:
+            raise OptionError(f"option {name}: {problem}")
+    tags = given.text("tags")
+    if tags is not None and "|" in tags:
+        raise OptionError(f"option tags = {tags!r}: the tag of a message has no vertical bar")
     dedupe = given.word("dedupe") if given.text("dedupe") else ("auto" if streaming else "none")
     guard = given.text("replayGuard")
+    guard = None if guard == "off" else guard
     if guard is not None and (not streaming or given.text("topic") is None):
         raise OptionError("option replayGuard is for streaming writes, and needs the option topic")
     return WriteOptions(
         connection=connection,
         topic=given.text("topic"),
-        tags=given.text("tags"),
-        delay_ms=given.number("delayMs"),
+        tags=tags,
+        delay_ms=delay,
         deliver_at_ms=None if deliver_at is None else instant_ms("deliverAt", deliver_at),
-        delay_level=level,
+        delay_level=given.number("delayLevel"),
         first_delay_wins=given.word("delayConflict") == "first",
-        max_delay_ms=given.count("maxDelayMs"),
+        max_delay_ms=most,
         translate_start_deliver=given.word("translateStartDeliverTime") != "never",
         timeout_ms=given.count("sendTimeoutMs"),
         retries=given.count("sendRetries"),
@@ -428,53 +310,12 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         dedupe=dedupe,
         replay_guard=guard,
         replay_take_over=given.flag("replayGuardTakeOver"),
+        progress_ms=given.count("progressIntervalMs"),
     )
 
 
 def _nothing(_name: str) -> int | None:
     return None
-
-
-def _connection(given: Given) -> Connection:
-    if not given:
-        raise OptionError(
-            "no options at all: a table made by CREATE TABLE loses its options when it is read; "
-            "use CREATE TEMPORARY VIEW ... USING rocketmq OPTIONS (...) instead"
-        )
-    name_server = given.text("nameServer")
-    if name_server is None:
-        raise OptionError("option nameServer is missing: host:port;host:port of the name servers")
-    for address in name_server.split(";"):
-        _, colon, port = address.strip().rpartition(":")
-        if address.strip() and not (colon and port.isascii() and port.isdigit()):
-            raise OptionError(f"option nameServer = {name_server!r}: must be host:port;host:port")
-    access_key, secret_key = given.text("accessKey"), given.text("secretKey")
-    env, file = given.text("credentialsEnv"), given.text("credentialsFile")
-    if (access_key is None) != (secret_key is None):
-        raise OptionError("options accessKey and secretKey belong together: one is missing")
-    if sum(one is not None for one in (access_key, env, file)) > 1:
-        raise OptionError("give one of accessKey/secretKey, credentialsEnv and credentialsFile")
-    token = given.text("securityToken")
-    return Connection(
-        name_server=name_server,
-        settings=tuple(sorted(given.settings.items())),
-        address_map=_address_map(given.text("addressMap")),
-        access_key=access_key,
-        secret_key=None if secret_key is None else Secret(secret_key),
-        security_token=None if token is None else Secret(token),
-        credentials_env=env,
-        credentials_file=file,
-    )
-
-
-def _address_map(text: str | None) -> tuple[tuple[str, str], ...]:
-    pairs = []
-    for item in _list(text):
-        advertised, equals, reachable = item.partition("=")
-        if not equals or ":" not in advertised or ":" not in reachable:
-            raise OptionError(f"option addressMap: {item!r} is not advertised:port=reachable:port")
-        pairs.append((advertised.strip(), reachable.strip()))
-    return tuple(pairs)
 
 
 def _subscription(given: Given) -> Subscription:
@@ -513,6 +354,8 @@ def _assigned(value: object) -> Positions:
             ):
                 raise OptionError(wrong)
             found.setdefault(topic, {})[broker] = dict.fromkeys(queues, 0)
+    if not any(places(found)):
+        raise OptionError(f"{wrong}: this one names no queue")
     return found
 
 
@@ -567,9 +410,3 @@ def _duration_ms(given: Given) -> int:
 
 def _list(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())
-
-
-def _setting(value: str) -> object:
-    if value.lower() in {"true", "false"}:
-        return value.lower() == "true"
-    return int(value) if value.isascii() and value.isdigit() else value

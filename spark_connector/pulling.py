@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
+from socket import gethostname
 
 from attrs import frozen
 
@@ -64,6 +65,7 @@ class RangePuller:
         self._reached = wanted.start
         self._address = wanted.address
         self._progress_at = monotonic()
+        self._lost_until = wanted.start
 
     def pieces(self) -> Iterator[Piece]:
         """Give the records; raises `RocketMQDataLossError`, or what the last pull ran into.
@@ -148,8 +150,7 @@ class RangePuller:
             return start
         if start < answer.min_offset:
             self._progress_at = monotonic()
-            available = f"{answer.min_offset} to {answer.max_offset}"
-            lost(self._options, self._range, start, min(answer.min_offset, past), available)
+            self._lose(answer, start, min(answer.min_offset, self._range.until))
             return min(answer.min_offset, past)
         return self._beyond_the_end(answer, start, past)
 
@@ -159,16 +160,26 @@ class RangePuller:
         if waited_ms < self._options.pull_deadline_ms:
             threading.Event().wait(TRY_AGAIN_S)
             return start
-        available = f"{answer.min_offset} to {answer.max_offset}"
-        lost(self._options, self._range, start, past, available)
+        self._lose(answer, start, self._range.until)
         return past
+
+    def _lose(self, answer: RawPull, start: int, past: int) -> None:
+        """Tell of a loss, once for all parts that it reaches into."""
+        if past > self._lost_until:
+            available = f"{answer.min_offset} to {answer.max_offset}"
+            lost(self._options, self._range, max(start, self._lost_until), past, available)
+            self._lost_until = past
 
     def _wait_or_raise(self, error: Exception) -> None:
         waited_ms = (monotonic() - self._progress_at) * 1000
         transient = isinstance(error, FutureTimeout) or is_transient(error)
-        if not transient or waited_ms >= self._options.pull_deadline_ms:
+        if not transient:
+            error.add_note(f"This happened while reading {self._range}.")
+            raise error from None
+        if waited_ms >= self._options.pull_deadline_ms:
             raise MQClientException(
-                f"{self._range} cannot be read: {error}", topic=self._range.topic
+                f"{self._range} cannot be read from {gethostname()}: {error}",
+                topic=self._range.topic,
             ) from None
         _log.info("pull failed, trying again: %s: %s", self._range, error)
         self._broker_id, self._address = MASTER, None

@@ -1,16 +1,18 @@
-"""Which queues, offsets, times and tags the filters of a query leave over.
+"""What the filters of a query say about which queues, offsets, times and tags can match at all.
 
-Only what certainly cannot be wanted is left out, because Spark checks every row itself. Must not
-know brokers. Read on: ``batch_reader.py``, which asks for offsets of times and reads less.
+`narrowing_of` reads Spark's filters; a batch reader then plans less. It only narrows: Spark checks
+every row again, so what is not understood here is left to it. Store times are taken to grow with
+offsets, as brokers do when they look one up. Must not know queues' bounds or the network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 
-from attrs import define, field
+from attrs import field, frozen
 from pyspark.sql.datasource import (
+    EqualNullSafe,
     EqualTo,
     Filter,
     GreaterThan,
@@ -21,111 +23,148 @@ from pyspark.sql.datasource import (
 )
 
 from rocketmq_py import MessageQueue
-from spark_connector.schema import source_of
+from spark_connector.errors import SchemaError
+from spark_connector.schema import US_PER_MS, source_of
 
-__all__ = ["Wanted"]
+__all__ = ["Narrowing", "Span", "narrowing_of"]
 
-QUEUE_COLUMNS = ("topic", "broker_name", "queue_id")
-NUMBER_MAX = 1 << 63
-EPOCH = "1970-01-01T00:00:00+00:00"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_BY_VALUE = ("topic", "broker_name", "queue_id", "tags")
 
 
-@define
-class Wanted:
-    """What is left over: everything, until filters are taken.
+@frozen
+class Span:
+    """Whole numbers from `low` to before `past`; None where there is no limit."""
 
-    ``low`` and ``past`` bound offsets, ``since_ms`` and ``before_ms`` store times (epoch ms).
-    """
+    low: int | None = None
+    past: int | None = None
 
-    queues: dict[str, set[object]] = field(factory=dict)
-    low: int = 0
-    past: int = NUMBER_MAX
-    since_ms: int | None = None
-    before_ms: int | None = None
-    tags: set[str] | None = None
+    def both(self, other: Span) -> Span:
+        """Return what lies in both."""
+        lows = [one for one in (self.low, other.low) if one is not None]
+        pasts = [one for one in (self.past, other.past) if one is not None]
+        return Span(max(lows, default=None), min(pasts, default=None))
 
-    def take(self, filters: Iterable[Filter]) -> None:
-        """Narrow by those filters that can be used, all of which must hold."""
-        for one in filters:
-            attribute: tuple[str, ...] = getattr(one, "attribute", ())
-            if len(attribute) != 1:
-                continue
-            try:
-                source = source_of(attribute[0])
-            except ValueError:
-                continue
-            if source in QUEUE_COLUMNS:
-                values = _values(one)
-                if values is not None:
-                    known = self.queues.get(source)
-                    self.queues[source] = values if known is None else known & values
-            elif source == "tags":
-                self._take_tags(one)
-            elif source == "offset":
-                self._take_offset(one)
-            elif source == "store_timestamp":
-                self._take_time(one)
+    def cut(self, first: int, past: int) -> tuple[int, int]:
+        """Return the part of a range that lies in it."""
+        low = first if self.low is None else max(first, self.low)
+        return low, past if self.past is None else min(past, self.past)
 
-    def has_queue(self, queue: MessageQueue) -> bool:
-        """Whether a queue can hold wanted rows."""
+
+@frozen
+class Narrowing:
+    """What can match: the only values of some columns, offsets, and store times in epoch ms."""
+
+    values: Mapping[str, frozenset[object]] = field(factory=dict)
+    offsets: Span = Span()
+    times: Span = Span()
+
+    def takes(self, queue: MessageQueue) -> bool:
+        """Whether a queue can have matching messages."""
+        of_queue = {
+            "topic": queue.topic,
+            "broker_name": queue.broker_name,
+            "queue_id": queue.queue_id,
+        }
         return all(
-            getattr(queue, name) in self.queues[name]
-            for name in QUEUE_COLUMNS
-            if name in self.queues
+            of_queue[name] in wanted for name, wanted in self.values.items() if name in of_queue
         )
 
-    @property
-    def expression(self) -> str | None:
-        """The tags as a broker's filter; None when they cannot be one, or are all wanted."""
-        if not self.tags or any(not tag or tag != tag.strip() or "|" in tag for tag in self.tags):
-            return None
-        return " || ".join(sorted(self.tags))
+    def expression(self, expression: str) -> str | None:
+        """Return the tag expression that brokers are asked with; None when no tag can match.
 
-    def _take_tags(self, one: Filter) -> None:
-        values = _values(one)
-        if values is None:
-            return
-        texts = {value for value in values if isinstance(value, str)}
-        self.tags = texts if self.tags is None else self.tags & texts
-
-    def _take_offset(self, one: Filter) -> None:
-        low, past = _bounds(one, lambda value: value if isinstance(value, int) else None)
-        if low is not None:
-            self.low = max(self.low, low)
-        if past is not None:
-            self.past = min(self.past, past)
-
-    def _take_time(self, one: Filter) -> None:
-        low, past = _bounds(one, _milliseconds)
-        if low is not None:
-            self.since_ms = low if self.since_ms is None else max(self.since_ms, low)
-        if past is not None:
-            self.before_ms = past if self.before_ms is None else min(self.before_ms, past)
+        ``expression`` is the user's own, which counts as well. Tags that cannot be written into
+        an expression leave it as it is.
+        """
+        tags = self.values.get("tags")
+        if tags is None or not all(_is_plain_tag(one) for one in tags):
+            return expression
+        wanted = {str(one) for one in tags}
+        if expression != "*":
+            wanted &= {tag.strip() for tag in expression.split("||")}
+        return "||".join(sorted(wanted)) or None
 
 
-def _values(one: Filter) -> set[object] | None:
-    if isinstance(one, EqualTo):
-        return {one.value}
-    return set(one.value) if isinstance(one, In) else None
+def narrowing_of(filters: Iterable[Filter]) -> Narrowing:
+    """Read filters that all must hold."""
+    values: dict[str, frozenset[object]] = {}
+    offsets = times = Span()
+    for one in filters:
+        attribute: tuple[str, ...] = getattr(one, "attribute", ())
+        if len(attribute) != 1:
+            continue
+        try:
+            source = source_of(attribute[0])
+        except SchemaError:
+            continue
+        if source in _BY_VALUE:
+            wanted = _values(one)
+            if wanted is not None:
+                values[source] = values.get(source, wanted) & wanted
+        elif source == "offset":
+            offsets = offsets.both(_span(one, 1))
+        elif source == "store_timestamp":
+            times = times.both(_span(one, US_PER_MS))
+    return Narrowing(values, offsets, times)
 
 
-def _bounds(one: Filter, number: Callable[[object], int | None]) -> tuple[int | None, int | None]:
-    """Return the first whole number that can fulfil a filter, and the one past the last."""
-    value = number(getattr(one, "value", None))
-    if value is None:
-        return None, None
+def _values(one: Filter) -> frozenset[object] | None:
+    """Return the only values that a filter lets pass, None for other filters."""
+    if isinstance(one, In):
+        return frozenset(one.value)
+    if isinstance(one, (EqualTo, EqualNullSafe)):
+        return frozenset({one.value})
+    return None
+
+
+def _span(one: Filter, moment_unit: int) -> Span:
+    """Return the span of a comparison; moments count in units of ``moment_unit`` microseconds.
+
+    Stored times are whole units, so a limit between two of them is moved to the right one.
+    """
+    if isinstance(one, In):
+        edges = [_floor(value, moment_unit) for value in one.value]
+        if not edges or None in edges:
+            return Span()
+        whole = [edge[0] for edge in edges if edge is not None]
+        return Span(min(whole), max(whole) + 1)
+    edge = _floor(getattr(one, "value", None), moment_unit)
+    if edge is None:
+        return Span()
+    floor, is_whole = edge
+    ceiling = floor if is_whole else floor + 1
     match one:
-        case EqualTo():
-            return value, value + 1
-        case GreaterThan() | GreaterThanOrEqual():
-            return value, None
-        case LessThan() | LessThanOrEqual():
-            return None, value + 1
-    return None, None
+        case EqualTo() | EqualNullSafe():
+            return Span(ceiling, floor + 1)
+        case GreaterThan():
+            return Span(low=floor + 1)
+        case GreaterThanOrEqual():
+            return Span(low=ceiling)
+        case LessThan():
+            return Span(past=ceiling)
+        case LessThanOrEqual():
+            return Span(past=floor + 1)
+        case _:
+            return Span()
 
 
-def _milliseconds(value: object) -> int | None:
-    """Return an instant, rounded down; None for one without a zone, which nobody can place."""
+def _floor(value: object, moment_unit: int) -> tuple[int, bool] | None:
+    """Return a limit rounded down, and whether it was whole; None for what is no limit."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value, True
     if isinstance(value, datetime) and value.tzinfo is not None:
-        return (value - datetime.fromisoformat(EPOCH)) // timedelta(milliseconds=1)
-    return value if isinstance(value, int) else None
+        floor, rest = divmod((value - _EPOCH) // _MICROSECOND, moment_unit)
+        return floor, rest == 0
+    return None
+
+
+def _is_plain_tag(value: object) -> bool:
+    return (
+        isinstance(value, str)
+        and value == value.strip() != ""
+        and "|" not in value
+        and (value != "*")
+    )

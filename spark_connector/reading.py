@@ -1,8 +1,8 @@
 """How one task turns its range of a queue into Arrow record batches.
 
 Pulls (`pulling.py`) are joined until a batch is large enough, then decoded together
-(`decoding.py`); the first pull is handed on at once, so that a query with LIMIT ends early. Must
-not know Spark.
+(`decoding.py`); the first pull is handed on at once and each batch is twice as long as the one
+before, so that a query with LIMIT ends early. Must not know Spark.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rocketmq_py import QueueAccess
 from spark_connector.decoding import Decoder
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import QueueRange
+from spark_connector.progress import Progress
 from spark_connector.pulling import Piece, RangePuller, lost
 from spark_connector.schema import projection
 
@@ -41,13 +42,16 @@ def read_range(
         check_crc=options.check_crc,
     )
     watch = _Gaps(options, wanted)
+    progress = Progress(f"reading {wanted}", "offsets left", options.progress_ms)
     joined = _Joined()
-    is_first = True
+    enough = 0
     for piece in RangePuller(access, options, wanted).pieces():
         joined.add(piece)
-        if is_first or joined.rows >= options.batch_rows or joined.size >= options.batch_bytes:
-            is_first = False
-            yield from _decoded(decoder, watch, joined, schema)
+        if joined.rows >= enough or joined.size >= options.batch_bytes:
+            enough = min(2 * joined.rows, options.batch_rows)
+            for batch in _decoded(decoder, watch, joined, schema):
+                progress.add(batch.num_rows, wanted.until - piece.next_offset)
+                yield batch
     if joined.size:
         yield from _decoded(decoder, watch, joined, schema)
 

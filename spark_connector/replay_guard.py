@@ -12,15 +12,15 @@ from zlib import crc32
 
 from attrs import frozen
 
-from rocketmq_py import MessageQueue, MQBrokerException, MQClientException, QueueAccess
+from rocketmq_py import MessageQueue, MQClientException, QueueAccess
 from spark_connector.errors import OptionError
+from spark_connector.group_offsets import store_group_offset
 
 __all__ = ["ReplayGuard", "mark_of"]
 
 NUMBER_BITS = 32
 NUMBER_MASK = (1 << NUMBER_BITS) - 1
 QUERY_MASK = 0x7FFF_FFFF
-CALL_TIMEOUT_MS = 3_000
 
 
 def mark_of(query_id: str, batch_id: int) -> int:
@@ -67,13 +67,7 @@ class ReplayGuard:
         Raises `MQClientException` when the broker does not keep it.
         """
         queue, mark = self._queue(), mark_of(query_id, batch_id)
-        try:
-            self.access.store_group_offset(self.group, queue, mark)
-        except MQBrokerException:
-            # Brokers keep no offset of a group that they have not met: a pull introduces it.
-            asked = self.access.pull(queue, 0, 1, group=self.group, timeout_ms=CALL_TIMEOUT_MS)
-            asked.result()
-            self.access.store_group_offset(self.group, queue, mark)
+        store_group_offset(self.access, self.group, queue, mark)
         kept = self.access.group_offset(self.group, queue)
         if kept != mark:
             raise MQClientException(

@@ -9,19 +9,14 @@ from __future__ import annotations
 import json
 
 from rocketmq_py import MessageExt, RawMessages, RemotingCommandException
-from spark_connector.schema import Column
+from spark_connector.schema import DELIVER_NAMES, MS_MAX, PROPERTY_OF, Column
 
-__all__ = ["decode_row", "value_of"]
+__all__ = ["DIGITS_MAX", "LEVEL_DIGITS_MAX", "decode_row", "value_of"]
 
-MS_MAX = (1 << 63) // 1_000 - 1
 DIGITS_MAX = 18
-_PROPERTY_COLUMNS = {
-    "keys": "KEYS",
-    "tags": "TAGS",
-    "dedupe_id": "DEDUPE_ID",
-    "transaction_id": "__transactionId__",
-    "sharding_key": "__SHARDINGKEY",
-}
+"""Of a number that fits into 64 bits whatever its digits are."""
+LEVEL_DIGITS_MAX = 9
+"""The same for a column of 32 bits."""
 _ATTRIBUTES = {
     "broker_name": "broker_name",
     "queue_id": "queue_id",
@@ -61,7 +56,7 @@ def value_of(
     attribute = _ATTRIBUTES.get(source)
     if attribute is not None:
         return getattr(message, attribute)
-    name = column.property_name or _PROPERTY_COLUMNS.get(source)
+    name = column.property_name or PROPERTY_OF.get(source)
     if name is not None:
         return message.properties.get(name)
     match source:
@@ -80,7 +75,7 @@ def value_of(
         case "deliver_at":
             return _moment(column, _deliver_at(message.properties))
         case "delay_level":
-            return _number(message.properties.get("DELAY"))
+            return _number(message.properties.get("DELAY"), LEVEL_DIGITS_MAX)
         case _:
             return _properties(column, message.properties)
 
@@ -107,17 +102,17 @@ def _moment(column: Column, milliseconds: int | None) -> int | None:
 
 
 def _deliver_at(properties: dict[str, str]) -> int | None:
-    for name in ("TIMER_DELIVER_MS", "TIMER_OUT_MS", "__STARTDELIVERTIME"):
+    for name in DELIVER_NAMES:
         if name in properties:
             return _number(properties[name])
     return None
 
 
-def _number(text: str | None) -> int | None:
+def _number(text: str | None, digits_max: int = DIGITS_MAX) -> int | None:
     if text is None:
         return None
     digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= DIGITS_MAX):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= digits_max):
         return None
     return int(text)
 

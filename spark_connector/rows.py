@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from spark_connector.errors import SchemaError
 from spark_connector.options import WriteOptions
+from spark_connector.schema import US_PER_MS
 
 __all__ = ["DELAY_COLUMNS", "Columns", "check_columns", "read_rows"]
 
@@ -52,7 +53,6 @@ _WORDS = {
     "interval": "day-time interval",
     "int": "int or bigint",
 }
-US_PER_MS = 1_000
 Columns = dict[str, Any]
 """Plain arrays by column name; absent columns are absent."""
 
@@ -68,6 +68,7 @@ def check_columns(schema: pa.Schema, options: WriteOptions) -> dict[str, str]:
         if meaning == "ignored":
             continue
         if meaning == "property":
+            _check_has_text(column)
             meanings[column.name] = meaning
             continue
         if meaning in meanings.values():
@@ -100,6 +101,8 @@ def _meaning(name: str, options: WriteOptions) -> str:
         return "property" if options.extra_columns == "properties" else "ignored"
     near = difflib.get_close_matches(lower, [*_KINDS, *ALIASES], n=1)
     hint = f": did you mean {near[0]}?" if near else ""
+    if lower == "partition":
+        hint = ": usePartition=true lets it choose the queue"
     raise SchemaError(
         f"unknown column {name}{hint}; set extraColumns=properties to store such columns as "
         "properties, or extraColumns=ignore to drop them"
@@ -142,7 +145,7 @@ def read_rows(batch: pa.RecordBatch, meanings: dict[str, str]) -> Columns:
     for name, meaning in meanings.items():
         cells = batch.column(batch.schema.get_field_index(name))
         if meaning == "property":
-            columns["extra"].append((name, _as_text(name, cells)))
+            columns["extra"].append((name, _as_text(cells)))
         else:
             columns[meaning] = _plain(meaning, cells)
     return columns
@@ -158,7 +161,7 @@ def _plain(meaning: str, cells: pa.Array) -> Any:  # an array, or the pair of pr
         case "binary":
             return cells.cast(pa.binary())
         case "texts":
-            return pc.binary_join(cells.cast(pa.list_(pa.string())), " ")
+            return _joined(cells.cast(pa.list_(pa.string())))
         case "interval":
             return _floor_ms(cells.cast(pa.duration("us")).cast(pa.int64()))
         case "timestamp":
@@ -167,6 +170,17 @@ def _plain(meaning: str, cells: pa.Array) -> Any:  # an array, or the pair of pr
             return _entries(cells)
         case _:
             return cells.cast(pa.int64())
+
+
+def _joined(lists: pa.ListArray) -> pa.StringArray:
+    """Join the texts of each row by blanks, without the nulls among them."""
+    if lists.flatten().null_count:
+        kept = [
+            None if row is None else [one for one in row if one is not None]
+            for row in lists.to_pylist()
+        ]
+        lists = pa.array(kept, lists.type)
+    return pc.binary_join(lists, " ")
 
 
 def _floor_ms(microseconds: pa.Array) -> pa.Array:
@@ -191,8 +205,19 @@ def _entries(cells: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
     return rows.cast(pa.int64()), flat.field(0).cast(pa.string()), flat.field(1)
 
 
-def _as_text(name: str, cells: pa.Array) -> pa.Array:
+def _as_text(cells: pa.Array) -> pa.Array:
+    return cells.cast(pa.string())
+
+
+def _check_has_text(column: pa.Field) -> None:
+    """Raise `SchemaError` for an extra column whose cells cannot be a property."""
+    has_text = _kind(column.type) != "binary"  # bytes that are no text would show up too late
     try:
-        return cells.cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise SchemaError(f"column {name} of type {cells.type} has no text form: {error}") from None
+        _as_text(pa.array([], column.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        has_text = False
+    if not has_text:
+        raise SchemaError(
+            f"column {column.name} of type {column.type} has no text form to store as a property: "
+            "cast it to string, or drop it"
+        )

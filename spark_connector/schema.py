@@ -74,6 +74,22 @@ ALIASES = {
 """Names of the old connector and of Kafka's, in lower case."""
 
 PROPERTY_PREFIX = "property."
+PROPERTY_OF = {
+    "keys": "KEYS",
+    "tags": "TAGS",
+    "dedupe_id": "DEDUPE_ID",
+    "transaction_id": "__transactionId__",
+    "sharding_key": "__SHARDINGKEY",
+}
+"""Columns that show one property of a message, and its name."""
+
+DELIVER_NAMES = ("TIMER_DELIVER_MS", "TIMER_OUT_MS", "__STARTDELIVERTIME")
+"""Properties that the column ``deliver_at`` shows, the first one that is there."""
+
+US_PER_MS = 1_000
+MS_MAX = (1 << 63) // US_PER_MS - 1
+"""The last moment that a timestamp column can show; later ones are shown as this."""
+
 _DDL = {
     "int32": "INT",
     "int64": "BIGINT",
@@ -82,6 +98,13 @@ _DDL = {
     "timestamp": "TIMESTAMP",
     "map": "MAP<STRING, STRING>",
 }
+_WORDS = {
+    "int32": "int",
+    "int64": "bigint",
+    "map": "map<string,string>",
+    "list": "array<struct<key:string,value:string>>",
+}
+"""How error texts name types: as Spark does."""
 
 
 @frozen
@@ -110,13 +133,14 @@ def ddl_of(columns: Iterable[str], *, include_headers: bool = False) -> str:
     Raises `SchemaError` for an unknown column.
     """
     names = list(columns) or list(DEFAULT_COLUMNS)
-    if include_headers and not {"properties", "headers"} & set(names):
+    if include_headers and "properties" not in map(source_of, names):
         names.append("properties")
     parts = []
     for name in names:
         source = source_of(name)
         kind = "string" if source.startswith(PROPERTY_PREFIX) else _TYPES[source][0]
-        parts.append(f"`{name}` {_DDL[kind]}")
+        quoted = name.replace("`", "``")
+        parts.append(f"`{quoted}` {_DDL[kind]}")
     return ", ".join(parts)
 
 
@@ -128,9 +152,8 @@ def projection(schema: pa.Schema) -> tuple[Column, ...]:
         kind = _kind(wanted.type)
         allowed = ("string",) if source.startswith(PROPERTY_PREFIX) else _TYPES[source]
         if kind not in allowed:
-            raise SchemaError(
-                f"column {wanted.name} cannot be {wanted.type}: {' or '.join(allowed)} can"
-            )
+            words = " or ".join(_WORDS.get(one, one) for one in allowed)
+            raise SchemaError(f"column {wanted.name} cannot be {wanted.type}: it must be {words}")
         columns.append(Column(wanted.name, source, wanted.type, kind))
     return tuple(columns)
 
@@ -151,7 +174,7 @@ def source_of(name: str) -> str:
 def _kind(arrow: pa.DataType) -> str:
     types = pa.types
     if types.is_timestamp(arrow):
-        return "timestamp"
+        return "timestamp" if arrow.tz is not None else "timestamp without time zone"
     if types.is_map(arrow):
         return "map" if _is_text(arrow.key_type) and _is_text(arrow.item_type) else str(arrow)
     if types.is_list(arrow) and types.is_struct(arrow.value_type):

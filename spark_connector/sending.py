@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import cycle
@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from attrs import define, field
 
 from rocketmq_py import (
+    DelayKind,
     DelayOutOfRangeError,
     InvalidDelayError,
     MessageIds,
@@ -43,9 +44,11 @@ from rocketmq_py import (
     TopicNotExistError,
 )
 from rocketmq_py.clock import wall_ms
-from spark_connector.encoding import BODY_SIZE_MAX, Encoded, Encoder, batch_bodies
+from spark_connector.answers import Answers
+from spark_connector.encoding import BODY_SIZE_MAX, NAME_END, Encoded, Encoder, batch_bodies
 from spark_connector.errors import InvalidRowError
 from spark_connector.options import WriteOptions
+from spark_connector.progress import Progress
 
 try:
     import numpy as np
@@ -61,6 +64,8 @@ RETRY_PREFIX = "%RETRY%"
 SHOWN_PROBLEMS = 3
 WAIT_AGAIN_S = 0.1
 BATCHES_IN_FLIGHT = 2
+BATCHES_WAITING = 16
+DELAY_PROPERTIES = tuple(kind.value for kind in DelayKind)
 _PERMANENT = (
     InvalidRowError,
     NoRouteError,
@@ -83,11 +88,11 @@ class Report:
 
 @define
 class _Request:
-    """One send: to any queue of ``queues``, or to the one that ``lane`` names."""
+    """One send of some rows of a batch: to any queue, or to the one that ``lane`` names."""
 
     topic: str
     body: bytes | memoryview
-    rows: int
+    rows: Sequence[int]
     lane: MessageQueue | None = None
     properties: str = ""
     flag: int = 0
@@ -104,6 +109,7 @@ class Sender:
 
     ``fixed_queues``: the queues of topics that sharding keys are spread over, the same for every
     task of the write. ``dedupe``: beginning of generated DEDUPE_ID values, None for none.
+    ``answers`` is told about every row; its user settles each batch before the next one.
     """
 
     def __init__(
@@ -114,7 +120,9 @@ class Sender:
         *,
         fixed_queues: dict[str, tuple[MessageQueue, ...]] | None = None,
         dedupe: str | None = None,
+        answers: Answers | None = None,
     ) -> None:
+        self._answers = answers
         self._access = access
         self._options = options
         self._ids = MessageIds()
@@ -128,8 +136,10 @@ class Sender:
         self._waiting: list[_Request] = []
         self._in_flight = 0
         self._bytes_in_flight = 0
+        self._bytes_behind = 0  # behind others of their lane
         self._rows_seen = 0
         self._transient: Exception | None = None
+        self._progress = Progress("writing", "rows not answered yet", options.progress_ms)
         self.report = Report()
 
     # --- a batch ---------------------------------------------------------------------------------
@@ -145,6 +155,8 @@ class Sender:
             batch, wall_ms(), dedupe=self._dedupe, first_row=self._rows_seen
         )
         self._rows_seen += batch.num_rows
+        if self._answers is not None:
+            self._answers.begin(encoded)
         topics = [one for one in pc.unique(encoded.topics).to_pylist() if one is not None]
         try:
             for topic in topics:
@@ -174,9 +186,13 @@ class Sender:
 
     def finish(self) -> Report:
         """Wait until every request is answered; raise what kept one from being stored."""
-        self._drain()
-        self._settled()
+        self.settle()
         return self.report
+
+    def settle(self) -> bool:
+        """Wait for all answers, as `finish` does; False when the task should stop."""
+        self._drain()
+        return self._settled()
 
     def _settled(self) -> bool:
         if self._transient is not None:
@@ -203,7 +219,7 @@ class Sender:
                 yield from self._singles(encoded, topic, some, lane)
                 continue
             for numbers, body in batch_bodies(encoded, some, options.batch_bytes, spread):
-                yield _Request(topic, body, len(numbers), lane, batch=True)
+                yield _Request(topic, body, numbers, lane, batch=True)
 
     def _singles(
         self, encoded: Encoded, topic: str, rows: Any, lane: MessageQueue | None
@@ -214,11 +230,11 @@ class Sender:
         bodies = encoded.bodies.take(taken).to_pylist()
         texts = encoded.properties.take(taken).cast(pa.string()).to_pylist()
         flags = encoded.flags[rows].tolist()
-        for body, text, flag in zip(bodies, texts, flags, strict=True):
+        for row, body, text, flag in zip(rows.tolist(), bodies, texts, flags, strict=True):
             sys_flag = 0
             if options.compression != "none" and len(body) > options.compress_over:
                 body, sys_flag = RawMessages.compressed(body, options.compression)  # noqa: PLW2901
-            yield _Request(topic, body, 1, lane, text, flag, sys_flag)
+            yield _Request(topic, body, (row,), lane, text, flag, sys_flag)
 
     def _submit(self, request: _Request) -> None:
         if self._is_full(len(request.body)):
@@ -232,10 +248,18 @@ class Sender:
             lane = self._lanes[request.lane]
             lane.append(request)
             if len(lane) > 1:
-                if len(lane) > self._options.max_in_flight:
-                    self._take_answer()
+                self._bytes_behind += len(request.body)
+                self._wait_behind(lane)
                 return  # goes out when its forerunner is stored
         self._start(request)
+
+    def _wait_behind(self, lane: deque[_Request]) -> None:
+        """Take answers while too many requests, or too many bytes, wait for their forerunners."""
+        most = BATCHES_WAITING * self._options.batch_bytes
+        while self._in_flight and (
+            len(lane) > self._options.max_in_flight or self._bytes_behind > most
+        ):
+            self._take_answer()
 
     def _is_full(self, size: int) -> bool:
         """Whether to wait for an answer first.
@@ -314,11 +338,16 @@ class Sender:
         self._bytes_in_flight -= len(request.body)
         error = _failure_of(request, accept_stored=self._options.accept_stored)
         if error is None:
-            self.report.stored += request.rows
-            self.report.redirected += request.rows if request.redirected else 0
+            self.report.stored += len(request.rows)
+            self.report.redirected += len(request.rows) if request.redirected else 0
+            if self._answers is not None and request.future is not None:
+                stored = request.future.result()
+                self._answers.stored(request.rows, stored, redirected=request.redirected)
+            left = self._rows_seen - self.report.skipped - self.report.stored
+            self._progress.add(len(request.rows), left)
             self._next_in_lane(request)
         elif _is_permanent(error):
-            self.report.failure = self.report.failure or _plain(error)
+            self.report.failure = self.report.failure or _plain(_explained(error, request))
         elif request.attempt < self._options.retries and self._transient is None:
             request.attempt += 1
             if not isinstance(error, RemotingException):
@@ -340,6 +369,7 @@ class Sender:
         lane = self._lanes[request.lane]
         lane.popleft()
         if lane and self._transient is None and self.report.failure is None:
+            self._bytes_behind -= len(lane[0].body)
             self._start(lane[0])
 
     def _drain(self) -> None:
@@ -426,7 +456,9 @@ class Sender:
             prefix, number = self._ids.block(1)
             reason = problems[row].replace("\x01", " ").replace("\x02", " ")
             text = f"UNIQ_KEY\x01{prefix}{number:012X}\x02INVALID_REASON\x01{reason}\x02"
-            self._submit(_Request(topic, body[:BODY_SIZE_MAX], 1, properties=text, redirected=True))
+            self._submit(
+                _Request(topic, body[:BODY_SIZE_MAX], (row,), properties=text, redirected=True)
+            )
         return self.report.failure is None
 
 
@@ -466,6 +498,19 @@ def _is_permanent(error: Exception) -> bool:
     return isinstance(error, _PERMANENT) or (
         isinstance(error, MQBrokerException) and error.response_code == MESSAGE_ILLEGAL
     )
+
+
+def _explained(error: Exception, request: _Request) -> Exception:
+    """Return what a user can do about rows that the broker calls illegal (13)."""
+    if not isinstance(error, MQBrokerException) or error.response_code != MESSAGE_ILLEGAL:
+        return error
+    text = f"the broker refuses {len(request.rows)} rows of topic {request.topic} for good: {error}"
+    if any(f"{name}{NAME_END}" in request.properties for name in DELAY_PROPERTIES):
+        text += (
+            "; a delay may be over its timerMaxDelaySec: with that as maxDelayMs such rows are "
+            "found before anything is sent"
+        )
+    return InvalidRowError(text)
 
 
 def _plain(error: Exception) -> RocketMQError:

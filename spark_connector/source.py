@@ -1,11 +1,17 @@
 """The data source ``rocketmq`` as Spark knows it: which reader or writer serves which call.
 
-Spark's `DataSource`. Nothing here touches the network, and the constructor cannot fail. Must not
+Spark's `DataSource`. Its constructor cannot fail, and reading a schema touches no network. Must not
 know offsets, bytes or requests. Register it with `spark_connector.register`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import getitem
+from pathlib import Path
+from site import addsitedir
+
+from attrs import frozen
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -15,7 +21,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_connector.errors import OptionError
+from spark_connector.errors import OptionError, SchemaError
+from spark_connector.given import HiddenOptions, OtherUseError
 from spark_connector.options import ReadOptions, read_options
 from spark_connector.schema import ddl_of
 
@@ -30,6 +37,18 @@ class RocketMQDataSource(DataSource):
         """Return the name of the format."""
         return "rocketmq"
 
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        """Bring along the zip that this package came in, if any, for the planner of a stream.
+
+        Spark 4.3 tells that process the names of the files of ``--py-files``, but another folder.
+        """
+        made = type(self), (self.options,)
+        bundle = Path(__file__).parent.parent
+        if not bundle.is_file():
+            return made
+        # Read in this order: the zip becomes importable, then what needs it is made and taken.
+        return getitem, ((_Call(addsitedir, (str(bundle),)), _Call(*made)), 1)
+
     def schema(self) -> str:
         """Return the columns of a read whose caller gave no schema.
 
@@ -40,32 +59,39 @@ class RocketMQDataSource(DataSource):
         return ddl_of(options.columns, include_headers=options.include_headers)
 
     def _checked(self) -> ReadOptions:
-        try:
-            return read_options(self.options, streaming=False)
-        except OptionError as error:
+        options = HiddenOptions(self.options)
+        errors = []
+        for streaming in (False, True):
             try:
-                return read_options(self.options, streaming=True)
-            except OptionError:
-                raise error from None
+                return read_options(options, streaming=streaming)
+            except OptionError as error:
+                errors.append(error)
+        of_batch, of_stream = errors
+        # What a batch refuses because it is a stream's option is about a stream.
+        raise of_stream if isinstance(of_batch, OtherUseError) else of_batch
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make the reader of a batch."""
         from spark_connector.batch_reader import BatchReader, FilteringBatchReader
 
         kind = FilteringBatchReader if _wants_filters(self.options) else BatchReader
-        return kind(self.options, schema)
+        return kind(HiddenOptions(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Make the reader of a stream."""
+        from spark_connector.refusing_reader import RefusingStreamReader
         from spark_connector.stream_reader import StreamReader
 
-        return StreamReader(self.options, schema)
+        try:
+            return StreamReader(HiddenOptions(self.options), schema)
+        except (OptionError, SchemaError) as error:
+            return RefusingStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Make the writer of a batch."""
         from spark_connector.batch_writer import BatchWriter
 
-        return BatchWriter(self.options, schema, overwrite=overwrite)
+        return BatchWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802 - Spark's
         self, schema: StructType, overwrite: bool
@@ -73,7 +99,18 @@ class RocketMQDataSource(DataSource):
         """Make the writer of a stream."""
         from spark_connector.stream_writer import StreamWriter
 
-        return StreamWriter(self.options, schema, overwrite=overwrite)
+        return StreamWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
+
+
+@frozen
+class _Call:
+    """What becomes the result of a call when it is unpickled."""
+
+    function: Callable[..., object]
+    arguments: tuple[object, ...]
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return self.function, self.arguments
 
 
 def _wants_filters(options: dict[str, str]) -> bool:

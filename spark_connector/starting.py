@@ -7,10 +7,11 @@ Spark. Read on: ``positions.py`` for the forms, ``stream_reader.py`` for what st
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from functools import partial
 
-from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
+from rocketmq_py import MessageQueue, QueueAccess, QueueBounds, RawMessages
 from spark_connector.access import retrying
 from spark_connector.errors import OptionError
 from spark_connector.options import ReadOptions
@@ -22,14 +23,21 @@ Bounds = dict[MessageQueue, QueueBounds]
 
 
 def find_topics(access: QueueAccess, options: ReadOptions) -> list[str]:
-    """Return the topics of a subscription now; a pattern may match none yet."""
+    """Return the topics of a subscription now; a pattern may match none yet.
+
+    A pattern means no retry and dead letter topics and none of RocketMQ's own: those are read by
+    name.
+    """
     subscription = options.subscription
     if subscription.pattern is None:
         return sorted(subscription.topics or subscription.assigned or ())
     pattern = re.compile(subscription.pattern)
     names = retrying(options, "listing the topics", access.topic_names)
+    own = RawMessages.is_system_topic
     return [
-        name for name in names if pattern.fullmatch(name) and not name.startswith(("%", "rmq_sys_"))
+        name
+        for name in names
+        if pattern.fullmatch(name) and not name.startswith("%") and not own(name)
     ]
 
 
@@ -166,16 +174,25 @@ def first_at(
 ) -> int:
     """Return the first offset stored at or after a time in epoch ms, the end when there is none.
 
-    5.x brokers answer just that; 4.9 answers the nearest message, which may be an older one, so
-    the store time there is looked at.
+    5.x brokers answer just that; 4.9 answers the nearest message, which may be an older one, or
+    any of those that were stored in the same millisecond, so store times there are looked at.
     """
     if one.min_offset >= one.max_offset:
         return one.max_offset
+    if moment <= 0:
+        return one.min_offset  # brokers are not asked for times before their epoch
     what = f"asking for the offset of a time in topic {queue.topic}"
     offset = retrying(options, what, lambda: access.search_offset(queue, moment))
     offset = min(max(offset, one.min_offset), one.max_offset)
-    if offset < one.max_offset:
-        stored = retrying(options, what, lambda: access.message_at(queue, offset))
-        if stored is not None and stored.store_timestamp < moment:
-            offset += 1
-    return offset
+    if offset >= one.max_offset:
+        return offset
+
+    def is_older(place: int) -> bool:
+        stored = retrying(options, what, lambda: access.message_at(queue, place))
+        return stored is not None and stored.store_timestamp < moment
+
+    if is_older(offset):
+        return offset + 1
+    if offset == one.min_offset or is_older(offset - 1):
+        return offset
+    return bisect_left(range(offset - 1), x=True, lo=one.min_offset, key=lambda n: not is_older(n))

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from spark_connector.access import access_for
 from spark_connector.batch_reader import RangePartition, arrow_schema
 from spark_connector.options import ReadOptions, read_options
+from spark_connector.origin import Shipped
 from spark_connector.partitions import QueueRange, split
 from spark_connector.positions import StreamOffset
 from spark_connector.reading import read_range
@@ -33,7 +34,7 @@ from spark_connector.tracking import Limit, Tracker
 __all__ = ["StreamReader"]
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics from a first place on, batch after batch."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -41,7 +42,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.schema = arrow_schema(schema)
         self._tracker: Tracker | None = None
 
-    def __getstate__(self) -> dict[str, object]:
+    def carried(self) -> dict[str, Any]:
         """Leave what belongs to this process behind: executors only read ranges."""
         return {"options": self.options, "schema": self.schema, "_tracker": None}
 

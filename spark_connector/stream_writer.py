@@ -14,11 +14,12 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from spark_connector.batch_writer import WriteTask, WrittenMessage, log_abort, raise_failure
+from spark_connector.origin import Shipped
 
 __all__ = ["StreamWriter"]
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(Shipped, DataSourceStreamArrowWriter):
     """Appends the rows of every micro-batch to topics.
 
     Spark makes one for each task and another one for `commit`: nothing is kept in between.

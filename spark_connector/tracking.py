@@ -23,6 +23,7 @@ from rocketmq_py import (
 from rocketmq_py.clock import monotonic
 from spark_connector.admission import share
 from spark_connector.errors import RocketMQDataLossError
+from spark_connector.group_offsets import store_group_offset
 from spark_connector.options import ReadOptions
 from spark_connector.positions import Positions, StreamOffset, look, places, put
 from spark_connector.starting import Bounds, bounds_of, chosen, find_topics, resolve
@@ -54,6 +55,26 @@ class Limit:
         self.offsets_least = offsets_least
 
 
+class _BackOff:
+    """Which brokers are left alone for a while because they did not answer, longer each time."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, tuple[float, float]] = {}
+
+    def holds(self, broker: str) -> bool:
+        """Whether the broker is not to be asked yet."""
+        return monotonic() < self._until.get(broker, (0.0, 0.0))[0]
+
+    def failed(self, broker: str) -> None:
+        """Leave the broker alone, for twice as long as the last time."""
+        pause = min(2 * self._until.get(broker, (0.0, 0.5))[1], BACK_OFF_MOST_S)
+        self._until[broker] = monotonic() + pause, pause
+
+    def clear(self, broker: str) -> None:
+        """Ask the broker again: it has answered."""
+        self._until.pop(broker, None)
+
+
 class Tracker:
     """Answers what a streaming query asks about offsets. One thread uses it."""
 
@@ -67,7 +88,9 @@ class Tracker:
         self._routes_at: float | None = None
         self._wait_s = options.poll_interval_ms / 1000
         self._missing_since: dict[MessageQueue, float] = {}
-        self._back_off: dict[str, tuple[float, float]] = {}
+        self._told_missing: set[MessageQueue] = set()
+        self._silent = _BackOff()
+        self._refusing = _BackOff()
         self._targets: dict[MessageQueue, int] | None = None
         self._initial: StreamOffset | None = None
         self._fired_at = monotonic()
@@ -148,13 +171,18 @@ class Tracker:
             return
         for topic, broker, queue_id, offset in places(done.topics):
             queue = MessageQueue(topic, broker, queue_id)
-            if self._pushed.get(queue) == offset or queue not in self._bounds:
+            known = self._pushed.get(queue) == offset or queue not in self._bounds
+            if known or self._refusing.holds(broker):
                 continue
             try:
-                self._access.store_group_offset(group, queue, offset)
+                store_group_offset(self._access, group, queue, offset)
             except _FAILURES as error:
-                _log.warning("offset of group %s was not stored: %s", group, error)
-                return
+                self._refusing.failed(broker)
+                _log.warning(
+                    "offset of group %s was not stored at broker %s: %s", group, broker, error
+                )
+                continue
+            self._refusing.clear(broker)
             self._pushed[queue] = offset
 
     # --- queues ----------------------------------------------------------------------------------
@@ -196,7 +224,9 @@ class Tracker:
         )
         if self._options.fail_on_data_loss:
             raise RocketMQDataLossError(f"{text}; {_HINT}", topic=queue.topic)
-        _log.warning("%s", text)
+        if queue not in self._told_missing:  # asked up to a hundred times a second
+            self._told_missing.add(queue)
+            _log.warning("%s; going on without it", text)
 
     def _wait_for_missing(self, start: StreamOffset) -> None:
         """In a run that ends, wait for queues that are away, until the grace is over."""
@@ -254,6 +284,7 @@ class Tracker:
         self._last_seen |= bounds
         for queue in bounds:
             self._missing_since.pop(queue, None)
+        self._told_missing -= bounds.keys()
         self._asked_at = monotonic()
 
     def _refresh(self) -> None:
@@ -268,7 +299,7 @@ class Tracker:
         found: Bounds = {}
         for topic, brokers in self._brokers.items():
             for broker in brokers:
-                found |= self._ask(topic, broker, now)
+                found |= self._ask(topic, broker)
         if self._options.subscription.assigned is not None:
             wanted = set(chosen(self._last_seen | found, self._options))
             found = {queue: one for queue, one in found.items() if queue in wanted}
@@ -294,17 +325,15 @@ class Tracker:
                 _log.warning("route of topic %s: %s", topic, error)
         self._routes_at = monotonic()
 
-    def _ask(self, topic: str, broker: str, now: float) -> Bounds:
+    def _ask(self, topic: str, broker: str) -> Bounds:
         """Ask one broker; one that does not answer is left alone for a while, and is missing."""
-        until, pause = self._back_off.get(broker, (0.0, 0.5))
-        if now < until:
+        if self._silent.holds(broker):
             return {}
         try:
             found = self._access.bounds_at(topic, broker)
         except _FAILURES as error:
-            pause = min(pause * 2, BACK_OFF_MOST_S)
-            self._back_off[broker] = (monotonic() + pause, pause)
+            self._silent.failed(broker)
             _log.warning("broker %s does not tell the bounds of %s: %s", broker, topic, error)
             return {}
-        self._back_off.pop(broker, None)
+        self._silent.clear(broker)
         return found

@@ -51,7 +51,7 @@ FAMILIES = (
     Family("L", "timer store: delay levels", 10, "L1-10"),
     Family("E", "timer store: sliced engine", 7, "E1-7"),
     Family("S0-", "limits that the first document names", 7, "S0-1-7"),
-    Family("K", "the broker's Python face", 33, "K1-19 K21-24 K28-33"),
+    Family("K", "the broker's Python face", 33, "K1-19 K21-25 K28-33"),
     Family(
         "W",
         "wire protocol",
@@ -64,7 +64,7 @@ FAMILIES = (
         103,
         "T1-12 T20-49 T51-53 T55-60 T62 T66-69 T71-76 T80-81 T85-89 T91 T99 T101 T103",
     ),
-    Family("SP", "Spark connector", 78, ""),
+    Family("SP", "Spark connector", 78, "SP1-61 SP69-71 SP73-75 SP77-78"),
 )
 
 EXCEPTIONS: dict[str, str] = {}

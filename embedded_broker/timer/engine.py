@@ -15,27 +15,28 @@ One step (`fire`) is a replay of what happened, in the order of time:
 So a slot is complete before it is finished, an append never lands behind the reader or on a slot
 that is still to be read, and after any downtime everything happens in the order in which it
 should have happened. In the usual case, a message that arrives while nothing is behind enters the
-wheel at once (`on_arrival`).
+wheel at once (`arrivals.py`).
 
 Where slots hold few timers, a jump of the clock does the same in passes over many (`sweep.py`).
 
-Read on: `services.py` for the stages, `front.py` for what is in memory, `recovery.py`, `flush.py`.
+Read on: `services.py` for the stages, `pointers.py` for how the wheel follows the clock, `front.py`
+for what is in memory, `recovery.py`, `flush.py`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
 from embedded_broker.config import OPTIONS, BrokerConfig
-from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timeline import Budget, Deadline
 from embedded_broker.timer.admission import Admission
+from embedded_broker.timer.arrivals import WheelArrivals
 from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.checkpoint import TimerCheckpoint
 from embedded_broker.timer.dequeue import TimerDequeueGetMessageService, TimerDequeueGetService
@@ -43,28 +44,23 @@ from embedded_broker.timer.distribution import Distribution
 from embedded_broker.timer.enqueue import Queued, TimerEnqueueGetService, TimerEnqueuePutService
 from embedded_broker.timer.escape import Bridge
 from embedded_broker.timer.flush import Checkpointer, TimerFlush
-from embedded_broker.timer.front import Mark
+from embedded_broker.timer.holds import Holds
 from embedded_broker.timer.listing import Pending, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.pins import WheelPins
 from embedded_broker.timer.plain_timer import Places
+from embedded_broker.timer.pointers import Pointers
 from embedded_broker.timer.put_verdict import Release
 from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recount import recount
 from embedded_broker.timer.recovery import TimerRecovery, recover
 from embedded_broker.timer.release import TimerDequeuePutMessageService
-from embedded_broker.timer.request import (
-    TimerRequest,
-    parse_request,
-    root_offset,
-    victim_root,
-)
-from embedded_broker.timer.run import TimerRun, WheelRuns
+from embedded_broker.timer.retry import DISK_RETRY_MS, RetryWait
+from embedded_broker.timer.run import WheelRuns
 from embedded_broker.timer.services import TimerDequeueWarmService, TimerFlushService
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.state import LOG_FOLDER, SPARE_SLOTS, TimerState, new_state
 from embedded_broker.timer.sweep import Sweep
-from embedded_broker.timer.unsettled import UnsettledMarks
 from embedded_broker.timer.upkeep import TimerUpkeep
 from embedded_broker.timer.wheel import SLOTS_DEFAULT
 from embedded_broker.timer.wheel_change import WheelChanges
@@ -72,7 +68,6 @@ from embedded_broker.timer.wheel_listing import WheelListing, WheelWalk
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
-from rocketmq_py.protocol.properties import Prop
 
 __all__ = ["TimerMessageStore"]
 
@@ -86,8 +81,6 @@ class TimerMessageStore:
     """The timers of one broker; a `DeadlineSource`.
 
     `slots` is S, half the number of wheel slots; it belongs to the store like the precision.
-    `session_timer(delay_ms, call)` is used to wait before a failed put is tried again; without it
-    the message clock is, and a frozen one then waits for ever.
 
     >>> from embedded_broker.store.memory_fs import MemoryFileSystem
     >>> from rocketmq_py.clock import SystemClock
@@ -119,14 +112,13 @@ class TimerMessageStore:
             slot_num=self._state.wheel.get_num,
             random=Random(0) if random is None else random,
         )
-        self.session_timer: Callable[[int, Callable[[], None]], object] | None = None
+        self.retry = RetryWait()
+        """The wait before a put that failed is tried again."""
         self.new_budget: Callable[[], Budget] = Budget
         """How long `fire_now` may work at once; a simulation counts turns instead of time."""
         self.topic = TIMER_TOPIC
 
         state = self._state
-        self.runs = WheelRuns(self.admission, TIMER_TOPIC, self._on_run)
-        """The short way for timers that come together."""
         self._enqueue_get = TimerEnqueueGetService(state)
         self._enqueue_put = TimerEnqueuePutService(state)
         places = Places()
@@ -134,7 +126,7 @@ class TimerMessageStore:
         self._dequeue_get = TimerDequeueGetService(state, self._get_message)
         self._put_message = TimerDequeuePutMessageService(state, config, places)
         self._sweep = Sweep(state, self._dequeue_get, self._get_message, self._put_message)
-        self._put_message.on_answer = self._end_of_wait
+        self._put_message.on_answer = self.retry.end
         self._flush_service = TimerFlushService(state)
         stages: tuple[Stage[TimerState], ...] = (
             self._enqueue_get,
@@ -145,6 +137,20 @@ class TimerMessageStore:
             TimerDequeueWarmService(state),
             self._flush_service,
         )
+        self._holds = Holds(
+            state,
+            config,
+            entering=(self._enqueue_get, self._enqueue_put),
+            leaving=(self._dequeue_get, self._get_message, self._put_message),
+        )
+        self._pointers = Pointers(state, self._holds, self._dequeue_get)
+        self._arrivals = WheelArrivals(
+            state, self._holds, self._pointers, self._enqueue_get, self._enqueue_put
+        )
+        self.on_arrival: Callable[[Arrival], None] = self._arrivals.on_arrival
+        """Takes note of a message that became visible; one of the timer topic enters the wheel."""
+        self.runs = WheelRuns(self.admission, TIMER_TOPIC, self._arrivals.on_run)
+        """The short way for timers that come together."""
         self._changes = WheelChanges(state, clock)
         self._listing = WheelListing(state, self._dequeue_get)
         self.stages: dict[str, Stage[TimerState]] = {stage.name: stage for stage in stages}
@@ -153,22 +159,6 @@ class TimerMessageStore:
         """Which messages of the commit log are still needed."""
         self.upkeep = TimerUpkeep(state, config, stages, settle=self._settle)
         """What is done now and then; the caller has the clock."""
-        self._running = False
-        self._firing = False
-        self._retry_at_ms: int | None = None
-        self._waits_for_session = False
-        self._wait_number = 0
-        self._hold_until_ms = 0
-        self._old_queue_end = 0
-        self._latest_ms = 0
-        self._unsettled = UnsettledMarks(self._state)
-        self._read_settings()
-        config.on_change(lambda _: self._read_settings())
-
-    def _read_settings(self) -> None:
-        """Keep what is asked for with every timer as attributes."""
-        self._stop_enqueue = self._config.flag("timerStopEnqueue")
-        self._stop_dequeue = self._config.flag("timerStopDequeue")
 
     # --- life --------------------------------------------------------------------------------
 
@@ -200,18 +190,17 @@ class TimerMessageStore:
             self._checkpointer.distrust_wheel(meta)
         state.old_scan_pos = recovered.release_scan_pos
         state.old_scan_until_ms = max(recovered.released_until_ms, state.displaced_until_ms)
-        self._old_queue_end = self._enqueue_get.queue.max_offset
+        self._pointers.old_queue_end = self._enqueue_get.queue.max_offset
         found = (self._store.log.max_offset, state.log.end, state.metrics.counter)
         if meta is None or meta.clean_end != found or recovered.report.skipped:
             state.metrics.replace(recount(state), now_ms)
-        self._latest_ms = max(now_ms, self._store.last_store_timestamp)
+        self._arrivals.latest_ms = max(now_ms, self._store.last_store_timestamp)
         self._dequeue_get.open_window()
-        self._note_unread_marks()
-        hold_ms = self._config.int("disappearTimeAfterStart")
-        self._hold_until_ms = now_ms + hold_ms if hold_ms > 0 else 0
+        self._arrivals.note_unread_marks()
+        self._holds.start(now_ms)
         state.hops.scanned_to, state.hops.cold_until = state.log.begin, state.log.end
         self._changes.look_for_unfinished()
-        self._running = True
+        self._arrivals.is_open = True
         pending = state.metrics.total
         _LOG.info("timer store loaded: %d pending, %r", pending, recovered.report)
         return TimerRecovery(
@@ -237,10 +226,10 @@ class TimerMessageStore:
 
     def close(self) -> None:
         """Make everything durable and give the files back; idempotent. The store is still open."""
-        if not self._running:
+        if not self._arrivals.is_open:
             return
         try:
-            self._running = False
+            self._arrivals.is_open = False
             work = self.begin_flush(clean=True)
             self._store.begin_flush().run()
             work.run()
@@ -249,7 +238,7 @@ class TimerMessageStore:
 
     def abandon(self) -> None:
         """Let go of everything as a killed process would: nothing is written."""
-        self._running = False
+        self._arrivals.is_open = False
         self._release_files()
 
     def _release_files(self) -> None:
@@ -257,190 +246,43 @@ class TimerMessageStore:
         self._state.log.close()
         self._checkpointer.close()
 
-    # --- arrivals ----------------------------------------------------------------------------
-
-    def on_arrival(self, arrival: Arrival) -> None:
-        """Take note of a message that became visible; one of the timer topic enters the wheel."""
-        if arrival.topic != TIMER_TOPIC or arrival.queue_id != 0 or not self._running:
-            return
-        state = self._state
-        properties = arrival.properties
-        request = parse_request(properties)
-        if request is None:
-            return  # EnqueueGet counts it when it comes there
-        offset = arrival.commit_log_offset
-        if request.deletes is None:
-            state.metrics.add(request.real_topic, 1, arrival.store_timestamp)
-        elif Prop.TIMER_SRC_OFFSET not in properties:
-            self._unsettled.add(offset, request, victim_root(properties))
-        self._take(arrival, request)
-
-    def _on_run(self, run: TimerRun) -> None:
-        """Take note of timers that became visible together: as `on_arrival` of each."""
-        if not self._running:
-            return
-        state, now_ms, count = self._state, run.store_timestamp, len(run.offsets)
-        for topic in set(run.real_topics):
-            number = run.real_topics.count(topic)
-            state.metrics.add(topic, number, now_ms, changes=number)
-        done = 0
-        try:
-            while done < count:
-                if (
-                    state.role.releases
-                    and not self._firing
-                    and run.queue_offset + done == state.curr_queue_offset
-                    and not self._enqueue_held
-                    and self._keep_up(now_ms)
-                ):
-                    taken = self._enqueue_put.put_run(run, done)
-                    state.curr_queue_offset += taken
-                    done += taken
-                if done < count:
-                    arrival = run.arrival(done)
-                    request = parse_request(arrival.properties)
-                    if request is not None:
-                        self._take(arrival, request)
-                    done += 1
-        except StoreError as error:
-            # They are stored and lie in the timer topic: they enter the wheel when it is possible.
-            self._latest_ms = max(self._latest_ms, now_ms)
-            _LOG.warning("%d timers wait for the timer log: %s", count - done, error)
-
-    def _take(self, arrival: Arrival, request: TimerRequest) -> None:
-        """Let a message that arrived and was counted enter the wheel, if nothing is behind."""
-        properties, offset = arrival.properties, arrival.commit_log_offset
-        try:
-            if self._enter(arrival, request):
-                return
-        except StoreError as error:
-            # It is stored and lies in the timer topic: it enters the wheel when that is possible.
-            _LOG.warning("a timer waits for the timer log: %s", error)
-        self._latest_ms = max(self._latest_ms, arrival.store_timestamp)
-        self._mark_at_once(request, properties, offset, arrival.queue_offset)
-
-    def _enter(self, arrival: Arrival, request: TimerRequest) -> bool:
-        """Enter a message into the wheel at once; False when that is not its turn yet."""
-        state, properties, offset = self._state, arrival.properties, arrival.commit_log_offset
-        if (
-            self._firing
-            or arrival.queue_offset != state.curr_queue_offset
-            or self._enqueue_held
-            or not self._keep_up(arrival.store_timestamp)
-        ):
-            return False
-        is_usual = (
-            request.deletes is None
-            and Prop.TIMER_DUE_MS not in properties
-            and Prop.TIMER_DEL_OFFSET not in properties
-        )
-        if not is_usual or not self._enqueue_put.put_usual(
-            request.out_ms, offset, arrival.size, request.real_topic
-        ):
-            queued = Queued(
-                arrival.queue_offset,
-                offset,
-                arrival.size,
-                arrival.store_timestamp,
-                properties,
-                request,
-            )
-            if self._enqueue_put.put(queued, arrival.store_timestamp) is not None:
-                return False
-        state.curr_queue_offset += 1
-        return True
-
-    def _keep_up(self, now_ms: int) -> bool:
-        """Move both pointers to the clock if that skips nothing; False when something is behind."""
-        state = self._state
-        target_ms = state.floor(now_ms)
-        if target_ms <= state.curr_write_ms <= state.curr_read_ms or self._dequeue_held(now_ms):
-            return True
-        if state.curr_read_ms < state.curr_write_ms:
-            return False
-        if target_ms <= state.curr_write_ms:
-            return True
-        if self._dequeue_get.is_loading:
-            return False
-        due_ms = state.front.next_due_ms
-        if due_ms is not None and due_ms <= target_ms:
-            return False
-        waiting_ms = state.wheel.next_waiting(state.curr_read_ms)
-        if waiting_ms is not None and waiting_ms <= target_ms + state.precision_ms:
-            return False
-        state.curr_write_ms = target_ms
-        self._move_read(target_ms)
-        return True
-
-    def _mark_at_once(
-        self,
-        request: TimerRequest,
-        properties: Mapping[str, str],
-        offset: int,
-        queue_offset: int,
-    ) -> None:
-        """Let a mark that has not entered the wheel yet work already, if its victims may be due.
-
-        The queue before it is read first, and with it the time may go on to the latest in there.
-        """
-        # A moved copy may be due in the slot before its own.
-        first_ms = request.out_ms - self._state.precision_ms
-        if request.deletes is not None and first_ms < self._latest_ms:
-            mark = Mark(root_offset(properties, offset), victim_root(properties))
-            self._state.front.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
-
-    def _note_unread_marks(self) -> None:
-        """Let the marks that wait in the queue work on what is released before they are read."""
-        state = self._state
-        for number, (offset, size, _) in self._enqueue_get.queue.iterate(state.curr_queue_offset):
-            record = state.timer_record(offset, size)
-            request = None if record is None else parse_request(record.properties)
-            if record is not None and request is not None:
-                self._mark_at_once(request, record.properties, offset, number)
-
     # --- releases ----------------------------------------------------------------------------
 
     def next_deadline(self) -> Deadline | None:
         """When `fire` has something to do: a release, a hop, or a slot to load before its time."""
-        if not self._running:
+        if not self._arrivals.is_open:
             return None
         now_ms = self._clock.now_ms
-        if self._waits_for_session:
-            return None
-        if self._retry_at_ms is not None:
-            return Deadline(self._retry_at_ms, "retry of a timer's release")
-        behind = self._enqueue_get.queue_depth > 0 and not self._enqueue_held
-        if self._dequeue_held(now_ms):
+        if self.retry.is_on:
+            return self.retry.deadline
+        behind = self._enqueue_get.queue_depth > 0 and not self._holds.entering
+        if self._holds.leaving(now_ms):
             if behind:
                 return Deadline(now_ms, "timers to enqueue")
-            if self._hold_until_ms > now_ms and not self._stopped_by_option:
-                return Deadline(self._hold_until_ms, "disappearTimeAfterStart")
-            return None
+            ends_ms = self._holds.ends_ms(now_ms)
+            return None if ends_ms is None else Deadline(ends_ms, "disappearTimeAfterStart")
         if behind or self._dequeue_get.is_loading:
             return Deadline(now_ms, "timers to enqueue or load")
-        due_ms, slot_ms = self._state.front.next_due_ms, self._next_slot_ms()
+        if self._changes.unfinished is not None:
+            return Deadline(now_ms, "mark of a moved timer")
+        due_ms, slot_ms = self._state.front.next_due_ms, self._pointers.next_slot_ms()
         if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
             return Deadline(slot_ms, "slot of the timer wheel")
         return None if due_ms is None else Deadline(due_ms, "timer")
 
-    def _next_slot_ms(self) -> int | None:
-        """When the next slot is to be loaded."""
-        waiting_ms = self._state.wheel.next_waiting(self._state.curr_read_ms)
-        return None if waiting_ms is None else waiting_ms - self._state.precision_ms
-
     def _next_due_ms(self) -> int | None:
         """Give the time of `next_deadline`, quickly where nothing is in the way."""
         if (
-            self._retry_at_ms is not None
-            or self._waits_for_session
-            or not self._running
+            self.retry.is_on
+            or not self._arrivals.is_open
             or self._enqueue_get.queue_depth
             or self._dequeue_get.is_loading
-            or self._dequeue_held(self._clock.now_ms)
+            or self._changes.unfinished is not None
+            or self._holds.leaving(self._clock.now_ms)
         ):
             deadline = self.next_deadline()
             return None if deadline is None else deadline.due_ms
-        due_ms, slot_ms = self._state.front.next_due_ms, self._next_slot_ms()
+        due_ms, slot_ms = self._state.front.next_due_ms, self._pointers.next_slot_ms()
         if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
             return slot_ms
         return due_ms
@@ -460,10 +302,11 @@ class TimerMessageStore:
         while due_ms is not None and due_ms <= limit_ms and due_ms != before_ms:
             if self._may_sweep(due_ms):
                 fired += self._sweep.run(limit_ms, pin, budget)
-                if budget.exhausted():
-                    break
-                due_ms = self._next_due_ms()
+                swept_ms, due_ms = due_ms, self._next_due_ms()
                 if due_ms is None or due_ms > limit_ms:
+                    break
+                # A pass that could do nothing leaves what is due to a step, however late it is.
+                if due_ms != swept_ms and budget.exhausted():
                     break
             pin(due_ms)
             now_ms = max(due_ms, self._clock.now_ms)  # what was held back is overdue
@@ -478,14 +321,13 @@ class TimerMessageStore:
         now_ms = self._clock.now_ms
         return (
             due_ms >= now_ms
-            and self._retry_at_ms is None
-            and not self._waits_for_session
-            and self._running
-            and not self._unsettled
+            and not self.retry.is_on
+            and self._arrivals.is_open
+            and not self._arrivals.unsettled
             and self._changes.unfinished is None
             and not self._enqueue_get.queue_depth
             and not self._dequeue_get.is_loading
-            and not self._dequeue_held(now_ms)
+            and not self._holds.leaving(now_ms)
             and self._sweep.may_begin()
         )
 
@@ -495,32 +337,33 @@ class TimerMessageStore:
         Timers whose hop ends inside a clock jump to `horizon_ms` that also reaches their due time
         stay in memory instead of being rolled. Gives the number of messages delivered.
         """
-        if not self._running:
+        if not self._arrivals.is_open:
             return 0
-        self._firing = True
+        self._arrivals.is_firing = True
         try:
             return self._step(now_ms, max(now_ms, horizon_ms), budget)
         finally:
-            self._firing = False
+            self._arrivals.is_firing = False
 
     def _step(self, now_ms: int, reach_ms: int, budget: Budget) -> int:
         state = self._state
-        if self._retry_at_ms is not None and now_ms >= self._retry_at_ms:
-            self._retry_at_ms = None
+        self.retry.look(now_ms)
         if self._changes.unfinished is not None:
             self._dequeue_get.load(Budget(_NO_BUDGET_MS))
-            self._changes.finish()
-        if self._unsettled:  # before a release finds a victim gone, whose mark came just now
-            self._settle_marks()
+            if not self._changes.finish():
+                self.retry.begin(now_ms, DISK_RETRY_MS)
+                return 0
+        if self._arrivals.unsettled:
+            self._settle_marks()  # before a release finds a victim gone, whose mark came just now
         released = 0
-        heap, releases = state.front.heap, not self._dequeue_held(now_ms)
+        heap, releases = state.front.heap, not self._holds.leaving(now_ms)
         while True:
             queued = None
-            if self._enqueue_get.queue_depth and not self._enqueue_held:
+            if self._enqueue_get.queue_depth and not self._holds.entering:
                 queued = self._enqueue_get.peek()
             limit_ms = now_ms if queued is None else min(now_ms, queued.store_timestamp)
             if releases:
-                if self._retry_at_ms is not None or self._waits_for_session:
+                if self.retry.is_on:
                     return released
                 if self._dequeue_get.is_loading and not self._dequeue_get.load(budget):
                     return released
@@ -530,14 +373,14 @@ class TimerMessageStore:
                     count, ending = self._put_message.release(ready_ms, now_ms, reach_ms, budget)
                     released += count
                     if self._put_message.rolled != rolled:
-                        self._latest_ms = max(self._latest_ms, self._store.last_store_timestamp)
+                        self._arrivals.note_time(self._store.last_store_timestamp)
                     if ending is Release.BLOCKED:
-                        self._wait_before_retry(now_ms)
+                        self.retry.begin(now_ms, self._put_message.retry_wait_ms)
                     if ending is not Release.DRAINED:
                         return released
                 # Where a former life had been before the clock was set back, timers may lie.
                 upto_ms = limit_ms if queued else max(limit_ms, state.displaced_until_ms)
-                if self._move_on(upto_ms):
+                if self._pointers.move_on(upto_ms):
                     continue
             if queued is None:
                 break
@@ -547,41 +390,6 @@ class TimerMessageStore:
         if releases and is_even and self._enqueue_get.queue_depth == 0:
             state.front.forget_late_marks(now_ms - state.precision_ms)
         return released
-
-    def _move_on(self, limit_ms: int) -> bool:
-        """Raise the write pointer to the clock and follow with the read pointer; says if it moved.
-
-        Everything due in the slots that are passed has been released; runs of empty slots are
-        one move.
-        """
-        state = self._state
-        state.curr_write_ms = max(state.curr_write_ms, state.floor(limit_ms))
-        read_ms = state.curr_read_ms
-        if read_ms >= state.curr_write_ms:
-            return False
-        end_ms = read_ms + state.precision_ms
-        due_ms = state.front.next_due_ms
-        if due_ms is not None and due_ms <= end_ms:
-            return False  # the clock was set back below a slot that is being read
-        stop_ms = state.curr_write_ms
-        waiting_ms = state.wheel.next_waiting(end_ms)
-        if waiting_ms is not None:
-            stop_ms = min(stop_ms, waiting_ms - state.precision_ms)
-        if due_ms is not None:
-            stop_ms = min(stop_ms, state.floor(due_ms - 1))
-        self._move_read(max(end_ms, stop_ms))
-        return True
-
-    def _move_read(self, read_ms: int) -> None:
-        state = self._state
-        self._dequeue_get.move(read_ms)
-        if (
-            state.old_scan_pos is not None
-            and read_ms > state.old_scan_until_ms
-            and state.curr_queue_offset >= self._old_queue_end
-        ):
-            state.old_scan_pos = None
-            state.front.done.clear()
 
     def _enqueue_alike(self, queued: Queued, now_ms: int, limit_ms: int, budget: Budget) -> bool:
         """Enter a message and those behind it of the same time; False when the budget is used up.
@@ -600,9 +408,8 @@ class TimerMessageStore:
                 or (heap and heap[0][0] <= limit_ms)
                 or self._put_message.is_waiting
                 or self._dequeue_get.is_loading
-                or self._retry_at_ms is not None
-                or self._waits_for_session
-                or self._enqueue_held
+                or self.retry.is_on
+                or self._holds.entering
             ):
                 return True
             queued = following
@@ -613,50 +420,11 @@ class TimerMessageStore:
         in_way_ms = self._enqueue_put.put(queued, now_ms)
         while in_way_ms is not None:
             if not self._put_message.roll_carried(in_way_ms, now_ms):
-                self._wait_before_retry(now_ms)
+                self.retry.begin(now_ms, self._put_message.retry_wait_ms)
                 return True
             in_way_ms = self._enqueue_put.put(queued, now_ms)
         state.curr_queue_offset = queued.queue_offset + 1
         return True
-
-    def _wait_before_retry(self, now_ms: int) -> None:
-        """Leave everything as it is for a while: the put that failed is the next one again."""
-        wait_ms = max(1, self._put_message.retry_wait_ms)
-        if self.session_timer is None:
-            self._retry_at_ms = now_ms + wait_ms
-            return
-        self._waits_for_session = True
-        number = self._wait_number
-        self.session_timer(wait_ms, lambda: self._end_of_wait(number))
-
-    def _end_of_wait(self, number: int | None = None) -> None:
-        """End the wait, or the one with this number: an answer may have ended that before."""
-        if number in {None, self._wait_number}:
-            self._wait_number += 1
-            self._waits_for_session = False
-            self._retry_at_ms = None
-
-    @property
-    def _enqueue_held(self) -> bool:
-        return (
-            self._enqueue_get.paused
-            or self._enqueue_put.paused
-            or self._stop_enqueue
-            or not self._state.role.may_enqueue(self._state.curr_queue_offset)
-        )
-
-    @property
-    def _stopped_by_option(self) -> bool:
-        return (
-            self._dequeue_get.paused
-            or self._get_message.paused
-            or self._put_message.paused
-            or self._stop_dequeue
-            or not self._state.role.releases
-        )
-
-    def _dequeue_held(self, now_ms: int) -> bool:
-        return now_ms < self._hold_until_ms or self._stopped_by_option
 
     # --- role ----------------------------------------------------------------------------------
 
@@ -774,9 +542,9 @@ class TimerMessageStore:
 
         Not while the mark arrives: the index that finds the victims is behind then.
         """
-        if self._unsettled:
+        if self._arrivals.unsettled:
             self._dequeue_get.load(Budget(_NO_BUDGET_MS))
-            self._unsettled.settle(self._clock.now_ms)
+            self._arrivals.unsettled.settle(self._clock.now_ms)
 
     def log_ends(self) -> dict[str, int]:
         """Give the end of every log of ours, by folder: what lies before it does not change."""

@@ -22,6 +22,7 @@ from embedded_broker.timer.listing import Pending, Walk, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recovery import TimerRecovery
+from embedded_broker.timer.retry import RetryWait
 from embedded_broker.timer.run import TimerRuns
 
 __all__ = ["AdmissionHook", "Snapshot", "StageFace", "TimerEngine", "UpkeepFace"]
@@ -117,8 +118,8 @@ class PinsFace(Protocol):
 class TimerEngine(DeadlineSource, Protocol):
     """The timers of one broker. Every call is made under the door, but `load` and `close`."""
 
-    session_timer: Callable[[int, Callable[[], None]], object] | None
-    """`(delay_ms, call)`: how to wait before a failed put is tried again; None: message clock."""
+    retry: RetryWait
+    """The wait before a failed put is tried again."""
 
     @property
     def runs(self) -> TimerRuns | None:

@@ -16,26 +16,31 @@ from collections.abc import Iterator
 
 from attrs import define, frozen
 
+from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.checkpoint import TimerCheckpoint, TimerMeta
 from embedded_broker.timer.front import Mark
 from embedded_broker.timer.request import (
     parse_request,
     root_offset,
     source_offset,
+    topic_hash,
     victim_root,
 )
-from embedded_broker.timer.state import NEVER_ENQUEUED_MS, TimerState
+from embedded_broker.timer.state import NEVER_ENQUEUED_MS, TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.timer_log import MAGIC_DELETE, RECORD_SIZE, TimerLogRecord
 from embedded_broker.timer.wheel import Slot
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
-from rocketmq_py.protocol.tag_hash import java_hash
 
 __all__ = ["Recovered", "TimerRecovery", "recover"]
 
 _LOG = logging.getLogger(__name__)
 _NOTHING_TO_READ = 2**63 - 1
+_SOURCE = Prop.TIMER_SRC_OFFSET.encode()
+_REAL_TOPIC = f"\2{Prop.REAL_TOPIC}\1".encode()
+_WINDOW = 1 << 20
+"""Bytes of the commit log that are looked through at once."""
 
 
 @frozen(kw_only=True)
@@ -107,6 +112,7 @@ def recover(
     scan = _LogScan(state, checkpoint, meta, wheel_found=wheel_found and known)
     scan.run()
     state.curr_queue_offset = _queue_offset(state, checkpoint, scan)
+    _pass_logged(state)
     read_ms = state.floor(checkpoint.last_read_time_ms)
     if read_ms <= 0:
         read_ms = scan.earliest_slot_ms if scan.earliest_slot_ms is not None else now_ms
@@ -206,6 +212,9 @@ class _LogScan:
         self.last_record: TimerLogRecord | None = None
         self.earliest_slot_ms: int | None = None
         self.again_from_pos = 0
+        self._hashes: dict[bytes, int] = {}
+        self._whole_chains: dict[int, tuple[int, int]] = {}
+        """First position and number of the slots whose chains lie in what was scanned."""
         queue = state.store.consume_queue(TIMER_TOPIC, 0)
         entry = None if queue is None else queue.entry(checkpoint.last_timer_queue_offset)
         self._unread_py = _NOTHING_TO_READ if entry is None else entry[0]
@@ -271,6 +280,8 @@ class _LogScan:
     def _scan(self, start: int) -> dict[int, int]:
         """Read records up to the first bad one; gives the last position of each slot seen."""
         touched: dict[int, int] = {}
+        chains = self._whole_chains
+        chains.clear()
         self.end = self.again_from_pos = start
         self.count = 0
         for position, record in self._state.log.scan(start):
@@ -280,6 +291,14 @@ class _LogScan:
             self.end = position + RECORD_SIZE
             self.last_record = record
             slot_ms = record.slot_ms
+            change = -1 if record.magic & MAGIC_DELETE else 1
+            if record.prev_pos == -1:
+                chains[slot_ms] = position, change
+            elif record.prev_pos == touched.get(slot_ms) and slot_ms in chains:
+                first, num = chains[slot_ms]
+                chains[slot_ms] = first, num + change
+            else:
+                chains.pop(slot_ms, None)
             touched[slot_ms] = position
             if record.delay_ms == 0:
                 self._state.displaced_until_ms = max(self._state.displaced_until_ms, slot_ms)
@@ -304,10 +323,21 @@ class _LogScan:
             return False
         if position < self._checkpoint.last_timer_log_flush_pos:
             return True
+        parts = stored_parts(state.store.log, record.offset_py, record.size_py, TIMER_TOPIC_FIELD)
+        if parts is not None:
+            name = parts[1][parts[1].rfind(_REAL_TOPIC) + len(_REAL_TOPIC) :].partition(b"\2")[0]
+            if self._hash_of(name) == record.topic_hash:
+                return True
         message = state.timer_record(record.offset_py, record.size_py)
-        if message is None:
-            return False
-        return java_hash(message.properties.get(Prop.REAL_TOPIC)) == record.topic_hash
+        return message is not None and (
+            topic_hash(message.properties.get(Prop.REAL_TOPIC)) == record.topic_hash
+        )
+
+    def _hash_of(self, name: bytes) -> int:
+        found = self._hashes.get(name)
+        if found is None:
+            found = self._hashes[name] = topic_hash(name.decode("utf-8", "replace"))
+        return found
 
     def _is_ahead(self) -> bool:
         """Say whether the last record before the scan names a message that is no longer there."""
@@ -377,8 +407,8 @@ class _LogScan:
                 if self._is_undone(other_ms) and self._may_enter_again(slot_ms, last):
                     continue
                 self._keep_marks(other_ms, wheel.get_slot(other_ms).last_pos)
-            first, num = -1, 0
-            for position, record in log.chain(last, slot_ms):
+            first, num = self._whole_chains.get(slot_ms) or (-1, 0)
+            for position, record in () if first >= 0 else log.chain(last, slot_ms):
                 first = position
                 num += -1 if record.magic & MAGIC_DELETE else 1
             if first >= 0:
@@ -450,6 +480,20 @@ def _queue_offset(state: TimerState, checkpoint: TimerCheckpoint, scan: _LogScan
     return max(queue.min_offset, min(offset, queue.max_offset))
 
 
+def _pass_logged(state: TimerState) -> None:
+    """Pass the messages at the head of the queue that have a record: they entered the wheel."""
+    queue = state.store.consume_queue(TIMER_TOPIC, 0)
+    if queue is None or not state.already_logged:
+        return
+    logged, done = state.already_logged, state.front.done
+    for number, (offset, _, _) in queue.iterate(state.curr_queue_offset):
+        if offset in logged:
+            logged.discard(offset)
+        elif offset not in done:
+            return
+        state.curr_queue_offset = number + 1
+
+
 # --- step 2: what was released already ---------------------------------------------------------
 
 
@@ -476,9 +520,10 @@ def _find_released(state: TimerState, start: int) -> tuple[set[int], int]:
     """
     found: set[int] = set()
     last_ms = state.store.last_store_timestamp
-    for _, _, topic, _, _, _, _, encoded in state.store.scan_parts(start):
+    parts = state.store.scan_parts(start) if _is_anywhere(_SOURCE, state, start) else ()
+    for _, _, topic, _, _, _, _, encoded in parts:
         # Nearly every message lacks the name: looking into the bytes saves decoding them.
-        if b"TIMER_SRC_OFFSET" not in encoded:
+        if _SOURCE not in encoded:
             continue
         properties = decode_properties(encoded)
         source = source_offset(properties)
@@ -494,3 +539,13 @@ def _find_released(state: TimerState, start: int) -> tuple[set[int], int]:
     if found:
         _LOG.info("timers released before the last stop and not yet accounted for: %d", len(found))
     return found, state.floor(last_ms) + state.precision_ms
+
+
+def _is_anywhere(name: bytes, state: TimerState, start: int) -> bool:
+    """Say whether a name is in the commit log from `start` on; much quicker than its records."""
+    log = state.store.log
+    return any(
+        name in bytes(part[at : at + _WINDOW + len(name)])
+        for _, part in log.files.chunks(start, log.max_offset)
+        for at in range(0, len(part), _WINDOW)
+    )

@@ -258,7 +258,7 @@ class _Pass:
         )
         # At most: the source's topic is counted in as well.
         size_most = len(source) + len(properties) - len(before) + len(place.field)
-        if queue is None or copies.end + size_most > self._bytes_end:
+        if queue is None or copies.end + size_most > self._bytes_end or self.taken >= _COPIES_MOST:
             return False
         return copies.add(source, properties, queue, place.field, code_of(before))
 

@@ -21,7 +21,7 @@ from rocketmq_py.protocol import delay
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 
-__all__ = ["broker_error", "check_answer"]
+__all__ = ["broker_error", "check_answer", "is_refusal"]
 
 _CONGESTED = (
     "Too many messages are due at this time: choose another time, or raise "
@@ -34,6 +34,17 @@ def check_answer(answer: RemotingCommand, address: str, topic: str | None = None
     """Raise `broker_error` unless the answer says success."""
     if answer.code != ResponseCode.SUCCESS:
         raise broker_error(answer, address, topic=topic)
+
+
+def is_refusal(answer: RemotingCommand) -> bool:
+    """Whether an answer says that account or signature are not accepted, or may not do this.
+
+    5.x brokers answer 16; 4.x ones 1 with the name of an exception in the remark.
+    """
+    if answer.code == ResponseCode.SYSTEM_ERROR:
+        remark = (answer.remark or "").lower()
+        return "aclexception" in remark or "signature" in remark
+    return answer.code == ResponseCode.NO_PERMISSION
 
 
 def broker_error(
@@ -72,13 +83,12 @@ def _kind_of(
             return FlowControlError, _CONGESTED
         if "not enable" in remark or "disabled" in remark:
             return MQBrokerException, "Switch on timerWheelEnable at the broker"
-    if code == ResponseCode.SYSTEM_ERROR and ("aclexception" in remark or "signature" in remark):
-        return PermissionDeniedError, "Check access key, secret key and the account's permissions"
-    if code == ResponseCode.NO_PERMISSION:
-        return (
-            PermissionDeniedError,
-            "Check the permissions of broker, topic and account, and the credentials",
-        )
+    if is_refusal(answer):
+        if code == ResponseCode.SYSTEM_ERROR:
+            advice = "Check access key, secret key and the account's permissions"
+        else:
+            advice = "Check the permissions of broker, topic and account, and the credentials"
+        return PermissionDeniedError, advice
     if code == ResponseCode.TOPIC_NOT_EXIST:
         return TopicNotExistError, "Create the topic, or switch on autoCreateTopicEnable"
     return MQBrokerException, ""

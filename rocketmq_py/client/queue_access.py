@@ -12,18 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from attrs import define, frozen
 
 from rocketmq_py.client.answers import broker_error, check_answer
-from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.pool import acquire_instance
+from rocketmq_py.client.caller import Caller
 from rocketmq_py.client.queries import Boundary, Queries
+from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
-from rocketmq_py.config import ClientConfig, ClientSettings
-from rocketmq_py.errors import MQClientException, NoRouteError, NotStartedError, RocketMQError
+from rocketmq_py.config import ClientSettings
+from rocketmq_py.errors import MQClientException, NoRouteError, RocketMQError
 from rocketmq_py.message import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
@@ -147,7 +146,7 @@ class SendOutcome:
         return self.stored
 
 
-class QueueAccess:
+class QueueAccess(Caller):
     """Reads and writes queues by number and offset. Every call is safe from any thread.
 
     Arguments
@@ -174,40 +173,8 @@ class QueueAccess:
     def __init__(
         self, *, producer_group: str = TOOLS_PRODUCER_GROUP, **settings: Unpack[ClientSettings]
     ) -> None:
-        self.config = ClientConfig.build(None, settings)
+        super().__init__(**settings)
         self.producer_group = producer_group
-        self._running: tuple[ClientInstance, Queries] | None = None
-
-    # --- life ------------------------------------------------------------------------------
-
-    def start(self) -> None:
-        """Make calls possible; connections are opened when first needed. Idempotent."""
-        if self._running is None:
-            instance = acquire_instance(self.config)
-            try:
-                instance.start(calls_only=True)
-            except BaseException:
-                instance.shutdown()
-                raise
-            self._running = instance, Queries(instance)
-
-    def shutdown(self) -> None:
-        """Close the connections; idempotent."""
-        running, self._running = self._running, None
-        if running is not None:
-            running[0].shutdown()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.shutdown()
 
     # --- topics ----------------------------------------------------------------------------
 
@@ -453,6 +420,27 @@ class QueueAccess:
                 for number in numbers:
                     told(number, SendOutcome(None, error))
 
+    def recall(self, topic: str, recall_handle: str, *, timeout_ms: int = 3_000) -> Future[str]:
+        """Take back a timer message that is not due yet (370); its id comes in the future.
+
+        ``recall_handle`` is `RawSend.recall_handle`. Raises `MQClientException` at once for a
+        handle that cannot be one or names a broker that the topic has not; the future holds
+        `MQBrokerException` for a refusal: 604 when it is too late, `RecallNotSupportedError` when
+        the broker does not offer it.
+        """
+        parsed = parse_handle(topic, recall_handle)
+        address = self._address(topic, parsed.broker_name, 0, only_this=True)
+        command = recall_request(
+            topic,
+            recall_handle,
+            broker_name=parsed.broker_name,
+            producer_group=self.producer_group,
+        )
+        return _then(
+            self._instance.invoke_async(address, command, timeout_ms),
+            lambda answer: recalled_id(answer, address, topic),
+        )
+
     # --- inside ----------------------------------------------------------------------------
 
     def _send_command(
@@ -477,20 +465,12 @@ class QueueAccess:
         return RemotingCommand(code, ext_fields=header.to_ext_v2(), body=message.body)
 
     @property
-    def _instance(self) -> ClientInstance:
-        if self._running is None:
-            raise NotStartedError("queue access is not started: call start(), or use with")
-        return self._running[0]
-
-    @property
     def _timeout_ms(self) -> int:
         return self.config.mq_client_api_timeout
 
     def _known(self, queue: MessageQueue) -> Queries:
         self._address(queue.topic, queue.broker_name, 0)
-        if self._running is None:
-            raise NotStartedError("queue access is not started: call start(), or use with")
-        return self._running[1]
+        return Queries(self._instance)
 
     def _address(
         self, topic: str, broker_name: str, broker_id: int, *, only_this: bool = False

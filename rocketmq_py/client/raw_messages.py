@@ -15,7 +15,7 @@ from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.message_codec import MAGIC_V1, decode_record
-from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, topic_problem
+from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, is_system_topic, topic_problem
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, RESERVED, user_text_problem
 from rocketmq_py.protocol.sysflag import COMPRESSED, CompressionType, with_compression
 from rocketmq_py.protocol.tag_hash import java_hash
@@ -90,6 +90,11 @@ class RawMessages:
         if problem is None and topic in NOT_SENDABLE_TOPICS:
             problem = f"topic {topic} is RocketMQ's own"
         return problem
+
+    @staticmethod
+    def is_system_topic(topic: str) -> bool:
+        """Whether a topic is RocketMQ's own, which a list of all topics names too."""
+        return is_system_topic(topic)
 
     @staticmethod
     def property_problem(name: str, value: str) -> str | None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from rocketmq_py.client.answers import is_refusal
 from rocketmq_py.client.background import Timer, WorkerPool
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.clock import monotonic
@@ -74,14 +75,20 @@ class Remoting:
         if channel is None or not channel.is_open:
             channel = self.channel(address, timeout_ms)
             timeout_ms = (deadline - monotonic()) * 1000
+        used = None
         if self._hooks or self._config.credentials is not None:
-            self._prepare(address, command)
+            used = self._prepare(address, command)
         answer = channel.invoke(command, timeout_ms)
         if answer.code == ResponseCode.GO_AWAY:
             # The server is closing: once more, on a connection of its own.
             self._leave(channel)
             left_ms = (deadline - monotonic()) * 1000
             answer = self.channel(address, left_ms).invoke(command, left_ms)
+        if answer.code and used is not None and self._renewed(answer, used):
+            left_ms = (deadline - monotonic()) * 1000
+            channel = self.channel(address, left_ms)
+            self._prepare(address, command)
+            answer = channel.invoke(command, left_ms)
         if self._hooks:
             self._after(address, command, answer)
         return answer
@@ -94,8 +101,8 @@ class Remoting:
         """
         deadline = monotonic() + timeout_ms / 1000
         channel = self.channel(address, timeout_ms)
-        self._prepare(address, command)
-        outcome = self._outcome(channel, command, deadline, done)
+        used = self._prepare(address, command)
+        outcome = self._outcome(channel, command, deadline, done, used)
         channel.begin(command, (deadline - monotonic()) * 1000, outcome)
 
     def begin_many(
@@ -113,14 +120,22 @@ class Remoting:
         channel = self.channel(address, timeout_ms)
         outcomes = []
         for command, done in zip(commands, dones, strict=True):
-            self._prepare(address, command)
-            outcomes.append(self._outcome(channel, command, deadline, done))
+            used = self._prepare(address, command)
+            outcomes.append(self._outcome(channel, command, deadline, done, used))
         channel.begin_many(commands, (deadline - monotonic()) * 1000, outcomes)
 
     def _outcome(
-        self, channel: Channel, command: RemotingCommand, deadline: float, done: Done
+        self,
+        channel: Channel,
+        command: RemotingCommand,
+        deadline: float,
+        done: Done,
+        used: Credentials | None,
     ) -> Done:
-        """Wrap who takes an outcome: hooks see answers, GO_AWAY makes the call go once more."""
+        """Wrap who takes an outcome: hooks see answers, and a call can go once more.
+
+        That is after GO_AWAY, and after a refusal of credentials for which there are others.
+        """
 
         def outcome(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
             if answer is not None:
@@ -128,6 +143,11 @@ class Remoting:
                     self._leave(channel)
                     address = channel.address
                     if self._background.submit(self._again, address, command, deadline, done):
+                        return
+                if answer.code and used is not None and self._can_renew(answer):
+                    # Renewing may read a file, which is nothing for the thread that reads answers.
+                    refused = channel.address, command, deadline, (answer, used), done
+                    if self._background.submit(self._again_when_renewed, *refused):
                         return
                 if self._hooks:
                     self._after(channel.address, command, answer)
@@ -155,12 +175,51 @@ class Remoting:
         except RocketMQError as error:
             done(None, error)
 
-    def _prepare(self, address: str, command: RemotingCommand) -> None:
+    def _again_when_renewed(
+        self,
+        address: str,
+        command: RemotingCommand,
+        deadline: float,
+        refused: tuple[RemotingCommand, Credentials],
+        done: Done,
+    ) -> None:
+        answer, used = refused
+        if not self._renewed(answer, used):
+            if self._hooks:
+                self._after(address, command, answer)
+            done(answer, None)
+            return
+        try:
+            self._prepare(address, command)
+        except RocketMQError as error:
+            done(None, error)
+            return
+        self._again(address, command, deadline, done)
+
+    def _can_renew(self, answer: RemotingCommand) -> bool:
+        """Whether the answer refuses credentials of a source that may give others."""
+        return hasattr(self._config.credentials, "renew") and is_refusal(answer)
+
+    def _renewed(self, answer: RemotingCommand, used: Credentials) -> bool:
+        """Ask the source for other credentials than the refused ones; True when it has some."""
+        if not self._can_renew(answer):
+            return False
+        try:
+            return bool(self._config.credentials.renew(used))  # type: ignore[union-attr]
+        except Exception:  # noqa: BLE001 - code of the application; the refusal stands
+            _log.exception("credentials cannot be renewed")
+            return False
+
+    def _prepare(self, address: str, command: RemotingCommand) -> Credentials | None:
+        """Run hooks and sign; return the credentials that signed."""
         for hook in self._hooks:
             hook.before_request(address, command)
         source = self._config.credentials
-        if source is not None:
-            _sign(command, source if isinstance(source, Credentials) else source())
+        if source is None:
+            return None
+        credentials = source if isinstance(source, Credentials) else source()
+        _sign(command, credentials)
+        return credentials
 
     def _after(self, address: str, command: RemotingCommand, answer: RemotingCommand) -> None:
         for hook in self._hooks:

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 
-from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     ClientClosedError,
     MQClientException,
-    RecallNotSupportedError,
-    RemotingCommandException,
     RemotingException,
     RocketMQError,
 )
@@ -29,13 +27,9 @@ from rocketmq_py.producer.in_flight import InFlight
 from rocketmq_py.producer.selection import Choice, QueueSelection
 from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
 from rocketmq_py.producer.sync_send import SYNC, attempt_once
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.handles import RecallHandle
-from rocketmq_py.protocol.headers.send import (
-    RecallMessageRequestHeader,
-    RecallMessageResponseHeader,
-)
 
 __all__ = ["ProducerEngine"]
 
@@ -132,10 +126,7 @@ class ProducerEngine:
 
     def recall(self, topic: str, handle: str | RecallHandle) -> str:
         """Ask the broker named in the handle."""
-        try:
-            parsed = handle if isinstance(handle, RecallHandle) else RecallHandle.decode(handle)
-        except RemotingCommandException as error:
-            raise MQClientException(str(error), topic=topic) from error
+        parsed = parse_handle(topic, handle)
         address = self.instance.broker_address(parsed.broker_name)
         if address is None:
             self.instance.update_route(topic)
@@ -146,25 +137,11 @@ class ProducerEngine:
                 f"{topic} has",
                 topic=topic,
             )
-        header = RecallMessageRequestHeader(
-            topic=topic,
-            recall_handle=handle if isinstance(handle, str) else handle.encode(),
-            producer_group=self._group,
-            broker_name=parsed.broker_name,
+        command = recall_request(
+            topic, handle, broker_name=parsed.broker_name, producer_group=self._group
         )
-        command = RemotingCommand(RequestCode.RECALL_MESSAGE, ext_fields=header.to_ext())
         answer = self.instance.invoke(address, command, self._config.send_msg_timeout)
-        if answer.code == ResponseCode.SUCCESS:
-            return RecallMessageResponseHeader.from_ext(answer.ext_fields).msg_id
-        if answer.code in {ResponseCode.NO_PERMISSION, ResponseCode.REQUEST_CODE_NOT_SUPPORTED}:
-            raise RecallNotSupportedError(
-                answer.code,
-                answer.remark,
-                address,
-                topic=topic,
-                advice="Switch on recallMessageEnable at the broker (5.3.2 or later)",
-            )
-        raise broker_error(answer, address, topic=topic)
+        return recalled_id(answer, address, topic)
 
     def is_busy(self) -> str | None:
         """Say how many sends have not ended yet; None when none is under way."""

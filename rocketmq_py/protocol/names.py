@@ -121,6 +121,43 @@ def is_system_group(group: str) -> bool:
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 
+def with_namespace(namespace: str, name: str) -> str:
+    """Give the name on the wire of a topic or group of a namespace (``NamespaceUtil``).
+
+    The namespace stands behind the prefix of retry and dead letter topics. Names of RocketMQ
+    itself, and names that carry the namespace already, stay as they are.
+
+    >>> with_namespace("shop", "orders"), with_namespace("shop", "%RETRY%group")
+    ('shop%orders', '%RETRY%shop%group')
+    >>> with_namespace("shop", "shop%orders"), with_namespace("shop", "TOOLS_CONSUMER")
+    ('shop%orders', 'TOOLS_CONSUMER')
+    """
+    is_own = is_system_topic(name) or is_system_group(name) or name in READY_MADE_GROUPS
+    if not namespace or not name or is_own:
+        return name
+    prefix, rest = _cut_prefix(name)
+    if rest.startswith(f"{namespace}%"):
+        return name
+    return f"{prefix}{namespace}%{rest}"
+
+
+def without_namespace(namespace: str, name: str) -> str:
+    """Give the bare name of a topic or group, undoing `with_namespace`.
+
+    >>> without_namespace("shop", "%DLQ%shop%group"), without_namespace("shop", "other%orders")
+    ('%DLQ%group', 'other%orders')
+    """
+    prefix, rest = _cut_prefix(name)
+    return prefix + rest.removeprefix(f"{namespace}%") if namespace else name
+
+
+def _cut_prefix(name: str) -> tuple[str, str]:
+    for prefix in (RETRY_PREFIX, DLQ_PREFIX):
+        if name.startswith(prefix):
+            return prefix, name.removeprefix(prefix)
+    return "", name
+
+
 def topic_problem(
     topic: str | None,
     *,

@@ -144,7 +144,7 @@ PIPELINE = (
     ),
     _mutant(
         "P29",
-        TIMER + "engine.py",
+        TIMER + "holds.py",
         "            or not self._state.role.releases",
         "            or False",
     ),

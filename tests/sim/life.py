@@ -2,8 +2,8 @@
 
 Answers: how the parts of a broker are put together when one thread drives everything: requests
 come as frames, time and syncs when the simulation says so. Same parts and same order as
-`embedded_broker/node.py`, without sockets, flusher and clock driver: those are threads, and their
-work is done here in small steps that others come between. Must not know: what is expected.
+`embedded_broker/node.py`, without sockets, flusher and the thread of the clock driver: the work of
+threads is done here in small steps that others come between. Must not know: what is expected.
 
 Read on: `peer.py` for who sends the frames, `story.py` for who decides what happens.
 """
@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from random import Random
+from typing import cast
 
 from attrs import evolve
 
 from embedded_broker import handlers
+from embedded_broker.clock import BrokerClock
 from embedded_broker.config import BrokerConfig
 from embedded_broker.core import BrokerCore
 from embedded_broker.door import Door
+from embedded_broker.driver import ClockDriver, Track
 from embedded_broker.errors import StoreError
 from embedded_broker.flusher import FlushWork
 from embedded_broker.journal import Journal
@@ -27,7 +30,7 @@ from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.profiles import find_profile
 from embedded_broker.store.flush import FlushWork as StoreFlush
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timeline import Budget, DeadlineSource, SessionTimers
+from embedded_broker.timeline import Budget, SessionTimers
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.engine import TimerMessageStore
 from embedded_broker.timer.levels import ScheduleMessageService
@@ -36,7 +39,7 @@ from tests.sim.disk import Disk
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
 BROKER_NAME = "broker-sim"
-_MOST_TURNS = 100_000
+_MOST_ENTRIES = 100_000
 
 
 class HandClock:
@@ -50,21 +53,16 @@ class HandClock:
 
 
 class Turns(Budget):
-    """Used up every so many questions, never by time; 0 is never."""
+    """Used up after so many questions, never by time; 0 is never."""
 
     def __init__(self, turns: int) -> None:
         super().__init__(0)
-        self._turns = turns
-        self._left = turns
+        self._left = turns or -1
 
     def exhausted(self) -> bool:
-        if not self._turns:
-            return False
-        self._left -= 1
         if self._left > 0:
-            return False
-        self._left = self._turns
-        return True
+            self._left -= 1
+        return not self._left
 
 
 class OrderedStore(MessageStore):
@@ -127,10 +125,14 @@ class Life:
             broker_name=BROKER_NAME,
             address="127.0.0.1:10911",
         )
+        # The driver's thread is never started: the simulation fires.
+        self.track = Track(
+            ClockDriver(core.door), cast("BrokerClock", clock), core.sources, visible=True
+        )
         self.flush_wanted = False
         self._steps: list[FlushWork] = []
         core.request_flush = self._want_flush
-        self.timers.session_timer = core.after
+        self.timers.retry.session_timer = core.after
         self.timers.new_budget = lambda: Turns(5)
         self.levels.session_timer = core.after
         with core.door:
@@ -192,23 +194,20 @@ class Life:
 
     # --- time ----------------------------------------------------------------------------------
 
-    def advance(self, target_ms: int, budget: Budget, *, elide: bool) -> int:
-        """Fire in due order up to the new time, stepping the clock to each due; gives the number.
+    def advance(self, target_ms: int, turns: int, *, elide: bool) -> int:
+        """Fire in due order up to the new time, as `VirtualClock.advance`; gives the number.
 
-        As `VirtualClock.advance` with `Track.fire_until`.
+        `turns` is what each entry of the door may ask of its budget; 0: no end.
         """
         clock = self.clock
         horizon_ms = target_ms if elide else 0
         fired = 0
-        for _ in range(_MOST_TURNS):
-            head = self._earliest()
-            if head is None or head[0] > target_ms:
+        for _ in range(_MOST_ENTRIES):
+            if not self._is_due(target_ms):
                 break
-            due_ms, source = head
-            clock.now_ms = max(clock.now_ms, due_ms)
             with self.core.door:
-                fired += source.fire(
-                    clock.now_ms, horizon_ms=max(horizon_ms, clock.now_ms), budget=budget
+                fired += self.track.fire_until(
+                    target_ms, Turns(turns), pin=self._pin, horizon_ms=horizon_ms
                 )
         else:
             raise AssertionError("a deadline does not move on")
@@ -218,24 +217,21 @@ class Life:
                 fired += source.fire(clock.now_ms, horizon_ms=clock.now_ms, budget=Turns(0))
         return fired
 
-    def fire(self, budget: Budget, *, turns: int = _MOST_TURNS) -> int:
+    def fire(self, turns: int, *, entries: int = _MOST_ENTRIES) -> int:
         """Fire what is due now, as the clock driver does when time flows; gives the number."""
-        now_ms = self.clock.now_ms
         fired = 0
-        for _ in range(turns):
-            head = self._earliest()
-            if head is None or head[0] > now_ms:
+        for _ in range(entries):
+            if not self._is_due(self.clock.now_ms):
                 return fired
             with self.core.door:
-                fired += head[1].fire(now_ms, horizon_ms=now_ms, budget=budget)
-        if turns == _MOST_TURNS:
+                fired += self.track.fire_until(self.clock.now_ms, Turns(turns))
+        if entries == _MOST_ENTRIES:
             raise AssertionError("a deadline does not move on")
         return fired
 
-    def _earliest(self) -> tuple[int, DeadlineSource] | None:
-        best: tuple[int, DeadlineSource] | None = None
-        for source in self.core.sources:
-            head = source.next_deadline()
-            if head is not None and (best is None or head.due_ms < best[0]):
-                best = head.due_ms, source
-        return best
+    def _is_due(self, limit_ms: int) -> bool:
+        first = self.track.earliest()
+        return first is not None and first[0].due_ms <= limit_ms
+
+    def _pin(self, due_ms: int) -> None:
+        self.clock.now_ms = max(self.clock.now_ms, due_ms)

@@ -28,7 +28,7 @@ from tests.sim.audit import (
     check_store_walk,
 )
 from tests.sim.disk import Disk, SimulatedCrash
-from tests.sim.life import HandClock, Life, Turns
+from tests.sim.life import HandClock, Life
 from tests.sim.peer import Peer
 from tests.sim.plan import QUEUES, TOPICS, Plan
 from tests.sim.truth import Request, Timer, Truth, Violation, requested_ms
@@ -144,7 +144,7 @@ class Story:
             step_ms = self.random.choice((self.plan.precision_ms, last_ms // 50, last_ms))
             self.life.advance(
                 min(self.clock.now_ms + step_ms, last_ms),
-                Turns(0),
+                0,
                 elide=self.random.random() < 0.5,
             )
         self._settle()
@@ -253,7 +253,7 @@ class Story:
     def _settle(self) -> None:
         """Fire everything that is due; then nothing due may wait."""
         self._heal()
-        self.life.fire(Turns(0))
+        self.life.fire(0)
         self.truth.observe(self.life.store)
         self.truth.check_on_time(self.clock.now_ms)
 
@@ -460,14 +460,14 @@ class Story:
         elide = self.random.random() < 0.6
         self.note(f"advance to {target_ms}, elide {elide}")
         self.totals["advances"] += 1
-        self.life.advance(target_ms, self._draw_budget(), elide=elide)
+        self.life.advance(target_ms, self._draw_turns(), elide=elide)
         self._check_on_time()
 
     def sleep(self) -> None:
         """Wake up late and fire everything that is overdue."""
         self.clock.now_ms += self._draw_span()
         self.note(f"sleep until {self.clock.now_ms}")
-        self.life.fire(self._draw_budget())
+        self.life.fire(self._draw_turns())
         self._check_on_time()
 
     def fall_behind(self) -> None:
@@ -478,7 +478,7 @@ class Story:
     def fire_a_little(self) -> None:
         """Fire some of what is due, and stop in the middle."""
         self.note("fire a little")
-        self.life.fire(Turns(self.random.randint(1, 4)), turns=self.random.randint(1, 3))
+        self.life.fire(self.random.randint(1, 4), entries=self.random.randint(1, 3))
 
     def set_back(self) -> None:
         """The machine's clock is corrected."""
@@ -503,8 +503,8 @@ class Story:
             return random.randint(1, 40 * step_ms)
         return random.randint(1, self.plan.slots * step_ms * 5 // 4)
 
-    def _draw_budget(self) -> Turns:
-        return Turns(self.random.choice((0, 0, 0, 1, 2, 7)))
+    def _draw_turns(self) -> int:
+        return self.random.choice((0, 0, 0, 1, 2, 7))
 
     def _check_on_time(self) -> None:
         self.truth.observe(self.life.store)

@@ -10,16 +10,25 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from tests.spark.cluster import QUICK_START
+from tests.spark.java import provide_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder = TemporaryDirectory(prefix="rocketmq-py-java-")
+    config.add_cleanup(folder.cleanup)
+    provide_java(Path(folder.name))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,6 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .appName("rocketmq-py-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "512m")
+        .config("spark.driver.extraJavaOptions", QUICK_START)
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,14 +20,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, functions
 
 import spark_connector
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
+from rocketmq_py.protocol.codes import RequestCode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 def read(
-    spark: SparkSession, broker: EmbeddedBroker, topic: str = "T", **options: Any
+    spark: SparkSession,
+    broker: EmbeddedBroker | EmbeddedCluster,
+    topic: str = "T",
+    **options: Any,
 ) -> DataFrame:
     reader = spark.read.format("rocketmq").option("nameServer", broker.namesrv_addr)
     schema = options.pop("schema", None)
@@ -64,29 +69,86 @@ def test_an_empty_topic_gives_no_rows_and_the_right_columns(
     ]
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[EmbeddedCluster]:
+    """10 000 messages in 4 queues of each of two brokers."""
+    with EmbeddedCluster(brokers=2, clock=VirtualClock(), topics=["T"]) as started:
+        for number in range(10_000):
+            queue = number // 2 % 4
+            started.brokers[number % 2].send("T", b"m%d" % number, queue=queue, keys=f"k{number}")
+        yield started
+
+
 @pytest.mark.case("SP2")
 def test_every_message_of_every_queue_is_read_once(
-    spark: SparkSession, broker: EmbeddedBroker
+    spark: SparkSession, cluster: EmbeddedCluster
 ) -> None:
-    fill(broker, 1_000)
-    rows = read(spark, broker).collect()
-    expected = {(n % 4, n // 4, b"m%d" % n, f"k{n}", "AB"[n % 2]) for n in range(1_000)}
-    assert {(r.queue_id, r.offset, bytes(r.body), r.keys, r.tags) for r in rows} == expected
-    assert len(rows) == 1_000
+    frame = read(spark, cluster)
+    assert frame.rdd.getNumPartitions() == 8
+    rows = frame.select("broker_name", "queue_id", "offset", "body", "keys").collect()
+    expected = {
+        (("broker-a", "broker-b")[n % 2], n // 2 % 4, n // 8, b"m%d" % n, f"k{n}")
+        for n in range(10_000)
+    }
+    assert {(*row[:3], bytes(row.body), row.keys) for row in rows} == expected
+    assert len(rows) == 10_000
 
 
 @pytest.mark.case("SP3", "SP4")
-def test_ranges_are_given_as_json(spark: SparkSession, broker: EmbeddedBroker) -> None:
-    fill(broker, 40)
+def test_ranges_are_given_as_json(spark: SparkSession, cluster: EmbeddedCluster) -> None:
     rows = read(
         spark,
-        broker,
-        startingOffsets='{"T":{"broker-a":{"0":3,"1":-2}}}',
-        endingOffsets='{"T":{"0":5,"1":2,"2":-1,"3":0}}',
+        cluster,
+        startingOffsets='{"T":{"broker-a":{"0":3,"1":-2},"broker-b":{"3":1200}}}',
+        endingOffsets='{"T":{"broker-a":{"0":5,"1":2,"2":-1,"3":0},'
+        '"broker-b":{"0":1,"1":0,"2":0,"3":-1}}}',
     ).collect()
-    assert Counter(row.queue_id for row in rows) == {0: 2, 1: 2, 2: 10}
+    found = Counter((row.broker_name, row.queue_id) for row in rows)
+    assert found == {
+        ("broker-a", 0): 2,
+        ("broker-a", 1): 2,
+        ("broker-a", 2): 1_250,
+        ("broker-b", 0): 1,
+        ("broker-b", 3): 50,
+    }
     with pytest.raises(PySparkException, match="startingOffsets: latest"):
-        read(spark, broker, startingOffsets='{"T":{"0":-1}}').collect()
+        read(spark, cluster, startingOffsets='{"T":{"broker-a":{"0":-1}}}').collect()
+    with pytest.raises(PySparkException, match="it lives on broker-a, broker-b"):
+        read(spark, cluster, startingOffsets='{"T":{"0":1}}').collect()
+
+
+@pytest.mark.case("SP7", "SP8")
+def test_lists_patterns_and_assigned_queues_choose_what_is_read(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    for topic in ("T1", "T2", "Other"):
+        fill(broker, 8, topic)
+
+    def places(**options: str) -> list[tuple[str, int, int]]:
+        frame = read(spark, broker, "", **options)
+        return sorted(map(tuple, frame.select("topic", "queue_id", "offset").collect()))
+
+    both = [
+        (topic, queue, offset) for topic in ("T1", "T2") for queue in range(4) for offset in (0, 1)
+    ]
+    assert places(subscribe="T1,T2") == places(subscribePattern="T.") == both
+    assert places(assign='{"T2":{"broker-a":[3]}}') == [("T2", 3, 0), ("T2", 3, 1)]
+
+
+@pytest.mark.case("SP16")
+def test_a_limit_needs_no_more_than_the_first_pull(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=1)
+    for _ in range(1_000):
+        broker.send("T", b"x" * 8_000)
+    broker.journal.clear()
+    # From the third on pulls are not answered: what is in flight then is the prefetch.
+    with broker.faults.on(RequestCode.PULL_MESSAGE, nth=3).always().delay(600) as held:
+        frame = read(spark, broker, prefetch="4", pullTimeoutMs="30000")
+        assert len(frame.limit(5).collect()) == 5
+        assert len(broker.journal.requests(code=RequestCode.PULL_MESSAGE)) <= 2 + 4
+    assert held.hits <= 4
 
 
 @pytest.mark.case("SP9", "SP11")
@@ -108,8 +170,15 @@ def test_few_queues_are_read_by_many_tasks(spark: SparkSession, broker: Embedded
     assert len({(r.queue_id, r.offset) for r in frame.collect()}) == 200
 
 
-@pytest.mark.case("SP5", "SP14")
-def test_a_time_range_is_half_open(spark: SparkSession, broker: EmbeddedBroker) -> None:
+@pytest.fixture(params=["rocketmq-5.x", "rocketmq-4.9"])
+def either_broker(request: pytest.FixtureRequest) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock(), profile=request.param) as started:
+        yield started
+
+
+@pytest.mark.case("SP5", "SP6", "SP14")
+def test_a_time_range_is_half_open(spark: SparkSession, either_broker: EmbeddedBroker) -> None:
+    broker = either_broker
     clock = broker.clock
     assert isinstance(clock, VirtualClock)
     fill(broker, 8)
@@ -126,6 +195,10 @@ def test_a_time_range_is_half_open(spark: SparkSession, broker: EmbeddedBroker) 
         int(row.at.timestamp() * 1000)
         for row in between.select(functions.col("store_timestamp").alias("at")).collect()
     } == {middle}
+    future = {"startingTimestamp": str(end + 1)}
+    with pytest.raises(PySparkException, match="no message is that new"):
+        read(spark, broker, **future).collect()
+    assert read(spark, broker, **future, startingOffsetsByTimestampStrategy="latest").count() == 0
 
 
 @pytest.mark.case("SP19", "SP20", "SP21")

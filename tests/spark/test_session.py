@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,10 @@ if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
 from pyspark.errors import PySparkException
-from pyspark.sql import functions
+from pyspark.sql import DataFrame, functions
 
-from embedded_broker import EmbeddedBroker
-from rocketmq_py.protocol.codes import RequestCode
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,6 +63,82 @@ def test_filters_narrow_what_is_pulled_only_where_spark_allows_it(
     assert {entry.fields["subscription"] for entry in asked} == {"A"}
     assert {entry.fields["queueId"] for entry in pulls} == {"1"}
     assert len(pulls) <= 2
+
+
+@pytest.mark.case("SP17")
+def test_filters_on_store_time_and_tags_give_the_same_rows_with_fewer_pulls(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    broker.topics.create("T", queues=2)
+    hours = []
+    for _ in range(4):
+        hours.append(clock.now_ms)
+        for number in range(200):
+            broker.send("T", b"%d" % number, queue=number % 2, tags="AB"[number // 100])
+        clock.advance(timedelta(hours=1))
+    wanted = (
+        f"queue_id = 1 AND store_timestamp > timestamp_millis({hours[1]}) "
+        f"AND store_timestamp < timestamp_millis({hours[3]}) AND tags = 'B'"
+    )
+    reader = spark.read.format("rocketmq").options(
+        nameServer=broker.namesrv_addr, subscribe="T", pullBatchSize="32"
+    )
+
+    def found(frame: DataFrame) -> tuple[list[tuple[int, int]], int]:
+        broker.journal.clear()
+        rows = frame.where(wanted).select("queue_id", "offset").collect()
+        pulls = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
+        return sorted(map(tuple, rows)), len(pulls)
+
+    all_rows, all_pulls = found(reader.load())
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        rows, pulls = found(reader.option("pushFilters", "true").load())
+    finally:
+        spark.conf.set("spark.sql.python.filterPushdown.enabled", "false")
+    assert rows == all_rows == [(1, offset) for offset in range(250, 300)]
+    assert pulls < all_pulls / 2
+    tasks = [
+        entry
+        for entry in broker.journal.requests(code=RequestCode.PULL_MESSAGE)
+        if entry.fields["subscription"] == "B"
+    ]
+    assert {entry.fields["queueId"] for entry in tasks} == {"1"}
+
+
+@pytest.mark.case("SP21")
+def test_a_wrong_option_of_a_stream_with_a_schema_of_its_own_says_what_is_wrong(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    broker.topics.create("T")
+    reader = spark.readStream.format("rocketmq").schema("offset bigint")
+    wrong = reader.options(nameServer=broker.namesrv_addr, subscribe="T", failOnDataLos="x").load()
+    writer = wrong.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+    with pytest.raises(PySparkException) as caught:
+        writer.start().processAllAvailable()
+    assert "did you mean failOnDataLoss" in str(caught.value)
+    assert "UnboundLocalError" not in str(caught.value)
+
+
+@pytest.mark.case("SP20", "SP78")
+def test_a_refused_key_is_told_without_the_secret(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T")
+    acl = "org.apache.rocketmq.acl.common.AclException: Check signature failed for accessKey=id"
+    refused = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    refused.respond(ResponseCode.SYSTEM_ERROR, acl)
+    spark.conf.set("spark.sql.execution.pyspark.udf.tracebackWithLocals.enabled", "true")
+    try:
+        with pytest.raises(PySparkException, match="PermissionDeniedError") as caught:
+            spark.read.format("rocketmq").options(
+                nameServer=broker.namesrv_addr, subscribe="T", accessKey="id", secretKey="hush"
+            ).load().collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.pyspark.udf.tracebackWithLocals.enabled")
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.case("SP38", "SP14", "SP35")

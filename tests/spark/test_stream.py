@@ -1,11 +1,12 @@
-"""Streams against a broker over TCP, in a real Spark."""
+"""Streams in a real Spark: batches, limits, triggers, progress and groups."""
 
 from __future__ import annotations
 
 import shutil
-from itertools import chain
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,67 +17,167 @@ if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import DataFrame
 
 import spark_connector
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.spark.queries import (
+    Seen,
+    fill,
+    logged,
+    names,
+    offset_of,
+    read_all,
+    running,
+    stream,
+    until,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def stream(spark: SparkSession, broker: EmbeddedBroker, **options: str) -> DataFrame:
-    given = {"nameServer": broker.namesrv_addr, "subscribe": "T", "startingOffsets": "earliest"}
-    return spark.readStream.format("rocketmq").options(**(given | options)).load()
+@pytest.fixture(autouse=True)
+def topic(broker: EmbeddedBroker) -> None:
+    broker.topics.create("T", queues=2)
 
 
-def fill(broker: EmbeddedBroker, first: int, past: int) -> None:
-    for number in range(first, past):
-        broker.send("T", b"m%d" % number, queue=number % 2)
-
-
-def run(frame: DataFrame, checkpoint: Path, into: list[list[str]], **options: Any) -> Any:
-    """Run to the ends that are there, noting the bodies of every batch."""
-
-    def note(batch: DataFrame, _number: int) -> None:
-        into.append(
-            sorted(row.body for row in batch.select(functions.col("body").cast("string")).collect())
-        )
-
-    query = (
-        frame.writeStream.foreachBatch(note)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .options(**options)
-        .start()
-    )
-    query.awaitTermination(120)
-    return query
-
-
-@pytest.mark.case("SP43", "SP45", "SP47", "SP55")
-def test_a_stream_reads_in_limited_batches_and_goes_on_after_a_restart(
+@pytest.mark.case("SP43", "SP47", "SP55")
+def test_a_run_ends_where_the_topic_ended_and_the_next_one_goes_on_there(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    broker.topics.create("T", queues=2)
     fill(broker, 0, 30)
-    batches: list[list[str]] = []
+    later = iter(range(30, 1_000))
+
+    def produce() -> None:
+        for _ in range(5):
+            fill(broker, number := next(later), number + 1)
+
     frame = stream(spark, broker, maxOffsetsPerTrigger="12")
-    query = run(frame, tmp_path, batches)
-    assert sorted(chain(*batches)) == sorted(f"m{n}" for n in range(30))
-    assert max(len(batch) for batch in batches) <= 12
-    assert set(spark_connector.lag(query.lastProgress).values()) == {0}
-    fill(broker, 30, 40)
-    again: list[list[str]] = []
-    run(stream(spark, broker, startingOffsets="latest"), tmp_path, again)
-    assert sorted(chain(*again)) == sorted(f"m{n}" for n in range(30, 40))
+    first, query = read_all(frame, tmp_path, Seen(also=produce))
+    assert first.bodies == names(0, 30)  # the ends were frozen, whatever came meanwhile
+    assert first.sizes == [12, 12, 6]
+    behind = [sum(spark_connector.lag(one).values()) for one in query.recentProgress]
+    sent = next(later)
+    # Looked at before the batch ran, which sent five more.
+    assert behind[0] >= 30 - 12
+    assert all(one["sources"][0]["latestOffset"] for one in query.recentProgress)
+    again, _ = read_all(stream(spark, broker, startingOffsets="latest"), tmp_path)
+    assert again.bodies == names(30, sent)
+    assert again.batches[0][0] == first.batches[-1][0] + 1
 
 
-@pytest.mark.case("SP42", "SP44")
-def test_a_batch_that_failed_is_read_again_as_it_was(
+@pytest.mark.case("SP45")
+def test_a_limit_is_shared_in_proportion_and_small_queues_go_on(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    broker.topics.create("T", queues=2)
+    for number in range(260):
+        broker.send("T", b"m%d" % number, queue=0 if number < 240 else 1)
+    frame = stream(spark, broker, maxOffsetsPerTrigger="100")
+    seen, _ = read_all(frame, tmp_path)
+    assert seen.bodies == names(0, 260)
+    assert seen.sizes == [100, 100, 60]
+    shares = [Counter(row.queue_id for row in rows) for _, rows in seen.batches]
+    assert all(90 <= share[0] <= 94 for share in shares[:2])
+    assert all(6 <= share[1] <= 10 for share in shares[:2])
+
+
+@pytest.mark.case("SP48")
+def test_once_reads_everything_in_one_batch_whatever_the_limit(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    fill(broker, 0, 30)
+    seen, _ = read_all(stream(spark, broker, maxOffsetsPerTrigger="5"), tmp_path, once=True)
+    assert seen.sizes == [30]
+
+
+@pytest.mark.case("SP46")
+def test_few_messages_wait_for_more_but_not_for_ever(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    def asked() -> int:
+        return len(broker.journal.requests(code=RequestCode.GET_TOPIC_STATS_INFO))
+
+    seen = Seen()
+    patient = stream(spark, broker, minOffsetsPerTrigger="10", maxTriggerDelay="1h")
+    with running(patient, tmp_path, seen) as query:
+        until(broker, query, lambda: logged(tmp_path, "commits") == [0])
+        fill(broker, 0, 3)
+        looks = asked()
+        until(broker, query, lambda: asked() > looks + 2)
+        assert logged(tmp_path) == [0]  # seen, and left for later
+        fill(broker, 3, 10)
+        until(broker, query, lambda: logged(tmp_path, "commits") == [0, 1])
+        assert seen.sizes == [10]
+    seen = Seen()
+    hasty = stream(spark, broker, minOffsetsPerTrigger="10", maxTriggerDelay="1s")
+    fill(broker, 10, 13)
+    with running(hasty, tmp_path, seen) as query:
+        until(broker, query, lambda: len(seen.rows) == 3)
+
+
+@pytest.mark.case("SP49")
+def test_an_idle_stream_makes_no_batches_and_asks_little(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    defaults = {"offsetPollIntervalMs": "100", "routeRefreshMs": "30000"}
+    writer = stream(spark, broker, **defaults).writeStream.foreachBatch(Seen())
+    # No trigger: Spark asks up to a hundred times a second.
+    query = writer.option("checkpointLocation", str(tmp_path)).start()
+    try:
+        until(broker, query, lambda: logged(tmp_path, "commits") == [0])
+        broker.journal.clear()
+        assert not query.awaitTermination(5)
+    finally:
+        query.stop()
+    asked = broker.journal.requests()
+    assert 3 <= len(asked) <= 55
+    looks = [entry for entry in asked if entry.code == RequestCode.GET_TOPIC_STATS_INFO]
+    assert len(asked) - len(looks) <= 1  # the route, once
+    assert logged(tmp_path) == [0]
+
+
+@pytest.mark.case("SP54")
+def test_a_group_shows_how_far_the_stream_is(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    fill(broker, 0, 12)
+    frame = stream(spark, broker, groupId="G", maxOffsetsPerTrigger="6")
+    read_all(frame, tmp_path / "told")
+    stored = broker.groups["G"].offsets(topic="T")
+    assert 6 <= sum(place.committed or 0 for place in stored) <= 12
+    with broker.faults.on(RequestCode.UPDATE_CONSUMER_OFFSET).always() as refused:
+        refused.respond(ResponseCode.NO_PERMISSION)
+        other = stream(spark, broker, groupId="H", maxOffsetsPerTrigger="6")
+        seen, _ = read_all(other, tmp_path / "refused")
+    assert refused.hits
+    assert seen.bodies == names(0, 12)
+
+
+@pytest.mark.case("SP56")
+def test_two_queries_of_one_group_each_see_all_rows(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    fill(broker, 0, 10)
+    one, two = Seen(), Seen()
+    frame = stream(spark, broker, groupId="G", maxOffsetsPerTrigger="6")
+    with (
+        running(frame, tmp_path / "one", one) as first,
+        running(frame, tmp_path / "two", two) as second,
+    ):
+        until(broker, first, lambda: one.rows)
+        until(broker, second, lambda: two.rows)
+        fill(broker, 10, 20)
+        until(broker, first, lambda: len(one.rows) >= 20)
+        until(broker, second, lambda: len(two.rows) >= 20)
+    assert one.bodies == two.bodies == names(0, 20)
+
+
+@pytest.mark.case("SP44")
+def test_a_batch_that_was_planned_and_not_done_is_read_again_as_it_was(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
     fill(broker, 0, 4)
 
     def fail(_batch: DataFrame, _number: int) -> None:
@@ -84,111 +185,15 @@ def test_a_batch_that_failed_is_read_again_as_it_was(
 
     broken = stream(spark, broker).writeStream.foreachBatch(fail)
     query = broken.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    with pytest.raises(PySparkException):
+    with pytest.raises(PySparkException, match="the sink is down"):
         query.awaitTermination(120)
     fill(broker, 4, 10)
-    batches: list[list[str]] = []
     # The restart's first position would be elsewhere; the logged batch decides.
-    run(stream(spark, broker, startingOffsets="latest"), tmp_path, batches)
-    assert batches[0] == ["m0", "m1", "m2", "m3"]
-    assert sorted(chain(*batches)) == sorted(f"m{n}" for n in range(10))
-
-
-@pytest.mark.case("SP57")
-def test_a_stream_writes_delayed_messages_with_ids_against_repetition(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    broker.topics.create("T", queues=2)
-    broker.topics.create("U", queues=2)
-    fill(broker, 0, 20)
-    rows = stream(spark, broker).select("body", functions.lit(60_000).alias("delay_ms"))
-    query = (
-        rows.writeStream.format("rocketmq")
-        .options(nameServer=broker.namesrv_addr, topic="U", checkpointLocation=str(tmp_path))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(120)
-    assert broker.messages.in_topic("U") == []
-    assert isinstance(broker.clock, VirtualClock)
-    broker.clock.advance(61)
-    found = broker.messages.in_topic("U")
-    assert {message.body for message in found} == {b"m%d" % n for n in range(20)}
-    assert len({message.properties["DEDUPE_ID"] for message in found}) == 20
-
-
-@pytest.mark.case("SP60")
-def test_a_sink_cannot_be_asked_to_start_from_nothing(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    broker.topics.create("T")
-    counts = stream(spark, broker).groupBy("queue_id").count()
-    rows = counts.select(functions.col("count").cast("string").alias("body"))
-    writer = rows.writeStream.format("rocketmq").outputMode("complete")
-    with pytest.raises(PySparkException, match="cannot do"):
-        writer.options(
-            nameServer=broker.namesrv_addr, topic="T", checkpointLocation=str(tmp_path)
-        ).trigger(availableNow=True).start().awaitTermination(60)
-
-
-@pytest.mark.case("SP58", "SP59")
-def test_a_whole_batch_that_spark_forgot_is_not_written_twice(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    broker.topics.create("T", queues=2)
-    broker.topics.create("U", queues=2)
-    fill(broker, 0, 10)
-
-    def copy() -> None:
-        rows = stream(spark, broker).select("body")
-        query = (
-            rows.writeStream.format("rocketmq")
-            .options(nameServer=broker.namesrv_addr, topic="U", replayGuard="Guard")
-            .option("checkpointLocation", str(tmp_path))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination(120)
-
-    copy()
-    # As if the driver had died between the sink's commit and Spark's own log.
-    for name in ("0", ".0.crc"):
-        (tmp_path / "commits" / name).unlink()
-    copy()
-    assert len(broker.messages.in_topic("U")) == 10
-    fill(broker, 10, 14)
-    copy()
-    assert len(broker.messages.in_topic("U")) == 14
-
-
-@pytest.mark.case("SP48")
-def test_once_reads_everything_in_one_batch_whatever_the_limit(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    broker.topics.create("T", queues=2)
-    fill(broker, 0, 30)
-    sizes: list[int] = []
-    query = (
-        stream(spark, broker, maxOffsetsPerTrigger="5")
-        .writeStream.foreachBatch(lambda batch, _number: sizes.append(batch.count()))
-        .option("checkpointLocation", str(tmp_path))
-        .trigger(once=True)
-        .start()
-    )
-    query.awaitTermination(120)
-    assert [size for size in sizes if size] == [30]
-
-
-@pytest.mark.case("SP54", "SP56")
-def test_two_queries_of_one_group_each_see_all_rows(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
-) -> None:
-    broker.topics.create("T", queues=2)
-    fill(broker, 0, 12)
-    for name in ("one", "two"):
-        batches: list[list[str]] = []
-        frame = stream(spark, broker, groupId="G", maxOffsetsPerTrigger="6")
-        run(frame, tmp_path / name, batches)
-        assert sorted(chain(*batches)) == sorted(f"m{n}" for n in range(12))
-    stored = broker.groups["G"].offsets(topic="T")
-    assert sum(place.committed or 0 for place in stored) >= 6
+    seen, _ = read_all(stream(spark, broker, startingOffsets="latest"), tmp_path)
+    assert [(number, sorted(row.body for row in rows)) for number, rows in seen.batches] == [
+        (0, names(0, 4)),
+        (1, names(4, 10)),
+    ]
+    # What Spark kept is one closed range after the other.
+    ends = [offset_of(tmp_path, batch)["topics"]["T"]["broker-a"] for batch in (0, 1)]
+    assert all(one <= two for one, two in pairwise(sorted(map(str, ends))))

@@ -27,7 +27,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 from attrs import evolve
 
@@ -47,6 +47,7 @@ from embedded_broker.timer.put_verdict import Release
 from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.recovery import TimerRecovery
 from embedded_broker.timer.request import TimerRequest, parse_request, victim_root
+from embedded_broker.timer.retry import DISK_RETRY_MS, RetryWait
 from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.sliced.change import SliceChanges
 from embedded_broker.timer.sliced.copies import find_copies
@@ -76,8 +77,6 @@ from rocketmq_py.clock import Clock
 __all__ = ["SlicedTimerStore"]
 
 _LOG = logging.getLogger(__name__)
-
-_DISK_RETRY_MS: Final = 500
 
 
 class SlicedTimerStore:
@@ -130,7 +129,8 @@ class SlicedTimerStore:
             record_size_max=state.log.record_size_max,
             record_size_setting="setting mappedFileSizeDCommitLog",
         )
-        self.session_timer: Callable[[int, Callable[[], None]], object] | None = None
+        self.retry = RetryWait()
+        """The wait before what failed is tried again."""
         self.topic = state.topic
         self.runs: TimerRuns | None = None
         self.new_budget: Callable[[], Budget] = Budget
@@ -153,8 +153,6 @@ class SlicedTimerStore:
         self._changes = SliceChanges(state, clock)
         self._running = False
         self._firing = False
-        self._retry_at_ms: int | None = None
-        self._waits_for_session = False
         self._hold_until_ms = 0
         self._unsettled: list[tuple[int, TimerRequest, int | None]] = []
 
@@ -241,7 +239,7 @@ class SlicedTimerStore:
             self._firing
             or arrival.queue_offset != state.queue_offset
             or self._dispatch_held
-            or self._is_waiting
+            or self.retry.is_on
         ):
             return
         self._keep_up(arrival.store_timestamp)
@@ -262,7 +260,7 @@ class SlicedTimerStore:
         except StoreError as error:
             # The message is accepted and stays in the queue; `fire` tries again.
             _LOG.warning("timer at %d not in its slice yet: %s", arrival.commit_log_offset, error)
-            self._wait_before_retry(arrival.store_timestamp, _DISK_RETRY_MS)
+            self.retry.begin(arrival.store_timestamp, DISK_RETRY_MS)
 
     def _keep_up(self, now_ms: int) -> None:
         """Let the current second follow the clock, if nothing is held or still to be read."""
@@ -278,10 +276,10 @@ class SlicedTimerStore:
 
     def next_deadline(self) -> Deadline | None:
         """When `fire` has something to do: a release, or a slice to load before its time."""
-        if not self._running or self._waits_for_session:
+        if not self._running:
             return None
-        if self._retry_at_ms is not None:
-            return Deadline(self._retry_at_ms, "retry of a timer's release")
+        if self.retry.is_on:
+            return self.retry.deadline
         now_ms = self._clock.now_ms
         state = self._state
         if self._dispatch.queue_depth and not self._dispatch_held:
@@ -303,12 +301,11 @@ class SlicedTimerStore:
         """
         if not self._running:
             return 0
-        if self._retry_at_ms is not None and now_ms >= self._retry_at_ms:
-            self._retry_at_ms = None
-        if self._is_waiting:
+        self.retry.look(now_ms)
+        if self.retry.is_on:
             return 0
         if self._state.role is SliceRole.MASTER and not self._changes.finish():
-            self._wait_before_retry(now_ms, _DISK_RETRY_MS)
+            self.retry.begin(now_ms, DISK_RETRY_MS)
             return 0
         self._settle_marks()
         before = self._fire.released
@@ -317,7 +314,7 @@ class SlicedTimerStore:
             self._step(now_ms, budget)
         except StoreError as error:
             _LOG.warning("the sliced timer store waits for its disk: %s", error)
-            self._wait_before_retry(now_ms, _DISK_RETRY_MS)
+            self.retry.begin(now_ms, DISK_RETRY_MS)
         finally:
             self._firing = False
         return self._fire.released - before
@@ -328,7 +325,7 @@ class SlicedTimerStore:
         if self._state.role is not SliceRole.MASTER or self._fire_held(now_ms):
             return
         if self._course.run(now_ms, budget) is Release.BLOCKED:
-            self._wait_before_retry(now_ms, self._fire.retry_wait_ms)
+            self.retry.begin(now_ms, self._fire.retry_wait_ms)
 
     def _send_on(self, budget: Budget) -> bool:
         """Send every entry of the queue on its way; False when time ran out before the end."""
@@ -344,22 +341,6 @@ class SlicedTimerStore:
         return True
 
     # --- waiting -------------------------------------------------------------------------------
-
-    @property
-    def _is_waiting(self) -> bool:
-        return self._retry_at_ms is not None or self._waits_for_session
-
-    def _wait_before_retry(self, now_ms: int, wait_ms: int) -> None:
-        """Leave everything as it is for a while: what failed is the next thing again."""
-        wait_ms = max(1, wait_ms)
-        if self.session_timer is None:
-            self._retry_at_ms = now_ms + wait_ms
-            return
-        self._waits_for_session = True
-        self.session_timer(wait_ms, self._end_of_wait)
-
-    def _end_of_wait(self) -> None:
-        self._waits_for_session = False
 
     @property
     def _dispatch_held(self) -> bool:

@@ -167,6 +167,27 @@ def test_a_second_thread_waits_until_the_first_is_out_and_is_seen_waiting() -> N
     assert not door.contended
 
 
+def test_who_has_waited_for_long_comes_before_one_that_was_just_in() -> None:
+    door = Door()
+    order: list[str] = []
+
+    def second() -> None:
+        with door:
+            order.append("second")
+
+    for _ in range(20):  # without the line the one who was in nearly always wins
+        order.clear()
+        thread = Thread(target=second)
+        with door:
+            thread.start()
+            while not door._is_line():
+                thread.join(0.001)
+        with door:
+            order.append("first")
+        thread.join()
+        assert order == ["second", "first"]
+
+
 def test_looking_in_quietly_owns_the_state_and_tells_nobody() -> None:
     door = Door()
     changed = Event()

@@ -227,6 +227,31 @@ def test_listening_on_ipv6_works_where_the_machine_has_it() -> None:
 
 
 def test_a_peer_that_comes_in_while_the_server_ends_is_turned_away(rig: Rig, dial: Dial) -> None:
-    rig.server._ending = True  # between the last accepted peer and the closed listener
+    # Between the last accepted peer and the closed listener:
+    ending = rig.server._servers.pop(rig.address)
 
     assert dial(rig.address).closed_by_server()
+    rig.server._servers[rig.address] = ending
+
+
+def test_an_address_comes_and_goes_while_another_goes_on(rig: Rig, dial: Dial) -> None:
+    stays = dial(rig.address)
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    for _ in range(2):
+        rig.server.add(address, listener)
+        rig.server.serve(address, rig.core.endpoint)
+        rig.server.open(address)
+        leaves = dial(address)
+        leaves.send(ask(1))
+        assert leaves.receive().opaque == 1
+
+        rig.server.close_address(address)
+        rig.server.close_address(address)
+
+        assert leaves.closed_by_server()
+        stays.send(ask(2))
+        assert stays.receive().opaque == 2
+        listener = listen("127.0.0.1", port)  # the port is free at once
+    listener.close()

@@ -5,7 +5,8 @@ The test modules of this folder that need pyarrow (extra `spark`) are skipped wi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -50,3 +51,12 @@ def record(
 @pytest.fixture
 def make_record() -> RecordMaker:
     return record
+
+
+@pytest.fixture(autouse=True)
+def no_connection_is_left() -> Iterator[None]:
+    """Close what a test opened through the connector, which keeps connections for the next task."""
+    yield
+    access = sys.modules.get("spark_connector.access")
+    if access is not None:
+        access.close_all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from spark_connector.__main__ import main
+from spark_connector.bundle import write_bundle
+
+ROOT = Path(__file__).resolve().parents[3]
 
 PROBE = """
 import sys
@@ -36,6 +40,28 @@ def test_the_zip_works_where_nothing_else_is_installed(
         text=True,
     )
     assert (done.stdout, done.returncode) == ("works\n", 0), done.stderr
+
+
+PICKLED = """
+import pickle, sys
+sys.path.insert(0, sys.argv[1])
+from spark_connector.source import RocketMQDataSource
+sys.stdout.buffer.write(pickle.dumps(RocketMQDataSource({"nameServer": "h:1"})))
+"""
+
+
+def test_a_source_from_a_zip_makes_the_zip_importable_before_it_is_needed(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="PySpark is not installed (extra spark)")
+    target = tmp_path / "bundle.zip"
+    write_bundle(target)
+    command = [sys.executable, "-c", PICKLED]
+    sent = subprocess.run([*command, str(target)], cwd=tmp_path, capture_output=True, check=True)
+    here = subprocess.run([*command, str(ROOT)], cwd=tmp_path, capture_output=True, check=True)
+    assert sent.stdout.index(str(target).encode()) < sent.stdout.index(b"RocketMQDataSource")
+    assert b"addsitedir" not in here.stdout
+    made = pickle.loads(sent.stdout)  # noqa: S301 - pickled by this test
+    sys.path.remove(str(target))
+    assert made.options == {"nameServer": "h:1"}
 
 
 def test_other_commands_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

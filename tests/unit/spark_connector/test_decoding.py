@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rocketmq_py import MessageExt, RemotingCommandException
@@ -259,6 +259,7 @@ def test_properties_come_as_json_or_as_pairs(make_record: RecordMaker, kind: pa.
         max_size=8,
     )
 )
+@example([(b"x", {"DELAY": "3000000000"}), (b"y", {"DELAY": "3"})])
 def test_both_paths_give_equal_rows_for_any_stored_messages(
     stored: list[tuple[bytes, dict[str, str] | bytes]],
 ) -> None:

@@ -71,6 +71,45 @@ def test_ids_are_unique_and_a_given_one_is_kept() -> None:
 
 
 @pytest.mark.case("SP27")
+def test_an_id_of_the_user_is_checked_and_a_blank_one_is_made() -> None:
+    given = pa.array(["mine", " ", None, "a\x01b"])
+    encoded = encode({"body": pa.array([b"x"] * 4), "message_id": given})
+    assert encoded.problems == {3: "message_id holds U+0000 to U+0002"}
+    ids = [one["UNIQ_KEY"] for one in properties(encoded)[:3]]
+    assert (ids[0], len(ids[1]), len(ids[2])) == ("mine", 32, 32)
+
+
+@pytest.mark.case("SP23")
+def test_the_alias_of_kafka_for_queues_says_how_it_is_switched_on() -> None:
+    columns = {"body": pa.array([b"x"]), "partition": pa.array([1])}
+    with pytest.raises(SchemaError, match="unknown column partition: usePartition=true"):
+        encode(columns)
+    found = encode(columns, usePartition="true").queue_ids
+    assert found is not None
+    assert found.to_pylist() == [1]
+
+
+@pytest.mark.case("SP24")
+def test_nulls_among_keys_leave_the_other_keys() -> None:
+    keys = pa.array([["a", None, "b"], [None], None, ["c"]], pa.list_(pa.string()))
+    encoded = encode({"body": pa.array([b"x"] * 4), "keys": keys})
+    assert [one.get("KEYS") for one in properties(encoded)] == ["a b", None, None, "c"]
+
+
+@pytest.mark.case("SP23")
+@pytest.mark.parametrize(
+    "kind", [pa.binary(), pa.struct([("a", pa.int64())]), pa.list_(pa.string())], ids=str
+)
+def test_extra_columns_without_a_text_are_refused_when_the_write_is_planned(
+    kind: pa.DataType,
+) -> None:
+    columns = {"body": pa.array([b"x"]), "more": pa.nulls(1, kind)}
+    with pytest.raises(SchemaError, match=r"column more of type .* has no text form"):
+        encode(columns, extraColumns="properties")
+    assert len(encode(columns, extraColumns="ignore")) == 1
+
+
+@pytest.mark.case("SP27")
 def test_rows_that_cannot_be_messages_are_named_with_the_reason() -> None:
     big = b"x" * (BODY_SIZE_MAX + 1)
     encoded = encode(
@@ -174,6 +213,20 @@ def test_a_delay_beyond_the_limit_is_found_before_anything_is_sent() -> None:
     assert encode(dict(far), maxDelayMs=0).problems == {}
     late = pa.array([NOW + 3 * DAY_MS + 60_001, NOW + 3 * DAY_MS + 60_000])
     assert list(encode({"body": pa.array([b"x"] * 2), "deliver_at": late}).problems) == [0]
+
+
+@pytest.mark.case("SP33")
+def test_the_clock_of_a_worker_may_be_off_by_as_much_as_is_said() -> None:
+    late = {"body": pa.array([b"x"]), "deliver_at": pa.array([NOW + 1_005])}
+    assert list(encode(dict(late), maxDelayMs=1_000, clockToleranceMs=4).problems) == [0]
+    assert encode(dict(late), maxDelayMs=1_000, clockToleranceMs=5).problems == {}
+
+
+@pytest.mark.case("SP29")
+def test_rows_without_a_time_get_that_of_the_option() -> None:
+    columns = {"body": pa.array([b"x"] * 2), "delay_ms": pa.array([None, 5])}
+    encoded = encode(columns, deliverAt="2023-11-14T22:13:21Z")
+    assert without_id(encoded) == [{"TIMER_DELIVER_MS": str(NOW + 1_000)}, {"TIMER_DELAY_MS": "5"}]
 
 
 def test_zero_and_below_is_at_once_and_levels_have_a_range() -> None:

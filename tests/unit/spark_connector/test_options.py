@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import pickle
+import traceback
+from pathlib import Path
 
 import pytest
 
+import spark_connector
+from spark_connector.connection import Tls
 from spark_connector.errors import OptionError
+from spark_connector.given import HiddenOptions
 from spark_connector.options import OPTIONS, read_options, write_options
 from spark_connector.positions import Start
 
 READ = {"nameServer": "a:1;b:2", "subscribe": "T"}
+PACKAGE = str(Path(spark_connector.__file__).parent)
 WRITE = {"nameServer": "a:1", "topic": "T"}
 
 
@@ -43,7 +49,8 @@ def test_the_defaults_are_those_of_the_table() -> None:
         ({"topic": "U"}, "subscribe and topic mean the same"),
         ({"sendRetries": "1"}, "is not for batch reads, only for writes"),
         ({"maxOffsetsPerTrigger": "5"}, "is not for batch reads, only for streaming reads"),
-        ({"pullBatchSize": "0"}, "pullBatchSize = '0': must be a whole number, at least 1"),
+        ({"pullBatchSize": "0"}, "pullBatchSize = '0': must be a whole number, 1 to"),
+        ({"minPartitions": "0"}, "minPartitions = '0': must be a whole number, at least 1"),
         ({"pullBatchSize": "many"}, "must be a whole number"),
         ({"failOnDataLoss": "maybe"}, "must be true or false"),
         ({"bodyCharsetErrors": "x"}, "must be one of replace, strict"),
@@ -59,8 +66,22 @@ def test_the_defaults_are_those_of_the_table() -> None:
         ({"startingTimestamp": "soon"}, "epoch milliseconds, or ISO 8601"),
         ({"subExpression": "A", "sqlExpression": "a=1"}, "one of subExpression and sqlExpression"),
         ({"accessKey": "k"}, "belong together"),
-        ({"tls": "true"}, "has no TLS yet"),
+        ({"tls": "maybe"}, "must be true or false"),
+        ({"tls": "true", "tlsCert": "c.pem"}, "tlsCert and tlsKey belong together"),
+        ({"tlsCa": "ca.pem"}, "tlsCa needs tls=true"),
+        ({"namespace": "a%b"}, "namespace = 'a%b': must be 1 to 64 letters"),
         ({"nameServer": "nowhere"}, "must be host:port"),
+        ({"nameServer": "h:70000"}, "must be host:port"),
+        ({"nameServer": ";"}, "must be host:port"),
+        ({"namesrvAdr": "h:1"}, "did you mean nameServer"),
+        ({"pullBatchSize": "9999999999"}, "a whole number, 1 to 2147483647"),
+        ({"assign": "{}", "subscribe": ""}, "assign must look like"),
+        ({"assign": '{"T":{"b":[]}}', "subscribe": ""}, "names no queue"),
+        ({"securityToken": "t"}, "belongs to accessKey and secretKey"),
+        ({"rocketmq.connectTimout": "5"}, r"did you mean rocketmq\.connectTimeout"),
+        ({"rocketmq.connectTimeout": "soon"}, "connect_timeout = 'soon'"),
+        ({"rocketmq.transport": "auto"}, "always tcp"),
+        ({"rocketmq.credentials": "x"}, "use accessKey and secretKey"),
         ({"addressMap": "a"}, "is not advertised:port=reachable:port"),
     ],
 )
@@ -75,13 +96,29 @@ def test_what_is_wrong_is_named(extra: dict[str, str], error: str) -> None:
         ({"groupId": "g"}, "groupId is not for writes"),
         ({"onInvalidRow": "topic"}, "needs invalidRowTopic"),
         ({"delayMs": "5", "delayLevel": "3"}, "contradict each other"),
-        ({"delayLevel": "19"}, "must be 1 to 18"),
+        ({"delayLevel": "19"}, "must be a whole number, 1 to 18"),
+        ({"delayMs": "6", "maxDelayMs": "5"}, "delayMs = 6 is over maxDelayMs = 5"),
+        ({"tags": "a|b"}, "has no vertical bar"),
+        ({"topic": "a b"}, "option topic: .*illegal characters"),
+        ({"onInvalidRow": "topic", "invalidRowTopic": "a b"}, "option invalidRowTopic: "),
         ({"replayGuard": "g"}, "is for streaming writes"),
     ],
 )
 def test_what_is_wrong_in_a_write_is_named(extra: dict[str, str], error: str) -> None:
     with pytest.raises(OptionError, match=error):
         write_options(WRITE | extra, streaming=False)
+
+
+def test_limits_of_a_trigger_cannot_contradict_each_other() -> None:
+    limits = {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}
+    with pytest.raises(OptionError, match="minOffsetsPerTrigger = 5 is over"):
+        read_options(READ | limits, streaming=True)
+
+
+def test_blank_options_count_as_not_given() -> None:
+    blank = {"failOnDataLoss": " ", "groupId": "", "prefetch": ""}
+    assert read_options(READ | blank, streaming=False) == read_options(READ, streaming=False)
+    assert write_options(WRITE | {"replayGuard": "off"}, streaming=True).replay_guard is None
 
 
 def test_no_options_at_all_point_to_views() -> None:
@@ -129,9 +166,41 @@ def test_secrets_do_not_show_and_are_not_pickled_when_a_file_holds_them() -> Non
     assert b"hush" not in pickle.dumps(file)
 
 
+@pytest.mark.case("SP78")
+def test_a_traceback_with_local_variables_shows_no_secret() -> None:
+    keys = HiddenOptions({"accesskey": "id", "secretKy": "hush", "rocketmq.secretkey": "hush"})
+    assert "hush" not in repr(keys)
+    for wrong in ({"secretKy": "hush"}, {"secretKey": "hush"}, {"rocketmq.secretKey": "hush"}):
+        with pytest.raises(OptionError) as caught:
+            read_options(HiddenOptions(READ | wrong), streaming=False)
+        told = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+        ours = [one for one in told.stack if one.filename.startswith(PACKAGE)]
+        shown = [text for one in ours for text in (one.locals or {}).values()]
+        assert shown, "locals were captured"
+        assert not [text for text in shown if "hush" in text]
+
+
 def test_client_settings_pass_through() -> None:
-    options = read_options(READ | {"rocketmq.connectTimeout": "500"}, streaming=False)
-    assert options.connection.settings == (("connect_timeout", 500),)
+    given = {
+        "rocketmq.connectTimeout": "500",
+        "rocketmq.MQCLIENTAPITIMEOUT": "9",
+        "rocketmq.vip_channel_enabled": "True",
+        "rocketmq.instancename": "7",
+    }
+    options = read_options(READ | given, streaming=False)
+    assert dict(options.connection.settings) == {
+        "connect_timeout": 500,
+        "mq_client_api_timeout": 9,
+        "vip_channel_enabled": True,
+        "instance_name": "7",
+    }
+
+
+def test_namespace_and_tls_files_are_kept_as_they_are_given() -> None:
+    tls = {"tls": "true", "tlsCa": "ca.pem", "tlsCert": "me.pem", "tlsKey": "me.key"}
+    connection = write_options(WRITE | tls | {"namespace": "shop"}, streaming=False).connection
+    assert (connection.namespace, connection.tls) == ("shop", Tls("ca.pem", "me.pem", "me.key"))
+    assert read_options(READ, streaming=False).connection.tls is None
 
 
 def test_the_table_has_every_option_once_under_its_lower_case_name() -> None:

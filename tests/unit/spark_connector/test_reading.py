@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 import pyarrow as pa
+from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import MessageQueue, QueueAccess, RawPull
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py import (
+    MessageExt,
+    MessageQueue,
+    PermissionDeniedError,
+    QueueAccess,
+    QueueBounds,
+    RawPull,
+    RemotingCommandException,
+)
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options import ReadOptions, read_options
 from spark_connector.partitions import QueueRange
@@ -67,8 +77,8 @@ def test_a_range_is_read_in_order_and_joined_into_large_batches(
     fill(broker, 300)
     batches = offsets(access, 5, 290, arrowBatchRows=100)
     assert [one for batch in batches for one in batch] == list(range(5, 290))
-    assert len(batches[0]) == 32  # the first pull is handed on at once
-    assert all(len(batch) >= 100 for batch in batches[1:-1])
+    # The first pull is handed on at once, the next batches grow.
+    assert [len(batch) for batch in batches] == [32, 64, 128, 61]
 
 
 def test_batches_keep_their_rows_when_the_memory_of_joined_pulls_is_used_again(
@@ -112,10 +122,35 @@ def test_an_end_that_does_not_come_is_a_loss_with_its_ranges(
     assert "2 offsets skipped" in caplog.text
 
 
+@pytest.mark.case("SP53")
+def test_a_loss_of_many_pulls_is_told_once_with_its_whole_count(
+    broker: EmbeddedBroker, access: QueueAccess, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(broker, 10)
+    small = {"failOnDataLoss": "false", "pullBatchSize": 2}
+    assert offsets(access, 8, 40, **small) == [[8, 9]]
+    told = [one.getMessage() for one in caplog.records if "data loss" in one.getMessage()]
+    assert len(told) == 1
+    assert "offsets 10 to 40 were wanted, available are 0 to 10; 30 offsets skipped" in told[0]
+
+
+@pytest.mark.case("SP20")
+def test_a_refusal_of_a_pull_stays_what_it_is_and_says_where(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 1)
+    refused = broker.faults.on(RequestCode.PULL_MESSAGE)
+    refused.respond(ResponseCode.NO_PERMISSION, "group is not allowed")
+    with pytest.raises(PermissionDeniedError, match="group is not allowed") as caught:
+        offsets(access, 0, 1)
+    notes = [f"This happened while reading {QueueRange('T', 'broker-a', 0, 0, 1)}."]
+    assert caught.value.__notes__ == notes
+
+
 def test_a_server_that_is_gone_is_named(broker: EmbeddedBroker, access: QueueAccess) -> None:
     fill(broker, 3)
     broker.close()
-    with pytest.raises(Exception, match="queue 0, offsets 0 to 3 cannot be read"):
+    with pytest.raises(Exception, match="queue 0, offsets 0 to 3 cannot be read from "):
         offsets(access, 0, 3, pullTimeoutMs=200)
 
 
@@ -145,6 +180,46 @@ def test_a_moment_is_the_first_message_at_or_after_it(profile: str) -> None:
             assert resolve(access, mild, mild.start, bounds, is_end=False) == {queue: 3}
 
 
+@pytest.mark.case("SP5")
+@pytest.mark.parametrize("profile", ["rocketmq-5.x", "rocketmq-4.9"])
+def test_a_moment_with_many_messages_is_the_first_of_them(profile: str) -> None:
+    clock = VirtualClock()
+    with EmbeddedBroker(clock=clock, profile=profile) as broker:
+        broker.topics.create("T", queues=1)
+        fill(broker, 3)
+        clock.advance(timedelta(seconds=1))
+        begin = clock.now_ms
+        fill(broker, 40)
+        queue = MessageQueue("T", "broker-a", 0)
+        with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+            one = access.bounds("T")[queue]
+            found = [first_at(access, options(), queue, one, at) for at in (begin - 1, begin)]
+            assert found == [3, 3]
+
+
+class MiddleBroker:
+    """Answers a store time with any message of that time, as 4.9's binary search does."""
+
+    def __init__(self, times: list[int]) -> None:
+        self.times = times
+
+    def search_offset(self, _queue: MessageQueue, moment: int) -> int:
+        hits = [at for at, one in enumerate(self.times) if one == moment]
+        return hits[len(hits) // 2]
+
+    def message_at(self, _queue: MessageQueue, offset: int) -> MessageExt:
+        return MessageExt("T", store_timestamp=self.times[offset])
+
+
+@pytest.mark.case("SP5")
+@pytest.mark.parametrize("older", range(6))
+def test_any_message_of_a_millisecond_leads_to_its_first(older: int) -> None:
+    access = cast("QueueAccess", MiddleBroker([1] * older + [5] * 9 + [7]))
+    bounds = QueueBounds(0, older + 10)
+    assert first_at(access, options(), MessageQueue("T", "b", 0), bounds, 5) == older
+    assert first_at(access, options(), MessageQueue("T", "b", 0), bounds, -5) == 0
+
+
 @pytest.mark.case("SP3", "SP19")
 def test_places_are_checked_against_what_there_is(
     broker: EmbeddedBroker, access: QueueAccess
@@ -172,6 +247,85 @@ def test_a_group_says_where_to_begin(broker: EmbeddedBroker, access: QueueAccess
     chosen = options(startingOffsets="group", groupId="G")
     bounds = bounds_of(access, chosen)
     assert resolve(access, chosen, chosen.start, bounds, is_end=False) == {queue: 2}
+
+
+class MasterAndSlave:
+    """A master that sends readers to its slave, which has only the first messages yet."""
+
+    def __init__(self, master_has: int, slave_has: int) -> None:
+        self.has = {0: master_has, 1: slave_has}
+        self.asked: list[int] = []
+
+    def pull(
+        self, _queue: MessageQueue, offset: int, count: int, *, broker_id: int, **_given: object
+    ) -> Future[RawPull]:
+        self.asked.append(broker_id)
+        has = self.has[broker_id]
+        past = min(offset + min(count, 2), has)
+        raw = b"".join(record(one, b"x") for one in range(offset, past))
+        answer: Future[RawPull] = Future()
+        # What a slave without the offset answers looks as if messages were lost.
+        pull = RawPull(0, past, 0, has, 1, raw) if raw else RawPull(21, 0, 0, has, 0, b"")
+        answer.set_result(pull)
+        return answer
+
+    def read_queues(self, _topic: str) -> tuple[MessageQueue, ...]:
+        return ()
+
+
+def test_a_slave_that_lags_behind_loses_nothing_and_can_be_left_alone() -> None:
+    wanted = QueueRange("T", "b", 0, 0, 10)
+
+    def read(**given: object) -> tuple[list[int], set[int]]:
+        brokers = MasterAndSlave(10, 4)
+        batches = read_range(cast("QueueAccess", brokers), options(**given), wanted, SCHEMA)
+        found = [one for batch in batches for one in batch.column("offset").to_pylist()]
+        return found, set(brokers.asked)
+
+    assert read() == (list(range(10)), {0, 1})
+    assert read(readFromSlave="false") == (list(range(10)), {0})
+
+
+def test_a_damaged_body_is_found_only_when_asked_for(
+    broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.send("T", b"whole body")
+    pull = access.pull
+
+    def damaging(*args: Any, **given: Any) -> Future[RawPull]:
+        answer: Future[RawPull] = Future()
+        whole = pull(*args, **given).result(5)
+        answer.set_result(evolve(whole, records=whole.records.replace(b"whole", b"Whole")))
+        return answer
+
+    monkeypatch.setattr(access, "pull", damaging)
+    assert offsets(access, 0, 1) == [[0]]
+    with pytest.raises(RemotingCommandException, match="queue 0, offset 0") as caught:
+        offsets(access, 0, 1, checkCrc="true")
+    assert "Whole" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_batches_are_handed_on_when_they_have_enough_bytes(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 200)
+    small = offsets(access, 0, 200, arrowBatchBytes="1")
+    assert len(small) > len(offsets(access, 0, 200))
+    assert [one for batch in small for one in batch] == list(range(200))
+
+
+@pytest.mark.case("SP5")
+def test_ends_can_be_times_of_single_queues(access: QueueAccess, broker: EmbeddedBroker) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    fill(broker, 4)
+    clock.advance(timedelta(seconds=1))
+    now = clock.now_ms
+    fill(broker, 4)
+    queue = MessageQueue("T", "broker-a", 0)
+    chosen = options(endingOffsetsByTimestamp=f'{{"T":{{"broker-a":{{"0":{now}}}}}}}')
+    bounds = bounds_of(access, chosen)
+    assert resolve(access, chosen, chosen.end, bounds, is_end=True) == {queue: 4}
 
 
 class GenerousBroker:
@@ -235,6 +389,19 @@ def test_lists_patterns_and_assigned_queues_choose_what_is_read(
 
     both = {("T", 0), ("T2", 0), ("T2", 1)}
     assert queues(subscribe="T,T2") == queues(subscribePattern="T.?") == both
+    # A pattern means none of RocketMQ's own topics, such as TBW102.
+    assert queues(subscribePattern="T.*|RMQ_SYS.*|SCHEDULE.*|rmq_sys.*") == both
     assert queues(assign='{"T2":{"broker-a":[1]}}') == {("T2", 1)}
+    # What waits for its time is in topics of RocketMQ's own, which no pattern means.
+    broker.send("T", b"x", delay=60)
+    broker.send("T", b"x", delay_level=3)
+    with_messages = {
+        queue.topic
+        for queue, one in bounds_of(
+            access, read_options({"nameServer": "h:1", "subscribePattern": ".*"}, streaming=False)
+        ).items()
+        if one.max_offset
+    }
+    assert with_messages == {"T"}
     with pytest.raises(OptionError, match="has no queue 5 of T2"):
         queues(assign='{"T2":{"broker-a":[5]}}')

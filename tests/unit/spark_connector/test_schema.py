@@ -36,8 +36,9 @@ def test_property_names_keep_their_case() -> None:
     ("name", "kind", "error"),
     [
         ("offzet", pa.int64(), "did you mean offset"),
-        ("offset", pa.string(), "cannot be string: int64 can"),
-        ("body", pa.int32(), "binary or string can"),
+        ("offset", pa.string(), "cannot be string: it must be bigint"),
+        ("body", pa.int32(), "it must be binary or string"),
+        ("store_timestamp", pa.timestamp("us"), "it must be timestamp or bigint"),
         ("properties", pa.map_(pa.string(), pa.int32()), "cannot be map"),
     ],
 )

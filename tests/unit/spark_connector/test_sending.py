@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -14,17 +15,20 @@ import pyarrow as pa
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
+    MessageQueue,
     MQClientException,
     NoRouteError,
     PreparedMessage,
     QueueAccess,
     RawMessages,
+    RawSend,
+    SendStatus,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import InvalidRowError
 from spark_connector.options import write_options
 from spark_connector.rows import check_columns
-from spark_connector.sending import Report, Sender, _Request
+from spark_connector.sending import BATCHES_WAITING, Report, Sender, _Request
 
 
 @pytest.fixture
@@ -132,6 +136,55 @@ def test_what_no_repetition_can_help_comes_back_in_the_report(
     assert bodies(broker) == []
 
 
+def test_a_status_that_is_not_ok_counts_as_stored_only_when_that_is_accepted(
+    access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slave_is_away(queue: MessageQueue, _body: bytes, **_given: object) -> Future[RawSend]:
+        answer: Future[RawSend] = Future()
+        answer.set_result(RawSend(SendStatus.SLAVE_NOT_AVAILABLE, queue, 0, ""))
+        return answer
+
+    monkeypatch.setattr(access, "send", slave_is_away)
+    assert send(access, {"body": rows(3)}, acceptStatus="stored").stored == 3
+    with pytest.raises(MQClientException, match=r"SLAVE_NOT_AVAILABLE.*acceptStatus=stored"):
+        send(access, {"body": rows(3)}, sendRetries=0)
+
+
+@pytest.mark.case("SP33")
+def test_a_delay_that_only_the_broker_refuses_names_the_option_and_no_body(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    refused = broker.faults.on(RequestCode.SEND_MESSAGE_V2).always()
+    refused.respond(ResponseCode.MESSAGE_ILLEGAL, "timer message illegal")
+    columns = {"body": pa.array([b"hush"] * 2), "delay_ms": pa.array([60_000, None])}
+    report = send(access, columns)
+    assert isinstance(report.failure, InvalidRowError)
+    text = "".join(traceback.format_exception(report.failure))
+    assert "refuses 1 rows of topic T for good" in text
+    assert "timerMaxDelaySec: with that as maxDelayMs" in text
+    assert "hush" not in text
+
+
+@pytest.mark.case("SP25")
+def test_what_waits_behind_others_of_its_queue_is_bounded_in_bytes(
+    broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting: list[int] = []
+    start = Sender._start
+
+    def noting(sender: Sender, request: _Request) -> None:
+        waiting.append(sender._bytes_behind)
+        start(sender, request)
+
+    monkeypatch.setattr(Sender, "_start", noting)
+    columns = {"body": rows(4_000), "queue_id": pa.array([0] * 4_000)}
+    assert send(access, columns, batchBytes=1024).stored == 4_000
+    found = [message.body for message in broker.messages.in_topic("T")]
+    assert found == sorted(found)
+    assert 0 < max(waiting) <= (BATCHES_WAITING + 1) * 1024
+    assert waiting[-1] == 0
+
+
 def test_a_topic_that_cannot_exist_is_such_a_failure() -> None:
     with (
         EmbeddedBroker(config={"autoCreateTopicEnable": False}) as broker,
@@ -189,12 +242,12 @@ def test_no_more_is_in_flight_than_two_batches(
     given = {"nameServer": "h:1", "topic": "T", "batchBytes": "1024", "maxInFlight": "3"}
     options = write_options(given, streaming=False)
     sender = Sender(access, options, {"body": "body"})
-    sender._start(_Request("T", b"x" * 1_000, 1))
+    sender._start(_Request("T", b"x" * 1_000, (0,)))
     assert not sender._is_full(1_000)
-    sender._start(_Request("T", b"x" * 1_000, 1))
+    sender._start(_Request("T", b"x" * 1_000, (0,)))
     assert sender._is_full(1_000)
     assert not sender._is_full(10)
-    sender._start(_Request("T", b"x", 1))
+    sender._start(_Request("T", b"x", (0,)))
     assert sender._is_full(10)
 
 

@@ -163,6 +163,7 @@ def test_new_topics_of_a_pattern_are_read_from_their_beginning(
     start = StreamOffset.from_json(end.to_json())
     broker.topics.create("T2", queues=1)
     fill(broker, 3, topic="T2")
+    one._wait_s, one._routes_at = 0.0, None
     later = one.latest(start, ANY)
     assert later is not None
     assert list(start.ranges(later)) == [("T2", "broker-a", 0, 0, 3)]
@@ -190,11 +191,17 @@ def test_a_topic_made_anew_is_read_from_its_minimum(
 
 
 @pytest.mark.case("SP52")
-def test_a_queue_that_is_gone_too_long_is_a_loss_unless_told_otherwise(access: QueueAccess) -> None:
+def test_a_queue_that_is_gone_too_long_is_a_loss_unless_told_otherwise(
+    access: QueueAccess, caplog: pytest.LogCaptureFixture
+) -> None:
     gone = StreamOffset({"Gone": {"broker-a": {0: 5}}, "T": {"broker-a": {0: 0, 1: 0}}})
     with pytest.raises(RocketMQDataLossError, match="missing for 0 ms"):
         tracker(access).latest(gone, ANY)
-    assert tracker(access, failOnDataLoss="false").latest(gone, ANY) is None
+    caplog.clear()
+    tolerant = tracker(access, failOnDataLoss="false")
+    for _ in range(3):  # Spark asks again and again; the user is told once
+        assert tolerant.latest(gone, ANY) is None
+    assert len([text for text in caplog.messages if "going on without it" in text]) == 1
     assert tracker(access, missingQueueGraceMs=60_000).latest(gone, ANY) is None
 
 
@@ -215,7 +222,7 @@ def test_a_broker_that_is_away_is_waited_for_and_what_was_read_to_its_end_may_va
     with pytest.raises(RocketMQDataLossError, match="stands at 1"):
         strict.latest(StreamOffset({"T": {"broker-a": {0: 1, 1: 0}}}), ANY)
     broker.faults.clear()
-    one._back_off.clear()
+    one._silent.clear("broker-a")
     one._wait_s = 0.0
     assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, 3)]
 
@@ -227,11 +234,26 @@ def test_the_group_is_told_what_is_done(broker: EmbeddedBroker, access: QueueAcc
     end = one.latest(one.initial(), ANY)
     assert end is not None
     queue = access.read_queues("T")[0]
-    one.push_group(end)  # the group does not exist before its first pull: logged, no error
-    assert access.group_offset("G", queue) is None
-    access.pull(queue, 0, group="G").result(5)
-    one.push_group(end)
+    one.push_group(end)  # the broker has not met the group yet: it is introduced
     assert access.group_offset("G", queue) == 3
+
+
+@pytest.mark.case("SP54")
+def test_a_group_that_is_refused_costs_a_request_now_and_then_and_no_more(
+    broker: EmbeddedBroker, access: QueueAccess, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(broker, 3)
+    one = tracker(access, groupId="G")
+    end = one.latest(one.initial(), ANY)
+    assert end is not None
+    refused = broker.faults.on(RequestCode.UPDATE_CONSUMER_OFFSET).always()
+    refused.respond(ResponseCode.NO_PERMISSION)
+    for _ in range(50):
+        one.push_group(end)
+    assert refused.hits == 1
+    assert (
+        len([text for text in caplog.messages if "was not stored at broker broker-a" in text]) == 1
+    )
 
 
 @pytest.mark.case("SP49")

@@ -407,7 +407,7 @@ def test_a_put_that_fails_is_tried_until_it_succeeds() -> None:
         waits.append(wait_ms)
         call()
 
-    rig.timers.session_timer = wait
+    rig.timers.retry.session_timer = wait
     rig.timer(1000)
     rig.advance(1000)
     assert hook.attempts == 6

@@ -80,7 +80,7 @@ def test_the_fourth_deadline_ends_the_wait_for_a_lane_that_never_completes() -> 
     rig = Rig()
     elsewhere = Elsewhere(rig)
     waits: list[tuple[int, Callable[[], None]]] = []
-    rig.timers.session_timer = lambda wait_ms, call: waits.append((wait_ms, call))
+    rig.timers.retry.session_timer = lambda wait_ms, call: waits.append((wait_ms, call))
     rig.timer(1000)
     rig.timer(1000)
     rig.advance(60_000)
@@ -116,7 +116,7 @@ def test_a_wait_that_an_answer_ended_does_not_shorten_the_next_one() -> None:
     rig = Rig()
     elsewhere = Elsewhere(rig)
     calls: list[Callable[[], None]] = []
-    rig.timers.session_timer = lambda _wait_ms, call: calls.append(call)
+    rig.timers.retry.session_timer = lambda _wait_ms, call: calls.append(call)
     rig.timer(1000)
     rig.timer(1000)
     rig.advance(1000)

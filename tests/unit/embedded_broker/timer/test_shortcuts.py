@@ -200,6 +200,20 @@ def pass_over(
     return fired + rig.fire(horizon_ms=horizon_ms)
 
 
+def test_a_jump_moves_on_although_every_budget_is_used_up_at_once() -> None:
+    rig = Rig()
+    for number in range(40):
+        rig.timer(5000 + 700 * (number // 20))  # more of one slot than a pass takes
+    limit_ms = START_MS + 30_000
+    for _ in range(1000):
+        due = rig.timers.next_deadline()
+        if due is None or due.due_ms > limit_ms:
+            break
+        rig.clock.now_ms = max(rig.clock.now_ms, due.due_ms)
+        rig.timers.fire_through(limit_ms, pin=lambda _due: None, horizon_ms=0, budget=Short(1))
+    assert len(rig.messages()) == 40
+
+
 def everything(rig: Rig) -> dict[str, Any]:
     """All that two ways of getting somewhere could leave in different ways."""
     state = rig.timers._state

@@ -14,12 +14,14 @@ from rocketmq_py import (
     MessageIds,
     MessageQueue,
     MQBrokerException,
+    MQClientException,
     NoRouteError,
     NotStartedError,
     PreparedMessage,
     QueueAccess,
     QueueBounds,
     RawMessages,
+    RecallHandle,
     RemotingException,
     SendOutcome,
     SendStatus,
@@ -160,6 +162,25 @@ def test_a_server_that_is_gone_is_the_outcome_of_each_of_many(
     broker.close()
     outcomes = sent(access, [PreparedMessage(QUEUE, b"x", text()) for _ in range(3)])
     assert all(isinstance(outcome.exception(), RemotingException) for outcome in outcomes)
+
+
+def test_a_delayed_send_is_taken_back_by_its_handle(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(5)
+    handle = str(delayed.recall_handle)
+    assert access.recall("T", handle).result(5) == "0" * 32
+    assert isinstance(broker.clock, VirtualClock)
+    broker.clock.advance(6)
+    assert broker.messages.in_topic("T") == []
+    with pytest.raises(MQBrokerException) as late:
+        access.recall("T", handle).result(5)
+    assert late.value.code == 604
+    with pytest.raises(MQClientException, match="handle"):
+        access.recall("T", "no handle")
+    elsewhere = RecallHandle("T", "broker-z", 1, "A" * 32).encode()
+    with pytest.raises(MQClientException, match="broker-z is in no route"):
+        access.recall("T", elsewhere)
 
 
 def test_offsets_of_groups_are_kept(access: QueueAccess) -> None:

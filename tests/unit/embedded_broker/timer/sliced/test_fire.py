@@ -78,7 +78,7 @@ def test_what_will_never_be_stored_is_dropped_at_once(
 def test_a_wait_for_the_session_clock_holds_everything() -> None:
     rig = SliceRig()
     waits = []
-    rig.timers.session_timer = lambda delay_ms, call: waits.append((delay_ms, call))
+    rig.timers.retry.session_timer = lambda delay_ms, call: waits.append((delay_ms, call))
     rig.timer(1000)
     rig.store.put_hooks.append(FailingPuts(PutStatus.UNKNOWN_ERROR, 1))
     rig.advance(5000)

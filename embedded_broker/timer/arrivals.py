@@ -1,0 +1,177 @@
+"""How a message of the timer topic that became visible enters the wheel.
+
+Answers: what happens at once when a timer or a mark is stored, and what waits in the queue. While
+nothing is behind, it enters at once; else it lies in the timer topic and a step takes it in its
+turn (`engine.py`). Must not know: releases, requests, connections.
+
+Read on: `enqueue.py` for what entering is, `run.py` for timers that come together.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from embedded_broker.errors import StoreError
+from embedded_broker.store.inner import Arrival
+from embedded_broker.timer.enqueue import Queued, TimerEnqueueGetService, TimerEnqueuePutService
+from embedded_broker.timer.front import Mark
+from embedded_broker.timer.holds import Holds
+from embedded_broker.timer.pointers import Pointers
+from embedded_broker.timer.request import TimerRequest, parse_request, root_offset, victim_root
+from embedded_broker.timer.run import TimerRun
+from embedded_broker.timer.state import TimerState
+from embedded_broker.timer.unsettled import UnsettledMarks
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.properties import Prop
+
+__all__ = ["WheelArrivals"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class WheelArrivals:
+    """Takes note of arrivals for one wheel."""
+
+    def __init__(
+        self,
+        state: TimerState,
+        holds: Holds,
+        pointers: Pointers,
+        enqueue_get: TimerEnqueueGetService,
+        enqueue_put: TimerEnqueuePutService,
+    ) -> None:
+        self._state = state
+        self._holds = holds
+        self._pointers = pointers
+        self._enqueue_get = enqueue_get
+        self._enqueue_put = enqueue_put
+        self.unsettled = UnsettledMarks(state)
+        """Marks whose victims are still in the counts."""
+        self.latest_ms = 0
+        """The latest store time of what may still wait in the queue."""
+        self.is_open = False
+        """Whether arrivals are taken note of."""
+        self.is_firing = False
+        """Whether a step runs: what arrives meanwhile waits for its turn."""
+
+    def note_time(self, store_ms: int) -> None:
+        """Take note of a message that was stored at this time and waits in the queue."""
+        self.latest_ms = max(self.latest_ms, store_ms)
+
+    def on_arrival(self, arrival: Arrival) -> None:
+        """Take note of a message that became visible; one of the timer topic enters the wheel."""
+        if arrival.topic != TIMER_TOPIC or arrival.queue_id != 0 or not self.is_open:
+            return
+        state = self._state
+        properties = arrival.properties
+        request = parse_request(properties)
+        if request is None:
+            return  # EnqueueGet counts it when it comes there
+        offset = arrival.commit_log_offset
+        if request.deletes is None:
+            state.metrics.add(request.real_topic, 1, arrival.store_timestamp)
+        elif Prop.TIMER_SRC_OFFSET not in properties:
+            self.unsettled.add(offset, request, victim_root(properties))
+        self._take(arrival, request)
+
+    def on_run(self, run: TimerRun) -> None:
+        """Take note of timers that became visible together: as `on_arrival` of each."""
+        if not self.is_open:
+            return
+        state, now_ms, count = self._state, run.store_timestamp, len(run.offsets)
+        for topic in set(run.real_topics):
+            number = run.real_topics.count(topic)
+            state.metrics.add(topic, number, now_ms, changes=number)
+        done = 0
+        try:
+            while done < count:
+                if (
+                    state.role.releases
+                    and not self.is_firing
+                    and run.queue_offset + done == state.curr_queue_offset
+                    and not self._holds.entering
+                    and self._pointers.keep_up(now_ms)
+                ):
+                    taken = self._enqueue_put.put_run(run, done)
+                    state.curr_queue_offset += taken
+                    done += taken
+                if done < count:
+                    arrival = run.arrival(done)
+                    request = parse_request(arrival.properties)
+                    if request is not None:
+                        self._take(arrival, request)
+                    done += 1
+        except StoreError as error:
+            # They are stored and lie in the timer topic: they enter the wheel when it is possible.
+            self.note_time(now_ms)
+            _LOG.warning("%d timers wait for the timer log: %s", count - done, error)
+
+    def _take(self, arrival: Arrival, request: TimerRequest) -> None:
+        """Let a message that arrived and was counted enter the wheel, if nothing is behind."""
+        properties, offset = arrival.properties, arrival.commit_log_offset
+        try:
+            if self._enter(arrival, request):
+                return
+        except StoreError as error:
+            # It is stored and lies in the timer topic: it enters the wheel when that is possible.
+            _LOG.warning("a timer waits for the timer log: %s", error)
+        self.note_time(arrival.store_timestamp)
+        self._mark_at_once(request, properties, offset, arrival.queue_offset)
+
+    def _enter(self, arrival: Arrival, request: TimerRequest) -> bool:
+        """Enter a message into the wheel at once; False when that is not its turn yet."""
+        state, properties, offset = self._state, arrival.properties, arrival.commit_log_offset
+        if (
+            self.is_firing
+            or arrival.queue_offset != state.curr_queue_offset
+            or self._holds.entering
+            or not self._pointers.keep_up(arrival.store_timestamp)
+        ):
+            return False
+        is_usual = (
+            request.deletes is None
+            and Prop.TIMER_DUE_MS not in properties
+            and Prop.TIMER_DEL_OFFSET not in properties
+        )
+        if not is_usual or not self._enqueue_put.put_usual(
+            request.out_ms, offset, arrival.size, request.real_topic
+        ):
+            queued = Queued(
+                arrival.queue_offset,
+                offset,
+                arrival.size,
+                arrival.store_timestamp,
+                properties,
+                request,
+            )
+            if self._enqueue_put.put(queued, arrival.store_timestamp) is not None:
+                return False
+        state.curr_queue_offset += 1
+        return True
+
+    def _mark_at_once(
+        self,
+        request: TimerRequest,
+        properties: Mapping[str, str],
+        offset: int,
+        queue_offset: int,
+    ) -> None:
+        """Let a mark that has not entered the wheel yet work already, if its victims may be due.
+
+        The queue before it is read first, and with it the time may go on to the latest in there.
+        """
+        # A moved copy may be due in the slot before its own.
+        first_ms = request.out_ms - self._state.precision_ms
+        if request.deletes is not None and first_ms < self.latest_ms:
+            mark = Mark(root_offset(properties, offset), victim_root(properties))
+            self._state.front.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
+
+    def note_unread_marks(self) -> None:
+        """Let the marks that wait in the queue work on what is released before they are read."""
+        state = self._state
+        for number, (offset, size, _) in self._enqueue_get.queue.iterate(state.curr_queue_offset):
+            head = state.timer_head(offset, size)
+            request = None if head is None else parse_request(head[0])
+            if head is not None and request is not None:
+                self._mark_at_once(request, head[0], offset, number)

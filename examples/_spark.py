@@ -1,0 +1,85 @@
+"""What the Spark examples have in common: a local session, and what to do without Spark.
+
+Where PySpark 4.2, pyarrow, numpy or Java is missing an example says so and ends well; with CI set
+in the environment it fails, so that no machine that ought to run it skips it silently.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["checked", "local_spark", "run_with_spark"]
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = ("pyspark", "pyarrow", "numpy")
+
+
+def run_with_spark(program: Callable[[], int]) -> int:
+    """Run an example if this machine can, and return its exit status."""
+    missing = [name for name in MODULES if find_spec(name) is None]
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        missing.append("java")
+    if not missing:
+        # The examples compute by the broker's clock, which stands still while Spark starts: its
+        # word to those who compute by the machine's is not for them.
+        logging.getLogger("embedded_broker").setLevel(logging.ERROR)
+        return program()
+    reason = f"{', '.join(missing)} not found: pip install 'rocketmq-py[spark]', and Java 17 or 21"
+    if os.environ.get("CI"):
+        print(f"FAILED  {reason}")
+        return 1
+    print(f"SKIPPED {reason}")
+    return 0
+
+
+@contextmanager
+def local_spark(name: str) -> Iterator[SparkSession]:
+    """Start Spark with two threads on this machine, the source registered; stop it at the end."""
+    # Workers are other processes: the same Python, and the packages beside this folder.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    from pyspark.sql import SparkSession
+
+    import spark_connector
+
+    with tempfile.TemporaryDirectory() as warehouse:
+        spark = (
+            SparkSession.builder.master("local[2]")
+            .appName(name)
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.sql.warehouse.dir", warehouse)
+            .config("spark.log.level", "ERROR")
+            .getOrCreate()
+        )
+        spark_connector.register(spark)
+        try:
+            yield spark
+        finally:
+            spark.stop()
+
+
+def checked(*facts: tuple[str, object, object]) -> int:
+    """Compare (what, expected, found) each; print what does not hold and return the exit status."""
+    wrong = [(what, want, got) for what, want, got in facts if want != got]
+    for what, want, got in wrong:
+        print(f"FAILED  {what}: {want} expected, {got} found")
+    if not wrong:
+        print("OK      " + "; ".join(f"{what}: {want}" for what, want, _ in facts))
+    return 1 if wrong else 0

@@ -1,0 +1,258 @@
+"""Tasks on a standalone master with two workers: shared out, shipped to, and killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip(
+    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
+)
+if shutil.which("java") is None:
+    pytest.skip("no java on this machine", allow_module_level=True)
+
+from embedded_broker import EmbeddedBroker
+from rocketmq_py.protocol.codes import RequestCode
+from spark_connector.bundle import write_bundle
+from tests.spark.cluster import (
+    JOB_S,
+    ON_CLUSTER,
+    ROOT,
+    Driver,
+    DriverError,
+    bare_python,
+    broken_module,
+    standalone_cluster,
+)
+from tests.spark.processes import (
+    close_connections,
+    connections_asking,
+    executor_of,
+    kill,
+    workers_asking,
+)
+
+pytestmark = pytest.mark.cluster
+
+EXECUTORS = 2
+PULL = RequestCode.PULL_MESSAGE
+SEND = RequestCode.SEND_BATCH_MESSAGE
+IDLE_WORKER_ENDS_S = 75
+WAIT_S = 60
+
+
+@pytest.fixture(scope="session")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def application(
+    master: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Driver, str]]:
+    """One application for the tests of this module, and what a read says before `register`.
+
+    Its executors see the package, as on machines where it is installed; its driver also sees a
+    module of somebody else that Spark looks at for data sources and that is broken.
+    """
+    folder = tmp_path_factory.mktemp("driver")
+    path = (ROOT, broken_module(folder / "modules"))
+    settings = ON_CLUSTER | {"spark.master": master, "spark.executorEnv.PYTHONPATH": str(ROOT)}
+    with Driver(folder, settings, path=path) as driver:
+        with pytest.raises(DriverError) as refused:
+            driver.run("read", address="127.0.0.1:1", topic="T")
+        driver.run("register")
+        yield driver, str(refused.value)
+
+
+@pytest.fixture
+def driver(application: tuple[Driver, str]) -> Driver:
+    application[0].run("wait_for_executors", count=EXECUTORS)
+    return application[0]
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as started:
+        yield started
+
+
+def fill(broker: EmbeddedBroker, count: int, queues: int) -> list[list[object]]:
+    """Send numbers to the queues in turn; return the rows that a read of all must give."""
+    broker.topics.create("T", queues=queues)
+    for number in range(count):
+        broker.send("T", b"%d" % number, queue=number % queues)
+    return sorted([number % queues, number // queues, str(number)] for number in range(count))
+
+
+@pytest.mark.case("SP62")
+def test_both_executors_read_and_write_with_a_python_worker_each(
+    driver: Driver, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    broker.topics.create("T", queues=4)
+    driver.run("write", address=broker.namesrv_addr, topic="T", count=2_000, tasks=4)
+    writers = workers_asking(broker, SEND)
+    rows = driver.run("read", address=broker.namesrv_addr, topic="T")
+    assert sorted(int(body) for _, _, body in rows) == list(range(2_000))
+    readers = workers_asking(broker, PULL)
+    broker.journal.clear()
+    sizes = driver.run(
+        "stream_sizes", address=broker.namesrv_addr, topic="T", checkpoint=str(tmp_path)
+    )
+    assert sizes == [2_000]
+    streamers = workers_asking(broker, PULL)
+    for workers in (writers, readers, streamers):
+        assert len(workers) == EXECUTORS
+        assert len({executor_of(worker) for worker in workers}) == EXECUTORS
+
+
+@pytest.mark.case("SP65")
+def test_twenty_batches_use_one_connection_of_each_process_to_each_server(
+    driver: Driver, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    fill(broker, 40, queues=2)
+    broker.journal.clear()
+    sizes = driver.run(
+        "stream_sizes",
+        address=broker.namesrv_addr,
+        topic="T",
+        checkpoint=str(tmp_path),
+        maxOffsetsPerTrigger="2",
+    )
+    assert sizes == [2] * 20
+    planner, servers = 1, 2
+    used = {entry.connection for entry in broker.journal.requests()}
+    assert len(used) <= (EXECUTORS + planner) * servers
+    assert len(connections_asking(broker, PULL)) == EXECUTORS
+
+
+@pytest.mark.case("SP66")
+def test_a_batch_after_idle_workers_lost_their_connection_or_life_connects_anew(
+    driver: Driver, broker: EmbeddedBroker
+) -> None:
+    expected = fill(broker, 400, queues=2)
+    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T")) == expected
+    first, second = workers_asking(broker, PULL)
+    kill(first)
+    before = connections_asking(broker, PULL)
+    close_connections(broker, PULL, RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    broker.journal.clear()
+    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T")) == expected
+    assert not connections_asking(broker, PULL) & before
+    workers = workers_asking(broker, PULL)
+    assert second in workers
+    assert first not in workers
+
+
+@pytest.mark.slow
+@pytest.mark.case("SP66")
+def test_a_batch_after_workers_ended_by_idling_connects_anew(
+    driver: Driver, broker: EmbeddedBroker
+) -> None:
+    expected = fill(broker, 400, queues=2)
+    driver.run("read", address=broker.namesrv_addr, topic="T")
+    before = workers_asking(broker, PULL)
+    threading.Event().wait(IDLE_WORKER_ENDS_S)
+    assert workers_asking(broker, PULL) == set()
+    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T")) == expected
+    assert not workers_asking(broker, PULL) & before
+
+
+@pytest.mark.case("SP63")
+def test_a_read_whose_executor_is_killed_gives_every_row_once(
+    driver: Driver, broker: EmbeddedBroker
+) -> None:
+    expected = fill(broker, 4_000, queues=4)
+    held = broker.faults.on(PULL, nth=10).drop().always()
+    job = driver.begin("read", address=broker.namesrv_addr, topic="T", pullTimeoutMs="500")
+    broker.wait_for(lambda _b: held.hits >= EXECUTORS, timeout=WAIT_S)
+    victim = executor_of(workers_asking(broker, PULL).pop())
+    kill(victim)
+    held.end()
+    assert sorted(job.result(JOB_S)) == expected
+    assert victim not in {executor_of(worker) for worker in workers_asking(broker, PULL)}
+
+
+@pytest.mark.case("SP63")
+def test_a_write_whose_executor_is_killed_stores_every_row_at_least_once(
+    driver: Driver, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=4)
+    held = broker.faults.on(SEND, nth=4).drop_response().always()
+    job = driver.begin(
+        "write",
+        address=broker.namesrv_addr,
+        topic="T",
+        count=20_000,
+        tasks=4,
+        batchBytes="16384",
+        sendTimeoutMs="20000",
+    )
+    broker.wait_for(lambda _b: held.hits >= 1, timeout=WAIT_S)
+    kill(executor_of(workers_asking(broker, SEND).pop()))
+    held.end()
+    job.result(JOB_S)
+    found = Counter(one.properties["DEDUPE_ID"] for one in broker.messages.in_topic("T"))
+    assert set(found) == {str(number) for number in range(20_000)}
+    repeated = sum(found.values()) - len(found)
+    assert 0 < repeated <= 20_000
+
+
+@pytest.mark.case("SP64")
+def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
+    master: str, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    expected = fill(broker, 200, queues=2)
+    python = bare_python(tmp_path / "python", ("pyspark", "py4j", "pyarrow"))
+    absent = ["attr", "attrs", "numpy", "orjson", "rocketmq_py", "spark_connector"]
+    probe = f"from importlib.util import find_spec; print([n for n in {absent} if find_spec(n)])"
+    seen = subprocess.run([python, "-I", "-c", probe], cwd=tmp_path, capture_output=True, text=True)
+    assert seen.stdout == "[]\n"
+    elsewhere = tmp_path / "elsewhere"  # not where the driver runs: only Spark finds it
+    elsewhere.mkdir()
+    bundle, keys = elsewhere / "bundle.zip", elsewhere / "keys.json"
+    write_bundle(bundle)
+    keys.write_text(json.dumps({"accessKey": "who", "secretKey": "hush"}), encoding="utf-8")
+    settings = ON_CLUSTER | {"spark.master": master, "spark.cores.max": "1"}
+    submit = f"--py-files {bundle}"
+    with Driver(tmp_path, settings, python=python, path=(), submit=submit) as driver:
+        assert driver.run("visible_in_workers", names=["numpy", "orjson"]) == []
+        with pytest.raises(DriverError, match="DATA_SOURCE_NOT_FOUND"):
+            driver.run("read", address=broker.namesrv_addr, topic="T")
+        driver.run("register")
+        driver.run("add_file", path=str(keys))
+        rows = driver.run(
+            "read", address=broker.namesrv_addr, topic="T", credentialsFile="keys.json"
+        )
+        assert sorted(rows) == expected
+        sizes = driver.run(
+            "stream_sizes",
+            address=broker.namesrv_addr,
+            topic="T",
+            checkpoint=str(tmp_path / "checkpoint"),
+            credentialsFile="keys.json",
+        )
+        assert sizes == [200]
+        pulls = [one.header for one in broker.journal._ring if one.entry().code == PULL]
+        assert pulls
+        assert all(b'"AccessKey":"who"' in one for one in pulls if isinstance(one, bytes))
+        with pytest.raises(DriverError, match="numpy"):
+            driver.run("write", address=broker.namesrv_addr, topic="T", count=1)
+
+
+@pytest.mark.case("SP68")
+def test_a_broken_module_of_others_hides_the_source_until_it_is_registered(
+    application: tuple[Driver, str], broker: EmbeddedBroker
+) -> None:
+    driver, refused = application
+    expected = fill(broker, 10, queues=1)
+    assert "DATA_SOURCE_NOT_FOUND" in refused
+    assert driver.run("read", address=broker.namesrv_addr, topic="T") == expected

@@ -1,0 +1,223 @@
+"""Streams while brokers come, go, forget, refuse or do not answer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip(
+    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
+)
+if shutil.which("java") is None:
+    pytest.skip("no java on this machine", allow_module_level=True)
+
+from pyspark.errors import PySparkException
+
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
+from embedded_broker.connection import Connection
+from embedded_broker.core import Endpoint
+from embedded_broker.journal import Exchange
+from rocketmq_py.clock import monotonic
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from tests.spark.queries import Seen, fill, logged, names, read_all, running, stream, until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    topics = [TopicSpec("T", queues=2)]
+    with EmbeddedCluster(brokers=2, clock=VirtualClock(), topics=topics) as started:
+        yield started
+
+
+@pytest.mark.case("SP50")
+def test_new_queues_brokers_and_topics_are_read_from_their_beginning(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    topics = [TopicSpec("T1", queues=4)]
+    with EmbeddedCluster(brokers=1, clock=VirtualClock(), topics=topics) as cluster:
+        first = cluster["broker-a"]
+        fill(first, 0, 8, topic="T1", queues=4)
+        seen = Seen()
+        with running(stream(spark, cluster, subscribePattern="T."), tmp_path, seen) as query:
+            until(first, query, lambda: len(seen.rows) == 8)
+            first.topics.create("T1", queues=8)
+            fill(first, 8, 16, topic="T1", queues=8)
+            fill(cluster.add(), 16, 24, topic="T1", queues=4)
+            first.topics.create("T2", queues=1)
+            fill(first, 24, 27, topic="T2", queues=1)
+            until(first, query, lambda: len(seen.rows) >= 27)
+        assert seen.bodies == names(0, 27)
+        assert seen.places == sorted(
+            [("T1", "broker-a", queue, offset) for queue in range(4) for offset in range(3)]
+            + [("T1", "broker-a", queue, 0) for queue in range(4, 8)]
+            + [("T1", "broker-b", queue, offset) for queue in range(4) for offset in range(2)]
+            + [("T2", "broker-a", 0, offset) for offset in range(3)]
+        )
+
+
+@pytest.mark.case("SP51")
+def test_a_broker_that_is_down_for_a_while_is_waited_for(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    one, two = cluster.brokers
+    fill(one, 0, 4)
+    fill(two, 4, 8)
+    seen = Seen()
+    with running(stream(spark, cluster), tmp_path, seen) as query:
+        until(one, query, lambda: len(seen.rows) == 8)
+        cluster.stop("broker-b")
+        fill(one, 8, 12)
+        until(one, query, lambda: len(seen.rows) == 12)
+        assert not query.awaitTermination(5)
+        cluster.start("broker-b")
+        fill(two, 12, 16)
+        fill(one, 16, 18)
+        until(one, query, lambda: len(seen.rows) >= 18)
+    assert seen.bodies == names(0, 18)
+
+
+def asked(broker: EmbeddedBroker) -> int:
+    """How often a stream has asked a broker for its ends."""
+    looks = broker.journal.requests(code=RequestCode.GET_TOPIC_STATS_INFO)
+    return len([entry for entry in looks if entry.endpoint == broker.broker_name])
+
+
+@pytest.mark.case("SP52")
+@pytest.mark.parametrize("fail_on_loss", ["true", "false"])
+def test_a_broker_that_stays_away_is_a_loss_after_the_grace(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path, fail_on_loss: str
+) -> None:
+    one, two = cluster.brokers
+    seen = Seen()
+    # Five unread messages are too few for a batch: the stream knows of them and waits.
+    frame = stream(
+        spark,
+        cluster,
+        failOnDataLoss=fail_on_loss,
+        missingQueueGraceMs="3000",
+        minOffsetsPerTrigger="10",
+        maxTriggerDelay="1h",
+    )
+    with running(frame, tmp_path, seen) as query:
+        until(one, query, lambda: logged(tmp_path, "commits") == [0])
+        fill(two, 0, 5)
+        looks = asked(two)
+        until(one, query, lambda: asked(two) > looks + 2)
+        cluster.stop("broker-b")
+        if fail_on_loss == "true":
+            with pytest.raises(PySparkException, match=r"broker-b, queue \d has been missing"):
+                assert query.awaitTermination(60)
+        else:
+            assert not query.awaitTermination(4)
+            fill(one, 5, 15)
+            until(one, query, lambda: len(seen.rows) >= 10)
+            assert seen.bodies == names(5, 15)
+
+
+@pytest.mark.case("SP53")
+def test_messages_that_grew_too_old_before_they_were_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    clock = VirtualClock()
+    every_hour = ";".join(f"{hour:02}" for hour in range(24))
+    small = {"mappedFileSizeCommitLog": 4096, "deleteWhen": every_hour}
+    topics = [TopicSpec("T", queues=1)]
+    with EmbeddedBroker(clock=clock, config=small, topics=topics) as broker:
+        fill(broker, 0, 5, queues=1)
+        read_all(stream(spark, broker), tmp_path)
+        fill(broker, 5, 60, queues=1)
+        clock.advance(days=4)
+        fill(broker, 60, 80, queues=1)
+        clock.advance(hours=1, age=True)
+        low = int(broker.messages.in_topic("T")[0].body[1:])
+        assert 5 < low < 70
+        with pytest.raises(PySparkException, match=f"offsets 5 to {low} were wanted, available"):
+            read_all(stream(spark, broker), tmp_path)
+        seen, _ = read_all(stream(spark, broker, failOnDataLoss="false"), tmp_path)
+        assert seen.bodies == names(low, 80)
+
+
+@pytest.mark.case("SP71")
+def test_a_query_that_is_stopped_in_the_middle_of_a_pull_leaves_nothing_open(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    broker.topics.create("T", queues=2)
+    fill(broker, 0, 4)
+    held = broker.faults.on(RequestCode.PULL_MESSAGE).always().drop()
+    core = broker._core()
+    before = set(core.connections)
+    for cycle in range(10):
+        held.hits = 0
+        with running(stream(spark, broker), tmp_path / str(cycle), Seen()) as query:
+            until(broker, query, lambda: held.hits >= 2)
+            assert len(core.connections) > len(before)
+            begin = monotonic()
+            query.stop()
+            assert monotonic() - begin < 5
+        broker.wait_for(lambda _b: core.connections <= before, timeout=30)
+
+
+class Keys:
+    """Notes under which access keys a broker was asked, and lets everything pass."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def incoming(
+        self,
+        _endpoint: Endpoint,
+        _connection: Connection,
+        command: RemotingCommand,
+        _exchange: Exchange,
+    ) -> bool:
+        if command.code == RequestCode.PULL_MESSAGE:
+            self.seen.append(command.ext_fields.get("AccessKey", ""))
+        return False
+
+    def outgoing(
+        self,
+        _connection: Connection,
+        _exchange: Exchange,
+        data: bytes,
+        emit: Callable[[bytes], None],
+    ) -> None:
+        emit(data)
+
+
+@pytest.mark.case("SP78")
+def test_keys_that_change_in_their_file_are_used_by_the_stream_that_runs(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    path = tmp_path / "keys.json"
+
+    def rotate(name: str) -> None:
+        new = tmp_path / "new.json"
+        new.write_text(json.dumps({"accessKey": name, "secretKey": f"hush {name}"}))
+        new.replace(path)
+
+    rotate("one")
+    broker.topics.create("T", queues=2)
+    fill(broker, 0, 4)
+    keys = broker._core().endpoint.interceptor = Keys()
+    seen = Seen()
+    frame = stream(spark, broker, credentialsFile=str(path))
+    with running(frame, tmp_path / "checkpoint", seen) as query:
+        until(broker, query, lambda: len(seen.rows) == 4)
+        assert set(keys.seen) == {"one"}
+        rotate("two")
+        keys.seen.clear()
+        fill(broker, 4, 8)
+        until(broker, query, lambda: len(seen.rows) == 8)
+    assert set(keys.seen) == {"two"}
+    assert seen.bodies == names(0, 8)
+    kept = b"".join(p.read_bytes() for p in (tmp_path / "checkpoint").rglob("*") if p.is_file())
+    assert b"hush" not in kept

@@ -1,0 +1,104 @@
+"""Queues of a namespace are read and written by bare names; the wire has the wrapped ones."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from queue import SimpleQueue
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import (
+    FlowControlError,
+    MessageQueue,
+    NamespacedQueueAccess,
+    NoRouteError,
+    PreparedMessage,
+    QueueAccess,
+    SendOutcome,
+)
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+
+ID = "UNIQ_KEY\x01A\x02"
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(topics=["shop%T", "T", "other%T"], clock=VirtualClock()) as started:
+        yield started
+
+
+@pytest.fixture
+def access(broker: EmbeddedBroker) -> Iterator[NamespacedQueueAccess]:
+    with NamespacedQueueAccess("shop", namesrv_addr=broker.namesrv_addr) as started:
+        yield started
+
+
+def many(access: QueueAccess, message: PreparedMessage) -> SendOutcome:
+    told: SimpleQueue[SendOutcome] = SimpleQueue()
+    access.send_many([message], lambda _number, outcome: told.put(outcome))
+    return told.get(timeout=5)
+
+
+def test_every_call_with_a_name_wraps_it() -> None:
+    made_of_others = {"bounds", "address_of"}
+    for name, call in inspect.getmembers(QueueAccess, inspect.isfunction):
+        words = {"topic", "queue", "group", "messages"} & set(inspect.signature(call).parameters)
+        if not name.startswith("_") and words and name not in made_of_others:
+            assert name in vars(NamespacedQueueAccess), f"{name} would send bare names"
+
+
+def test_topics_of_the_namespace_are_seen_and_no_others(access: NamespacedQueueAccess) -> None:
+    assert access.topic_names() == ["T"]
+    assert {queue.topic for queue in access.read_queues("T")} == {"T"}
+    assert access.broker_names("T") == ["broker-a"]
+    with pytest.raises(NoRouteError, match=r"topic shop%other%T at"):
+        access.read_queues("other%T")
+
+
+def test_what_is_sent_is_read_back_and_nobody_else_sees_it(
+    broker: EmbeddedBroker, access: NamespacedQueueAccess
+) -> None:
+    queue = access.write_queues("T")[0]
+    assert access.send(queue, b"one", properties=ID).result(5).queue == queue
+    sent = many(access, PreparedMessage(queue, b"two", ID)).result()
+    assert (sent.queue, sent.queue_offset) == (queue, 1)
+    assert [message.body for message in broker.messages.in_topic("shop%T")] == [b"one", b"two"]
+    assert broker.messages.in_topic("T") == []
+    assert access.bounds("T")[queue].max_offset == access.max_offset(queue) == 2
+    assert (access.min_offset(queue), access.search_offset(queue, 0)) == (0, 0)
+    message = access.message_at(queue, 1)
+    assert message is not None
+    assert (message.topic, message.body) == ("T", b"two")
+
+
+def test_a_refusal_arrives_as_it_is(broker: EmbeddedBroker, access: NamespacedQueueAccess) -> None:
+    queue = access.write_queues("T")[0]
+    broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.SYSTEM_BUSY).always()
+    assert isinstance(many(access, PreparedMessage(queue, b"x", ID)).error, FlowControlError)
+    with pytest.raises(FlowControlError):
+        access.send(queue, b"x", properties=ID).result(5)
+
+
+def test_offsets_belong_to_the_group_of_the_namespace(
+    broker: EmbeddedBroker, access: NamespacedQueueAccess
+) -> None:
+    queue = access.read_queues("T")[0]
+    access.pull(queue, 0, group="G").result(5)
+    access.store_group_offset("G", queue, 3)
+    assert access.group_offset("G", queue) == 3
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as bare:
+        wrapped = MessageQueue("shop%T", queue.broker_name, queue.queue_id)
+        assert bare.group_offset("shop%G", wrapped) == 3
+        assert bare.group_offset("G", wrapped) is None
+
+
+def test_a_timer_is_taken_back(broker: EmbeddedBroker, access: NamespacedQueueAccess) -> None:
+    queue = access.write_queues("T")[0]
+    sent = access.send(queue, b"x", properties=f"{ID}TIMER_DELAY_MS\x0160000\x02").result(5)
+    assert sent.recall_handle is not None
+    access.recall("T", sent.recall_handle).result(5)
+    assert isinstance(broker.clock, VirtualClock)
+    broker.clock.advance(120)
+    assert broker.messages.in_topic("shop%T") == []
