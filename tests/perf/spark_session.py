@@ -66,6 +66,7 @@ def spark_session(work: Path) -> Iterator[SparkSession]:
     """Start Spark with our source and Kafka's; its JVM ends with the block."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     import spark_connector
@@ -90,11 +91,12 @@ def spark_session(work: Path) -> Iterator[SparkSession]:
     try:
         yield session
     finally:
-        session.stop()
         gateway = session.sparkContext._gateway
+        session.stop()
         gateway.shutdown()
         gateway.proc.stdin.close()
         gateway.proc.wait(20)
+        SparkContext._gateway = SparkContext._jvm = None  # the next bench starts its own
 
 
 @define

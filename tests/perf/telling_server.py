@@ -1,9 +1,9 @@
 """`python -m tests.perf.telling_server [name=value ...]`: our broker as a process to ask.
 
 It prints `ready namesrv=...` as `rocketmq-py serve` does, then obeys lines of standard input, each
-answered by a line of JSON: `set NAME VALUE` changes an option, `requests CODE` gives how many
-requests of a code the journal holds by the port of the peer, and empties it, `visible TOPIC` how
-many messages of a topic can be read. It ends with its input.
+answered by a line of JSON: `set NAME VALUE` changes an option, `topic NAME QUEUES` makes a topic,
+`visible TOPIC` gives how many of its messages can be read, and `requests CODE` how many requests of
+a code the journal holds, by the port of the peer, and empties it. It ends with its input.
 """
 
 from __future__ import annotations
