@@ -164,7 +164,7 @@ def test_a_query_that_is_stopped_in_the_middle_of_a_pull_leaves_nothing_open(
             begin = monotonic()
             query.stop()
             assert monotonic() - begin < 5
-    # Spark gives its workers two seconds (spark.python.task.killTimeout).
+    # Spark gives its workers a moment (spark.python.task.killTimeout, two seconds by default).
     broker.wait_for(lambda _b: core.connections <= before, timeout=30)
 
 
