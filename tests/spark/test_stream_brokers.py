@@ -155,15 +155,17 @@ def test_a_query_that_is_stopped_in_the_middle_of_a_pull_leaves_nothing_open(
     held = broker.faults.on(RequestCode.PULL_MESSAGE).always().drop()
     core = broker._core()
     before = set(core.connections)
+    frame = stream(spark, broker, pullTimeoutMs="60000")
     for cycle in range(10):
         held.hits = 0
-        with running(stream(spark, broker), tmp_path / str(cycle), Seen()) as query:
+        with running(frame, tmp_path / str(cycle), Seen()) as query:
             until(broker, query, lambda: held.hits >= 2)
             assert len(core.connections) > len(before)
             begin = monotonic()
             query.stop()
             assert monotonic() - begin < 5
-        broker.wait_for(lambda _b: core.connections <= before, timeout=30)
+    # Spark gives its workers a moment (spark.python.task.killTimeout, two seconds by default).
+    broker.wait_for(lambda _b: core.connections <= before, timeout=30)
 
 
 class Keys:
