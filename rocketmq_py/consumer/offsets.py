@@ -49,6 +49,7 @@ class OffsetStore:
         self._write_lock = threading.Lock()
         self._table: dict[MessageQueue, _Offset] = {}
         self._empty: set[MessageQueue] = set()
+        self._writing = 0
         self._flush_waits = False
         self._flushed_at = 0.0
 
@@ -126,7 +127,7 @@ class OffsetStore:
     @property
     def unwritten(self) -> int:
         """Offsets of emptied queues that are not written yet."""
-        return len(self._empty)
+        return len(self._empty) + self._writing
 
     def hurry(self) -> None:
         """Write what waits for its 50 ms now: somebody waits for this client to be idle."""
@@ -141,13 +142,17 @@ class OffsetStore:
         with self._lock:
             self._flush_waits = False
             self._flushed_at = monotonic()
-            due = list(self._empty)
-        for queue in due:
-            known = self._table.get(queue)
-            if known is not None and known.written != known.value:
-                self.persist(queue)
-        with self._lock:
-            self._empty.difference_update(due)
+            # A queue that runs empty again from here on is one more.
+            due, self._empty = self._empty, set()
+            self._writing += len(due)
+        try:
+            for queue in due:
+                known = self._table.get(queue)
+                if known is not None and known.written != known.value:
+                    self.persist(queue)
+        finally:
+            with self._lock:
+                self._writing -= len(due)
 
 
 def first_offset(

@@ -181,6 +181,28 @@ def test_writes_of_empty_caches_are_at_least_50_ms_apart() -> None:
     assert bench.store.unwritten == 0
 
 
+def test_a_queue_that_runs_empty_again_while_it_is_written_is_written_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench()
+    store, calls = bench.store, bench.store._calls
+    write = calls.store_offset
+
+    def write_and_go_on(queue: MessageQueue, offset: int) -> None:
+        write(queue, offset)
+        if offset == 5:
+            store.update(QUEUE, 6)
+            store.persist_soon(QUEUE)
+
+    monkeypatch.setattr(calls, "store_offset", write_and_go_on)
+    store.update(QUEUE, 5)
+    store.persist_soon(QUEUE)
+    assert store.unwritten == 1
+    bench.engine.run_scheduled()
+    assert bench.engine.stored_offsets() == [("T", 0, 5), ("T", 0, 6)]
+    assert store.unwritten == 0
+
+
 def test_an_offset_that_is_written_already_is_not_written_again() -> None:
     bench = Bench()
     bench.store.update(QUEUE, 5)
