@@ -91,10 +91,7 @@ class Door:
                 "before the broker is called again; use door.after(...) for what follows"
             )
         if (self._waiting and self._is_line()) or not self._lock.acquire(blocking=False):
-            self._waiting[me] = monotonic_ns()
-            with self._turn:
-                self._lock.acquire()
-            del self._waiting[me]
+            self._wait(me)
         self._owner = me
         return self
 
@@ -150,6 +147,19 @@ class Door:
             return
         self._owner = 0
         self._lock.release()
+
+    def _wait(self, me: int) -> None:
+        """Take the lock when it is our turn."""
+        if me in self._waiting:
+            # A signal handler of a thread that stands in the line: its turn ends with the handler.
+            self._lock.acquire()
+            return
+        self._waiting[me] = monotonic_ns()
+        try:
+            with self._turn:
+                self._lock.acquire()
+        finally:
+            self._waiting.pop(me, None)
 
     def _is_line(self) -> bool:
         """Whether somebody has waited for so long that nobody may come before him."""

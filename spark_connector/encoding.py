@@ -96,13 +96,17 @@ class Encoder:
         ]
         delay, delayed = self._delays(columns, rows, now_ms, problems)
         fragments.append(delay)
-        fragments.append(self._dedupe(columns, topics, bodies, dedupe, first_row, problems))
+        dedupe_id = self._dedupe(columns, topics, bodies, dedupe, first_row, problems)
+        fragments.append(dedupe_id)
         fragments += [
             self._fragment(name, self._checked(cells, f"column {name}", problems))
             for name, cells in columns["extra"]
         ]
         if "properties" in columns:
-            fragments.append(self._user_properties(columns["properties"], rows, problems))
+            entries = columns["properties"]
+            if dedupe_id is not None:
+                entries = _without("DEDUPE_ID", entries)  # of the message that this one was
+            fragments.append(self._user_properties(entries, rows, problems))
         present = [one for one in fragments if one is not None]
         properties = pc.binary_join_element_wise(*present, "").cast(pa.binary())
         too_long = pc.greater(pc.binary_length(properties), RawMessages.PROPERTIES_SIZE_MAX)
@@ -213,7 +217,9 @@ class Encoder:
         asked = pa.repeat(pa.scalar(0), rows)
         for cells in given.values():
             asked = pc.add(asked, pc.is_valid(cells).cast(pa.int64()))
-        if len(given) > 1 and not options.first_delay_wins:
+        if len(given) > 1 and options.first_delay_wins:
+            given = _first_of_each_row(given)
+        elif len(given) > 1:
             problems.where(pc.greater(asked, 1), f"several delay columns of {', '.join(given)}")
         defaults = {
             "deliver_at": options.deliver_at_ms,
@@ -337,6 +343,24 @@ class _Problems:
         """Note rows by number."""
         for row in rows.to_pylist():
             self.found.setdefault(row, why)
+
+
+def _first_of_each_row(given: dict[str, Array]) -> dict[str, Array]:
+    """Keep the first value of each row, in the order of the columns, and null the others."""
+    kept: dict[str, Array] = {}
+    taken: Array | None = None
+    for name, cells in given.items():
+        nothing = pa.scalar(None, cells.type)
+        kept[name] = cells if taken is None else pc.if_else(taken, nothing, cells)
+        valid = pc.is_valid(cells)
+        taken = valid if taken is None else pc.or_(taken, valid)
+    return kept
+
+
+def _without(name: str, entries: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    row_of, names, values = entries
+    keep = pc.fill_null(pc.not_equal(names, name), fill_value=True)
+    return row_of.filter(keep), names.filter(keep), values.filter(keep)
 
 
 def _texts(values: Array, row_of: Array, problems: _Problems) -> Array:

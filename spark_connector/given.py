@@ -96,7 +96,10 @@ class Given:
             self._take(str(key), Secret(str(options[key])))
 
     def _take(self, key: str, value: Secret) -> None:
-        name = ALIASES.get(key.lower(), key.lower())
+        name = key.lower()
+        # Settings of the client match without underscores, so secrets among them must, too.
+        plain = name.replace("_", "") if name.startswith(CLIENT_PREFIX) else name
+        name = ALIASES.get(plain, name)
         if name in IGNORED or name.startswith("option."):
             return
         if name.startswith(CLIENT_PREFIX):

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rocketmq_py import RawMessages
 from spark_connector.errors import SchemaError
 from spark_connector.options import WriteOptions
 from spark_connector.schema import US_PER_MS
@@ -97,8 +98,17 @@ def _meaning(name: str, options: WriteOptions) -> str:
     meaning = ALIASES.get(lower, lower)
     if meaning in _KINDS:
         return meaning
-    if options.extra_columns != "error":
-        return "property" if options.extra_columns == "properties" else "ignored"
+    if options.extra_columns == "ignore":
+        return "ignored"
+    if options.extra_columns == "properties":
+        if name not in RawMessages.RESERVED_PROPERTIES:
+            return "property"
+        if options.drop_reserved:
+            return "ignored"
+        raise SchemaError(
+            f"column {name} has a name that RocketMQ reserves for itself: rename it, or set "
+            "reservedProperties=drop to leave it out"
+        )
     near = difflib.get_close_matches(lower, [*_KINDS, *ALIASES], n=1)
     hint = f": did you mean {near[0]}?" if near else ""
     if lower == "partition":

@@ -105,6 +105,10 @@ class Changes(ABC, Generic[Copy]):
 
         Raises StoreError when the disk refuses; the timers not yet moved wait as before.
         """
+        refused = f"timer {unique_key!r} keeps its time: the store takes no message"
+        # Else a timer whose mark is missing would be moved along with the copy that replaces it.
+        if not self.finish():
+            raise StoreError(refused)
         outcome = MoveOutcome.UNKNOWN
         for copy in self._copies(unique_key, topic):
             if copy.marked_by is not None:
@@ -115,7 +119,7 @@ class Changes(ABC, Generic[Copy]):
                     outcome = MoveOutcome.ALREADY_DUE
                 continue
             if not self._put_pair(moved, self._mark(copy)):
-                raise StoreError(f"timer {unique_key!r} keeps its time: the store takes no message")
+                raise StoreError(refused)
             outcome = MoveOutcome.MOVED
         return outcome
 

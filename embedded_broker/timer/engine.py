@@ -255,6 +255,9 @@ class TimerMessageStore:
         now_ms = self._clock.now_ms
         if self.retry.is_on:
             return self.retry.deadline
+        if self._changes.unfinished is not None and self._state.role.releases:
+            # Also under a hold: with the next message only the queue's last one would be known.
+            return Deadline(now_ms, "mark of a moved timer")
         behind = self._enqueue_get.queue_depth > 0 and not self._holds.entering
         if self._holds.leaving(now_ms):
             if behind:
@@ -263,8 +266,6 @@ class TimerMessageStore:
             return None if ends_ms is None else Deadline(ends_ms, "disappearTimeAfterStart")
         if behind or self._dequeue_get.is_loading:
             return Deadline(now_ms, "timers to enqueue or load")
-        if self._changes.unfinished is not None:
-            return Deadline(now_ms, "mark of a moved timer")
         due_ms, slot_ms = self._state.front.next_due_ms, self._pointers.next_slot_ms()
         if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
             return Deadline(slot_ms, "slot of the timer wheel")

@@ -282,6 +282,7 @@ class _LogScan:
         touched: dict[int, int] = {}
         chains = self._whole_chains
         chains.clear()
+        self._state.already_logged.clear()
         self.end = self.again_from_pos = start
         self.count = 0
         for position, record in self._state.log.scan(start):

@@ -143,8 +143,8 @@ class OffsetStore:
             self._flush_waits = False
             self._flushed_at = monotonic()
             # A queue that runs empty again from here on is one more.
+            self._writing += len(self._empty)  # first: who looks meanwhile may count too many
             due, self._empty = self._empty, set()
-            self._writing += len(due)
         try:
             for queue in due:
                 known = self._table.get(queue)

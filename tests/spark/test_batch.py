@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -165,9 +166,10 @@ def test_tags_are_filtered_and_a_schema_chooses_columns(
 @pytest.mark.case("SP15")
 def test_few_queues_are_read_by_many_tasks(spark: SparkSession, broker: EmbeddedBroker) -> None:
     fill(broker, 200, queues=2)
-    frame = read(spark, broker, minPartitions="8")
-    assert frame.rdd.getNumPartitions() == 8
-    assert len({(r.queue_id, r.offset) for r in frame.collect()}) == 200
+    frame = read(spark, broker, minPartitions="16")
+    assert frame.rdd.getNumPartitions() == 16
+    places = [(row.queue_id, row.offset) for row in frame.collect()]
+    assert (len(places), len(set(places))) == (200, 200)
 
 
 @pytest.fixture(params=["rocketmq-5.x", "rocketmq-4.9"])
@@ -296,13 +298,22 @@ def test_delays_are_columns(spark: SparkSession, broker: EmbeddedBroker) -> None
 
 @pytest.mark.case("SP27", "SP33")
 def test_one_bad_row_stops_its_arrow_batch_and_is_tried_once(
-    spark: SparkSession, broker: EmbeddedBroker
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     broker.topics.create("T")
     broker.topics.create("Bad")
-    frame = spark.createDataFrame([("good",)] * 9 + [(None,)], "body string").coalesce(1)
+    attempts = tmp_path / "attempts"
+
+    def noted(body: str | None) -> str | None:
+        with attempts.open("a") as seen:
+            seen.write("." if body is None else "")
+        return body
+
+    rows = spark.createDataFrame([("good",)] * 9 + [(None,)], "body string").coalesce(1)
+    frame = rows.select(functions.udf(noted)("body").alias("body"))
     with pytest.raises(PySparkException, match="row 9: body is null"):
         write(frame, broker)
+    assert attempts.read_text() == "."
     assert broker.messages.in_topic("T") == []
     write(frame, broker, onInvalidRow="skip")
     assert len(broker.messages.in_topic("T")) == 9
@@ -335,7 +346,7 @@ def test_what_is_read_can_be_written_to_another_topic(
 ) -> None:
     broker.topics.create("U")
     broker.topics.create("T", queues=1)
-    broker.send("T", b"x", tags="t", keys="k", properties={"mine": "1"})
+    broker.send("T", b"x", tags="t", keys="k l", properties={"mine": "1", "DEDUPE_ID": "old"})
     broker.send("T", b"y", delay=5, properties={"mine": "2"})
     assert isinstance(broker.clock, VirtualClock)
     broker.clock.advance(10)
@@ -343,6 +354,7 @@ def test_what_is_read_can_be_written_to_another_topic(
     write(frame, broker, topic="U")
     found = {m.body: m for m in broker.messages.in_topic("U")}
     assert (found[b"x"].tags, found[b"x"].properties["mine"]) == ("t", "1")
+    assert (found[b"x"].properties["KEYS"], found[b"x"].properties["DEDUPE_ID"]) == ("k l", "old")
     assert found[b"y"].properties["mine"] == "2"
 
 
@@ -354,3 +366,29 @@ def test_a_temporary_view_keeps_its_options(spark: SparkSession, broker: Embedde
         f"(nameServer '{broker.namesrv_addr}', subscribe 'T')"
     )
     assert spark.sql("SELECT count(*) AS n FROM t").collect()[0].n == 8
+    spark.sql(
+        f"CREATE OR REPLACE TEMPORARY VIEW w (body STRING, tags STRING) USING rocketmq OPTIONS "
+        f"(nameServer '{broker.namesrv_addr}', topic 'T')"
+    )
+    spark.sql("INSERT INTO w VALUES ('by SQL', 'C')")
+    assert {message.body: message.tags for message in broker.messages.in_topic("T")}[
+        b"by SQL"
+    ] == "C"
+
+
+def test_messages_with_an_id_that_came_before_are_dropped(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T")
+    for body, key in ((b"a", "1"), (b"b", "2"), (b"again", "1"), (b"c", None), (b"d", None)):
+        properties = {} if key is None else {"DEDUPE_ID": key}
+        broker.send("T", body, queue=0, properties=properties)
+    columns = (
+        "topic string, broker_name string, queue_id int, offset bigint, dedupe_id string, "
+        "store_timestamp timestamp, body string"
+    )
+    bodies = {
+        row.body for row in spark_connector.dedupe(read(spark, broker, schema=columns)).collect()
+    }
+    assert len(bodies) == 4
+    assert bodies > {"b", "c", "d"}

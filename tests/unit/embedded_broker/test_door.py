@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable
+from os import getpid, kill
+from signal import SIGUSR1, signal
 from threading import Event, Lock, Thread
 
 import pytest
@@ -258,3 +260,35 @@ def test_who_leaves_with_nothing_does_not_deliver_what_the_next_one_collects() -
     go_on.set()
     thread.join()
     assert (peer.got, calls) == ([[b"frame"]], ["call"])
+
+
+def test_a_signal_handler_may_enter_while_its_thread_waits() -> None:
+    door = Door()
+    order: list[str] = []
+    inside, called = Event(), Event()
+
+    def hold() -> None:
+        with door:
+            inside.set()
+            while not door.contended:
+                called.wait(0.001)
+            kill(getpid(), SIGUSR1)  # comes to the main thread, which waits
+            called.wait(30)
+
+    def handle(_number: int, _frame: object) -> None:
+        called.set()
+        with door:
+            order.append("handler")
+
+    before = signal(SIGUSR1, handle)
+    thread = Thread(target=hold)
+    try:
+        thread.start()
+        inside.wait()
+        with door:
+            order.append("main")
+    finally:
+        thread.join()
+        signal(SIGUSR1, before)
+    assert order == ["handler", "main"]
+    assert not door.contended

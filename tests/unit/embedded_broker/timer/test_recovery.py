@@ -448,3 +448,17 @@ def test_a_timer_log_that_lost_synced_bytes_is_filled_again_from_the_queue() -> 
     assert recovery.pending == 5
     rig.advance(30_000)
     assert numbers(rig) == [1, 2, 3, 4, 5]
+
+
+def test_timers_behind_a_damaged_record_enter_again_from_their_messages() -> None:
+    rig = Rig()
+    for number in range(10):
+        rig.timer(30_000 + number * 1000)
+    rig.flush()
+    for number in range(5):
+        rig.timer(60_000 + number * 1000)
+    rig.fs.open_segment(LOG_0, 1024).write(3 * 52, bytes(52))
+    assert rig.crash().whole_log
+    assert rig.timers.count() == 15
+    rig.advance(100_000)
+    assert sorted(int(one.body) for one in rig.messages()) == list(range(1, 16))
