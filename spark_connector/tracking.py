@@ -237,6 +237,9 @@ class Tracker:
         """
         seen = self._last_seen.get(queue)
         is_done = seen is not None and offset >= seen.max_offset  # read to its end: nothing is lost
+        target = None if self._targets is None else self._targets.get(queue)
+        if target is not None and offset >= target:
+            return None  # this run wants no more of it
         refusal = self._refusal(queue)
         if refusal is None and (is_done or queue in self._told_missing):
             return None

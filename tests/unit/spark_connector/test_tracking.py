@@ -310,6 +310,22 @@ def test_a_refusal_that_lasts_is_raised_as_what_it_is_once_the_grace_is_over(
     assert caught.value.response_code == ResponseCode.NO_PERMISSION
 
 
+@pytest.mark.case("SP47")
+def test_a_run_that_ends_wants_nothing_of_a_broker_once_its_queues_are_read(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    one = tracker(access)
+    one.freeze()
+    read = one.latest(one.initial(), ANY)
+    assert read is not None
+    refused = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    refused.respond(ResponseCode.NO_PERMISSION)
+    one._wait_s = 0.0
+    assert one.latest(StreamOffset(read.topics), ANY) is None
+    assert refused.hits == 1
+
+
 @pytest.mark.case("SP52")
 @pytest.mark.parametrize(
     ("code", "remark"),
