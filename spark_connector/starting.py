@@ -22,8 +22,10 @@ __all__ = ["Bounds", "bounds_of", "find_topics", "resolve"]
 Bounds = dict[MessageQueue, QueueBounds]
 
 
-def find_topics(access: QueueAccess, options: ReadOptions) -> list[str]:
+def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool = True) -> list[str]:
     """Return the topics of a subscription now; a pattern may match none yet.
+
+    With ``is_patient`` false the name server is asked once, not as often as the options say.
 
     A pattern means no retry and dead letter topics and none of RocketMQ's own: those are read by
     name.
@@ -32,7 +34,11 @@ def find_topics(access: QueueAccess, options: ReadOptions) -> list[str]:
     if subscription.pattern is None:
         return sorted(subscription.topics or subscription.assigned or ())
     pattern = re.compile(subscription.pattern)
-    names = retrying(options, "listing the topics", access.topic_names)
+    names = (
+        retrying(options, "listing the topics", access.topic_names)
+        if is_patient
+        else access.topic_names()
+    )
     own = RawMessages.is_system_topic
     return [
         name

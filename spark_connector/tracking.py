@@ -19,14 +19,17 @@ from rocketmq_py import (
     QueueAccess,
     QueueBounds,
     RemotingException,
+    RocketMQError,
+    TopicNotExistError,
 )
 from rocketmq_py.clock import monotonic
+from spark_connector.access import is_transient
 from spark_connector.admission import share
 from spark_connector.errors import RocketMQDataLossError
 from spark_connector.group_offsets import store_group_offset
 from spark_connector.options import ReadOptions
 from spark_connector.positions import Positions, StreamOffset, look, places, put
-from spark_connector.starting import Bounds, bounds_of, chosen, find_topics, resolve
+from spark_connector.starting import Bounds, bounds_of, find_topics, resolve
 
 __all__ = ["Limit", "Tracker"]
 
@@ -55,24 +58,35 @@ class Limit:
         self.offsets_least = offsets_least
 
 
+_Place = tuple[str, str]
+"""Topic and broker; no topic means whatever is asked of the broker, no broker the topic's route."""
+
+
 class _BackOff:
-    """Which brokers are left alone for a while because they did not answer, longer each time."""
+    """What failed and is left alone for a while, longer each time, and how it failed last."""
 
     def __init__(self) -> None:
-        self._until: dict[str, tuple[float, float]] = {}
+        self._failed: dict[_Place, tuple[RocketMQError, float, float]] = {}
 
-    def holds(self, broker: str) -> bool:
-        """Whether the broker is not to be asked yet."""
-        return monotonic() < self._until.get(broker, (0.0, 0.0))[0]
+    def holds(self, place: _Place) -> bool:
+        """Whether the place is not to be asked yet."""
+        if place not in self._failed:
+            return False
+        _, at, pause = self._failed[place]
+        return monotonic() < at + pause
 
-    def failed(self, broker: str) -> None:
-        """Leave the broker alone, for twice as long as the last time."""
-        pause = min(2 * self._until.get(broker, (0.0, 0.5))[1], BACK_OFF_MOST_S)
-        self._until[broker] = monotonic() + pause, pause
+    def failed(self, place: _Place, error: RocketMQError) -> None:
+        """Leave the place alone, for twice as long as the last time."""
+        _, _, pause = self._failed.get(place, (None, 0.0, 0.5))
+        self._failed[place] = error, monotonic(), min(2 * pause, BACK_OFF_MOST_S)
 
-    def clear(self, broker: str) -> None:
-        """Ask the broker again: it has answered."""
-        self._until.pop(broker, None)
+    def clear(self, place: _Place) -> None:
+        """Ask the place again: it has answered."""
+        self._failed.pop(place, None)
+
+    def last(self, place: _Place) -> tuple[RocketMQError, float] | None:
+        """Return how the place failed and when it was asked last, None when it answered."""
+        return self._failed[place][:2] if place in self._failed else None
 
 
 class Tracker:
@@ -89,8 +103,14 @@ class Tracker:
         self._wait_s = options.poll_interval_ms / 1000
         self._missing_since: dict[MessageQueue, float] = {}
         self._told_missing: set[MessageQueue] = set()
-        self._silent = _BackOff()
+        self._away = _BackOff()
         self._refusing = _BackOff()
+        assigned = options.subscription.assigned
+        self._assigned: set[MessageQueue] | None = None
+        if assigned is not None:
+            self._assigned = {
+                MessageQueue(topic, broker, queue) for topic, broker, queue, _ in places(assigned)
+            }
         self._targets: dict[MessageQueue, int] | None = None
         self._initial: StreamOffset | None = None
         self._fired_at = monotonic()
@@ -127,7 +147,8 @@ class Tracker:
     def latest(self, start: StreamOffset, limit: Limit) -> StreamOffset | None:
         """Return the end of the next micro-batch, None when there is no news.
 
-        Raises `RocketMQDataLossError` for queues that are gone too long or went backwards.
+        Raises `RocketMQDataLossError` for queues that are gone too long or went backwards, and
+        `MQClientException` for those that a broker has refused for too long.
         """
         self._refresh()
         self._wait_for_missing(start)
@@ -172,17 +193,17 @@ class Tracker:
         for topic, broker, queue_id, offset in places(done.topics):
             queue = MessageQueue(topic, broker, queue_id)
             known = self._pushed.get(queue) == offset or queue not in self._bounds
-            if known or self._refusing.holds(broker):
+            if known or self._refusing.holds(("", broker)):
                 continue
             try:
                 store_group_offset(self._access, group, queue, offset)
             except _FAILURES as error:
-                self._refusing.failed(broker)
+                self._refusing.failed(("", broker), error)
                 _log.warning(
                     "offset of group %s was not stored at broker %s: %s", group, broker, error
                 )
                 continue
-            self._refusing.clear(broker)
+            self._refusing.clear(("", broker))
             self._pushed[queue] = offset
 
     # --- queues ----------------------------------------------------------------------------------
@@ -194,9 +215,8 @@ class Tracker:
 
     def _known_queue(self, queue: MessageQueue, offset: int) -> tuple[int, int]:
         """Return where a known queue goes on and may end now."""
-        one = self._bounds.get(queue)
+        one = self._bounds.get(queue) or self._missing(queue, offset)
         if one is None:
-            self._check_missing(queue, offset)
             return offset, offset
         if one.max_offset < offset:
             text = (
@@ -210,23 +230,81 @@ class Tracker:
             return one.min_offset, max(one.min_offset, one.max_offset)
         return offset, max(offset, self._end_of(queue, one))
 
-    def _check_missing(self, queue: MessageQueue, offset: int) -> None:
+    def _missing(self, queue: MessageQueue, offset: int) -> QueueBounds | None:
+        """Return None while a missing queue is waited for, its bounds when it has just come back.
+
+        Once the grace is over it is asked for once more, as the back-off may outlast the grace.
+        """
         seen = self._last_seen.get(queue)
-        if seen is not None and offset >= seen.max_offset:
-            return  # read to its end: nothing is lost
-        since = self._missing_since.setdefault(queue, monotonic())
-        if (monotonic() - since) * 1000 < self._options.grace_ms:
-            return
+        is_done = seen is not None and offset >= seen.max_offset  # read to its end: nothing is lost
+        target = None if self._targets is None else self._targets.get(queue)
+        if target is not None and offset >= target:
+            return None  # this run wants no more of it
+        refusal = self._refusal(queue)
+        if refusal is None and (is_done or queue in self._told_missing):
+            return None
+        since = self._missing_since.setdefault(queue, self._asked_at or monotonic())
+        over = since + self._options.grace_ms / 1000
+        if monotonic() < over:
+            return None
+        self._ask_once_more(queue, over)
+        if queue in self._bounds:
+            return self._bounds[queue]
+        refusal = self._refusal(queue)
+        if refusal is not None:
+            raise self._refused_too_long(queue, offset, refusal)
+        if is_done:
+            return None
+        last = self._last_failure(queue)
         text = (
             f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id} has been "
             f"missing for {self._options.grace_ms} ms (missingQueueGraceMs); the stream stands at "
-            f"{offset}"
+            f"{offset}" + ("" if last is None else f"; the last failure was: {last[0]}")
         )
         if self._options.fail_on_data_loss:
             raise RocketMQDataLossError(f"{text}; {_HINT}", topic=queue.topic)
-        if queue not in self._told_missing:  # asked up to a hundred times a second
-            self._told_missing.add(queue)
-            _log.warning("%s; going on without it", text)
+        self._told_missing.add(queue)  # asked up to a hundred times a second
+        _log.warning("%s; going on without it", text)
+        return None
+
+    def _last_failure(self, queue: MessageQueue) -> tuple[RocketMQError, float] | None:
+        """Return why a queue is missing and since when that is known, None when nobody said."""
+        topic, broker = queue.topic, queue.broker_name
+        last = self._away.last
+        return last((topic, "")) or last(("", broker)) or last((topic, broker))
+
+    def _refusal(self, queue: MessageQueue) -> MQBrokerException | None:
+        """Return the broker's last answer if it will stay, such as that of a key without rights.
+
+        A topic that the broker does not know is no refusal: it is gone.
+        """
+        error, _ = self._last_failure(queue) or (None, 0.0)
+        if isinstance(error, TopicNotExistError) or not isinstance(error, MQBrokerException):
+            return None
+        return None if is_transient(error) else error
+
+    def _refused_too_long(
+        self, queue: MessageQueue, offset: int, refusal: MQBrokerException
+    ) -> MQClientException:
+        return MQClientException(
+            f"broker {queue.broker_name} has refused for {self._options.grace_ms} ms "
+            f"(missingQueueGraceMs) to tell the bounds of topic {queue.topic}; the stream stands "
+            f"at {offset} of queue {queue.queue_id}; the last answer was: {refusal}; check the "
+            "credentials and what they permit, then start the query again",
+            response_code=refusal.response_code,
+            topic=queue.topic,
+        )
+
+    def _ask_once_more(self, queue: MessageQueue, over: float) -> None:
+        """Ask for a queue's route and bounds unless both were asked for since a moment."""
+        if self._routes_at is None or self._routes_at < over:
+            self._find_brokers()
+        last = self._last_failure(queue)
+        is_known = queue.broker_name in self._brokers.get(queue.topic, ())
+        if is_known and (last is None or last[1] < over):
+            found = self._wanted(self._asked(queue.topic, queue.broker_name))
+            if found:
+                self._take(self._bounds | found)
 
     def _wait_for_missing(self, start: StreamOffset) -> None:
         """In a run that ends, wait for queues that are away, until the grace is over."""
@@ -300,40 +378,63 @@ class Tracker:
         for topic, brokers in self._brokers.items():
             for broker in brokers:
                 found |= self._ask(topic, broker)
-        if self._options.subscription.assigned is not None:
-            wanted = set(chosen(self._last_seen | found, self._options))
-            found = {queue: one for queue, one in found.items() if queue in wanted}
+        found = self._wanted(found)
         least = self._options.poll_interval_ms / 1000
         is_idle = found == self._bounds
         self._wait_s = min(self._wait_s * 2, max(IDLE_POLL_MOST_S, least)) if is_idle else least
         self._mean_size = self._mean_size if is_idle else None
         self._take(found)
 
+    def _wanted(self, found: Bounds) -> Bounds:
+        """Keep the queues that ``assign`` names; one that is away now is missing, not wrong."""
+        if self._assigned is None:
+            return found
+        return {queue: one for queue, one in found.items() if queue in self._assigned}
+
     def _find_brokers(self) -> None:
+        self._routes_at = monotonic()
         try:
-            topics = find_topics(self._access, self._options)
+            # Known queues do not wait for the name server: what is new is found at the next look.
+            topics = find_topics(self._access, self._options, is_patient=not self._brokers)
         except _FAILURES as error:
             _log.warning("topics cannot be listed, going on with the known ones: %s", error)
             return
         for topic in topics:
             try:
                 self._access.read_queues(topic)
-                self._brokers[topic] = self._access.broker_names(topic)
-            except NoRouteError:
+                brokers = self._access.broker_names(topic)
+            except NoRouteError as error:
                 self._brokers.pop(topic, None)  # its queues are missing now
+                self._away.failed((topic, ""), error)
             except _FAILURES as error:
                 _log.warning("route of topic %s: %s", topic, error)
-        self._routes_at = monotonic()
+            else:
+                for gone in set(self._brokers.get(topic, ())).difference(brokers):
+                    self._away.clear((topic, gone))  # what it said is out of date
+                self._brokers[topic] = brokers
+                self._away.clear((topic, ""))
 
     def _ask(self, topic: str, broker: str) -> Bounds:
-        """Ask one broker; one that does not answer is left alone for a while, and is missing."""
-        if self._silent.holds(broker):
+        """Ask one broker unless it, or what it says about the topic, is left alone for a while."""
+        if self._away.holds(("", broker)) or self._away.holds((topic, broker)):
             return {}
+        return self._asked(topic, broker)
+
+    def _asked(self, topic: str, broker: str) -> Bounds:
+        """Ask one broker now; without an answer the topic's queues there are missing.
+
+        A broker that is silent or busy is so for all topics, one that refuses only for this one.
+        """
         try:
             found = self._access.bounds_at(topic, broker)
         except _FAILURES as error:
-            self._silent.failed(broker)
+            if is_transient(error):
+                self._away.failed(("", broker), error)
+            else:
+                self._away.clear(("", broker))
+                self._away.failed((topic, broker), error)
             _log.warning("broker %s does not tell the bounds of %s: %s", broker, topic, error)
             return {}
-        self._silent.clear(broker)
+        self._away.clear(("", broker))
+        self._away.clear((topic, broker))
         return found

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import QueueAccess
+from rocketmq_py import MQClientException, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.admission import share
 from spark_connector.errors import RocketMQDataLossError
@@ -38,7 +38,7 @@ def tracker(access: QueueAccess, **options: object) -> Tracker:
     given = {"nameServer": "h:1", "subscribe": "T", "startingOffsets": "earliest"}
     given |= {"offsetPollIntervalMs": "1", "routeRefreshMs": "1", "missingQueueGraceMs": "0"}
     given |= {name: str(value) for name, value in options.items()}
-    if "subscribePattern" in given:
+    if "subscribePattern" in given or "assign" in given:
         del given["subscribe"]
     made = Tracker(access, read_options(given, streaming=True))
     made._wait_s = 0.0
@@ -170,7 +170,9 @@ def test_new_topics_of_a_pattern_are_read_from_their_beginning(
 
 
 @pytest.mark.case("SP74")
-def test_a_topic_that_went_backwards_is_a_loss_or_begins_anew_once(access: QueueAccess) -> None:
+def test_a_topic_that_went_backwards_is_a_loss_or_begins_anew_once(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
     ahead = StreamOffset({"T": {"broker-a": {0: 10, 1: 0}}})
     with pytest.raises(RocketMQDataLossError, match="stands at 10, available are 0 to 0"):
         tracker(access).latest(ahead, ANY)
@@ -178,7 +180,12 @@ def test_a_topic_that_went_backwards_is_a_loss_or_begins_anew_once(access: Queue
     end = tolerant.latest(ahead, ANY)
     assert end is not None
     assert end.to_json()["reset"] == {"T": {"broker-a": {"0": 0}}}
-    assert "reset" not in (tolerant.latest(StreamOffset(end.topics), ANY) or end).topics
+    assert tolerant.latest(StreamOffset(end.topics), ANY) is None
+    fill(broker, 1)
+    tolerant._wait_s = 0.0
+    later = tolerant.latest(StreamOffset(end.topics), ANY)
+    assert later is not None
+    assert "reset" not in later.to_json()
 
 
 def test_a_topic_made_anew_is_read_from_its_minimum(
@@ -222,9 +229,183 @@ def test_a_broker_that_is_away_is_waited_for_and_what_was_read_to_its_end_may_va
     with pytest.raises(RocketMQDataLossError, match="stands at 1"):
         strict.latest(StreamOffset({"T": {"broker-a": {0: 1, 1: 0}}}), ANY)
     broker.faults.clear()
-    one._silent.clear("broker-a")
+    one._away.clear(("", "broker-a"))
     one._wait_s = 0.0
     assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, 3)]
+
+
+class HandClock:
+    """The connector's time in seconds, which moves when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    clock = HandClock()
+    monkeypatch.setattr("spark_connector.tracking.monotonic", clock)
+    return clock
+
+
+@pytest.mark.case("SP51")
+def test_a_topic_that_is_refused_does_not_keep_the_others_of_its_broker_back(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    broker.topics.create("A", queues=1)
+    one = tracker(access, subscribe="A,T", missingQueueGraceMs=600_000)
+    begin = one.initial()
+    refused = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO, topic="A").always()
+    refused.respond(ResponseCode.NO_PERMISSION)
+    for count in range(1, 21):
+        fill(broker, 1)
+        hand_clock.advance(1.1)
+        assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, count)]
+    assert refused.hits == 5  # then it is left alone for 1, 2, 4, 8 and 16 s
+
+
+@pytest.mark.case("SP51")
+def test_a_broker_that_is_busy_is_left_alone_for_all_topics(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    broker.topics.create("A", queues=1)
+    one = tracker(access, subscribe="A,T", missingQueueGraceMs=600_000)
+    begin = one.initial()
+    busy = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    busy.respond(ResponseCode.SYSTEM_BUSY)
+    for _ in range(9):
+        hand_clock.advance(0.1)
+        one._wait_s = 0.0
+        one.latest(begin, ANY)
+    assert busy.hits == 1
+
+
+@pytest.mark.case("SP51", "SP52")
+@pytest.mark.parametrize("fail_on_loss", ["true", "false"])
+def test_a_refusal_that_lasts_is_raised_as_what_it_is_once_the_grace_is_over(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock, fail_on_loss: str
+) -> None:
+    fill(broker, 3)
+    one = tracker(access, missingQueueGraceMs=60_000, failOnDataLoss=fail_on_loss)
+    read = one.latest(one.initial(), ANY)
+    assert read is not None
+    # Read to its end as far as known: a refused stream cannot tell what came since.
+    begin = StreamOffset(read.topics)
+    broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always().respond(
+        ResponseCode.NO_PERMISSION, "the key was revoked"
+    )
+    for _ in range(29):
+        hand_clock.advance(2)
+        assert one.latest(begin, ANY) is None
+    hand_clock.advance(5)
+    expected = "broker-a has refused for 60000 ms .*topic T; .*the key was revoked"
+    with pytest.raises(MQClientException, match=expected) as caught:
+        one.latest(begin, ANY)
+    assert caught.value.response_code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.case("SP47")
+def test_a_run_that_ends_wants_nothing_of_a_broker_once_its_queues_are_read(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    one = tracker(access)
+    one.freeze()
+    read = one.latest(one.initial(), ANY)
+    assert read is not None
+    refused = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    refused.respond(ResponseCode.NO_PERMISSION)
+    one._wait_s = 0.0
+    assert one.latest(StreamOffset(read.topics), ANY) is None
+    assert refused.hits == 1
+
+
+@pytest.mark.case("SP52")
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [(ResponseCode.SYSTEM_BUSY, "too much to do"), (ResponseCode.TOPIC_NOT_EXIST, "no such topic")],
+)
+def test_a_loss_says_what_the_broker_said_last(
+    broker: EmbeddedBroker,
+    access: QueueAccess,
+    hand_clock: HandClock,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    remark: str,
+) -> None:
+    fill(broker, 3)
+    strict = tracker(access, missingQueueGraceMs=5_000)
+    tolerant = tracker(access, missingQueueGraceMs=5_000, failOnDataLoss="false")
+    begin = StreamOffset(strict.initial().topics)
+    tolerant.initial()
+    broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always().respond(code, remark)
+    for _ in range(2):
+        hand_clock.advance(1.1)
+        assert strict.latest(begin, ANY) is tolerant.latest(begin, ANY) is None
+    hand_clock.advance(10)
+    with pytest.raises(RocketMQDataLossError, match=f"missing for 5000 ms .*{remark}"):
+        strict.latest(begin, ANY)
+    assert tolerant.latest(begin, ANY) is None
+    assert [text for text in caplog.messages if remark in text and "going on without it" in text]
+
+
+@pytest.mark.case("SP51")
+def test_a_broker_that_is_back_within_the_grace_is_no_loss_though_it_was_to_be_left_alone(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    fill(broker, 3)
+    one = tracker(access, missingQueueGraceMs=10_000, routeRefreshMs=60_000)
+    begin = StreamOffset(one.initial().topics)
+    busy = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    busy.respond(ResponseCode.SYSTEM_BUSY)
+    for _ in range(9):
+        hand_clock.advance(1.01)
+        one._wait_s = 0.0
+        assert one.latest(begin, ANY) is None
+    broker.faults.clear()
+    hand_clock.advance(2)  # the grace is over, the pause of 8 s is not
+    assert one._away.holds(("", "broker-a"))
+    assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, 3)]
+    assert not one._away.holds(("", "broker-a"))
+
+
+@pytest.mark.case("SP51", "SP52")
+@pytest.mark.parametrize("code", [ResponseCode.SYSTEM_BUSY, ResponseCode.NO_PERMISSION])
+def test_an_assigned_queue_that_is_away_when_a_stream_starts_again_is_waited_for(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock, code: int
+) -> None:
+    fill(broker, 3, 2)
+    begin = StreamOffset({"T": {"broker-a": {0: 1}}})
+    given = {"assign": '{"T":{"broker-a":[0]}}', "missingQueueGraceMs": 60_000}
+    broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always().respond(code)
+    one = tracker(access, **given)
+    assert one.latest(begin, ANY) is None
+    broker.faults.clear()
+    hand_clock.advance(3)
+    assert ranges(begin, one.latest(begin, ANY)) == [(0, 1, 3)]  # and not queue 1
+
+
+@pytest.mark.case("SP51")
+def test_a_name_server_that_is_away_is_asked_once_in_a_while_and_known_topics_go_on(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    one = tracker(access, subscribePattern="T.*", routeRefreshMs=30_000)
+    begin = one.initial()
+    one.latest(begin, ANY)
+    away = broker.faults.on(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).always()
+    away.respond(ResponseCode.SYSTEM_BUSY)
+    hand_clock.advance(30)
+    for count in range(1, 11):
+        fill(broker, 1)
+        hand_clock.advance(1.1)
+        assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, count)]
+    assert away.hits == 1
 
 
 @pytest.mark.case("SP54")
