@@ -52,6 +52,14 @@ class Piece:
     max_offset: int
 
 
+@frozen
+class _Asked:
+    """A pull in flight, and which broker it was sent to: that says what its answer means."""
+
+    answer: Future[RawPull]
+    broker_id: int
+
+
 class RangePuller:
     """Reads one range once: `pieces` gives its records in the order of their offsets."""
 
@@ -76,7 +84,7 @@ class RangePuller:
         if not len(wanted):
             return
         yield from self._part(wanted.start, min(wanted.start + self._width, wanted.until), None)
-        flying: deque[tuple[int, int, Future[RawPull]]] = deque()
+        flying: deque[tuple[int, int, _Asked]] = deque()
         next_part = self._reached
         while flying or next_part < wanted.until:
             while next_part < wanted.until and len(flying) < self._options.prefetch:
@@ -86,35 +94,34 @@ class RangePuller:
             start, past, asked = flying.popleft()
             yield from self._part(start, past, asked)
 
-    def _ask(self, start: int, past: int) -> Future[RawPull]:
-        options = self._options
+    def _ask(self, start: int, past: int) -> _Asked:
+        options, broker_id = self._options, self._broker_id
         try:
-            return self._access.pull(
+            answer = self._access.pull(
                 self._queue,
                 start,
                 min(past - start, options.pull_batch_size),
                 expression=options.expression,
                 expression_type=options.expression_type,
-                broker_id=self._broker_id,
-                address=self._address if self._broker_id == MASTER else None,
+                broker_id=broker_id,
+                address=self._address if broker_id == MASTER else None,
                 timeout_ms=options.pull_timeout_ms,
                 **({"group": options.group} if options.group else {}),
             )
         except (RemotingException, MQClientException, MQBrokerException) as error:
-            failed: Future[RawPull] = Future()
-            failed.set_exception(error)
-            return failed
+            answer = Future()
+            answer.set_exception(error)
+        return _Asked(answer, broker_id)
 
-    def _part(self, start: int, past: int, asked: Future[RawPull] | None) -> Iterator[Piece]:
+    def _part(self, start: int, past: int, asked: _Asked | None) -> Iterator[Piece]:
         """Give the records of [start, past); the first pull may be in flight already.
 
         The very first part ends with its first answer, which tells how much one pull brings.
         """
         while start < past:
+            asked = asked or self._ask(start, past)
             try:
-                answer = (asked or self._ask(start, past)).result(
-                    self._options.pull_timeout_ms / 1000 + 1
-                )
+                answer = asked.answer.result(self._options.pull_timeout_ms / 1000 + 1)
             except (RemotingException, MQClientException, MQBrokerException) as error:
                 asked = None
                 self._wait_or_raise(error)
@@ -123,8 +130,8 @@ class RangePuller:
                 asked = None
                 self._wait_or_raise(error)
                 continue
+            begin, start = start, self._after(answer, start, past, asked.broker_id)
             asked = None
-            begin, start = start, self._after(answer, start, past)
             if answer.found and start > begin:
                 records = answer.records
                 if answer.next_offset > past:
@@ -135,16 +142,15 @@ class RangePuller:
                 self._width = start - begin
                 return
 
-    def _after(self, answer: RawPull, start: int, past: int) -> int:
+    def _after(self, answer: RawPull, start: int, past: int, broker_id: int) -> int:
         """Return the offset to go on at; raises when messages are lost and that matters."""
-        asked_slave = self._broker_id != MASTER
         if answer.found or not (answer.moved or answer.next_offset <= start):
             if self._options.read_from_slave:
                 self._broker_id = answer.suggested_broker_id
             if answer.next_offset > start:
                 self._progress_at = monotonic()
                 return min(answer.next_offset, past)
-        if asked_slave:
+        if broker_id != MASTER:
             # A slave may lag behind, or not have the queue yet: only the master can tell.
             self._broker_id = MASTER
             return start

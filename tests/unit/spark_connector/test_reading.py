@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import timedelta
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -252,8 +253,9 @@ def test_a_group_says_where_to_begin(broker: EmbeddedBroker, access: QueueAccess
 class MasterAndSlave:
     """A master that sends readers to its slave, which has only the first messages yet."""
 
-    def __init__(self, master_has: int, slave_has: int) -> None:
+    def __init__(self, master_has: int, slave_has: int, busy_until: int = 1000) -> None:
         self.has = {0: master_has, 1: slave_has}
+        self.busy_until = busy_until
         self.asked: list[int] = []
 
     def pull(
@@ -265,7 +267,8 @@ class MasterAndSlave:
         raw = b"".join(record(one, b"x") for one in range(offset, past))
         answer: Future[RawPull] = Future()
         # What a slave without the offset answers looks as if messages were lost.
-        pull = RawPull(0, past, 0, has, 1, raw) if raw else RawPull(21, 0, 0, has, 0, b"")
+        suggested = 1 if offset < self.busy_until else 0
+        pull = RawPull(0, past, 0, has, suggested, raw) if raw else RawPull(21, 0, 0, has, 0, b"")
         answer.set_result(pull)
         return answer
 
@@ -284,6 +287,21 @@ def test_a_slave_that_lags_behind_loses_nothing_and_can_be_left_alone() -> None:
 
     assert read() == (list(range(10)), {0, 1})
     assert read(readFromSlave="false") == (list(range(10)), {0})
+
+
+def test_pulls_that_were_in_flight_to_a_lagging_slave_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Every look at the clock is past the deadline: a master's refusal would be a loss at once.
+    monkeypatch.setattr("spark_connector.pulling.monotonic", count().__next__)
+    brokers = MasterAndSlave(20, 2, busy_until=2)
+    wanted = QueueRange("T", "b", 0, 0, 20)
+    # The first answer sends all pulls in flight to the slave, which has none of what they ask for;
+    # the first of its refusals already turns the reader back to the master, for good.
+    given = options(prefetch=4)
+    batches = read_range(cast("QueueAccess", brokers), given, wanted, SCHEMA)
+    assert [one for batch in batches for one in batch.column("offset").to_pylist()] == [*range(20)]
+    assert brokers.asked[:5] == [0, 1, 1, 1, 1]
 
 
 def test_a_damaged_body_is_found_only_when_asked_for(
