@@ -137,6 +137,8 @@ class RangePuller:
                 if answer.next_offset > past:
                     records = before(records, past)
                 yield Piece(records, begin, start, answer.max_offset)
+                # What the consumer took its time for is no waiting for the broker.
+                self._progress_at = monotonic()
             self._reached = start
             if begin == self._range.start and start > begin:
                 self._width = start - begin

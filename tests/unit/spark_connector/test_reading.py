@@ -25,6 +25,7 @@ from rocketmq_py import (
     QueueBounds,
     RawPull,
     RemotingCommandException,
+    RemotingConnectException,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError, RocketMQDataLossError
@@ -302,6 +303,46 @@ def test_pulls_that_were_in_flight_to_a_lagging_slave_lose_nothing(
     batches = read_range(cast("QueueAccess", brokers), given, wanted, SCHEMA)
     assert [one for batch in batches for one in batch.column("offset").to_pylist()] == [*range(20)]
     assert brokers.asked[:5] == [0, 1, 1, 1, 1]
+
+
+class ScriptedBroker:
+    """Answers pulls one after another with what it was given: an answer, or an error."""
+
+    def __init__(self, *script: RawPull | Exception) -> None:
+        self.script = list(script)
+
+    def pull(self, *_given: object, **_named: object) -> Future[RawPull]:
+        answer: Future[RawPull] = Future()
+        said = self.script.pop(0)
+        if isinstance(said, RawPull):
+            answer.set_result(said)
+        else:
+            answer.set_exception(said)
+        return answer
+
+    def read_queues(self, _topic: str) -> tuple[MessageQueue, ...]:
+        return ()
+
+
+def answered(start: int, past: int, *, next_offset: int | None = None) -> RawPull:
+    raw = b"".join(record(one, b"x") for one in range(start, past))
+    return RawPull(0, next_offset or past, 0, 20, 0, raw)
+
+
+@pytest.mark.parametrize(
+    "hiccup", [RawPull(19, 0, 0, 2, 0, b""), RemotingConnectException("broker-a:1")]
+)
+def test_the_time_of_a_slow_consumer_is_not_held_against_the_broker(
+    hiccup: RawPull | Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("spark_connector.pulling.monotonic", lambda: now[0])
+    access = cast("QueueAccess", ScriptedBroker(answered(0, 2), hiccup, answered(2, 4)))
+    wanted = QueueRange("T", "b", 0, 0, 4)
+    batches = read_range(access, options(pullDeadlineMs=1000), wanted, SCHEMA)
+    assert next(batches).column("offset").to_pylist() == [0, 1]
+    now[0] += 3600
+    assert [one for batch in batches for one in batch.column("offset").to_pylist()] == [2, 3]
 
 
 def test_a_damaged_body_is_found_only_when_asked_for(
