@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
 from itertools import count
@@ -324,9 +324,104 @@ class ScriptedBroker:
         return ()
 
 
-def answered(start: int, past: int, *, next_offset: int | None = None) -> RawPull:
-    raw = b"".join(record(one, b"x") for one in range(start, past))
-    return RawPull(0, next_offset or past, 0, 20, 0, raw)
+def answered(start: int, past: int) -> RawPull:
+    return given_of(range(start, past), past)
+
+
+def given_of(those: Iterable[int], next_offset: int) -> RawPull:
+    raw = b"".join(record(one, b"x") for one in those)
+    return RawPull(0, next_offset, 0, 1000, 0, raw)
+
+
+def nothing(code: int, next_offset: int) -> RawPull:
+    return RawPull(code, next_offset, 0, 1000, 0, b"")
+
+
+def offsets_of(script: list[RawPull], until: int, **given: object) -> list[int]:
+    access = cast("QueueAccess", ScriptedBroker(*script))
+    chosen = options(**({"prefetch": 1} | given))
+    batches = read_range(access, chosen, QueueRange("T", "b", 0, 0, until), SCHEMA)
+    return [one for batch in batches for one in batch.column("offset").to_pylist()]
+
+
+LOSSES = {
+    "the broker removes all of them": ([nothing(20, 1000)] * 40, 1000, [], "0 to 1000", 1000),
+    "the broker removes some": (
+        # Two parts of two offsets reach into the same loss.
+        [answered(0, 2), nothing(20, 6), nothing(20, 6), answered(6, 8)],
+        8,
+        [0, 1, 6, 7],
+        "2 to 6",
+        4,
+    ),
+    "the broker finds what is behind the loss from the middle of it": (
+        [answered(0, 2), nothing(20, 6), answered(6, 8), answered(6, 8)],
+        8,
+        [0, 1, 6, 7],
+        "2 to 6",
+        4,
+    ),
+    "the broker jumps when it cannot read its queue": (
+        [answered(0, 2), nothing(19, 6), nothing(19, 6), answered(6, 8)],
+        8,
+        [0, 1, 6, 7],
+        "2 to 6",
+        4,
+    ),
+    "a hole at the front": ([answered(3, 8)], 8, [3, 4, 5, 6, 7], "0 to 3", 3),
+    "a hole at the end": ([given_of(range(5), 8)], 8, [0, 1, 2, 3, 4], "5 to 8", 3),
+    "a hole at the end of a pull": (
+        [given_of(range(5), 8), answered(8, 10)],
+        10,
+        [0, 1, 2, 3, 4, 8, 9],
+        "5 to 8",
+        3,
+    ),
+    "a hole as long as a pull": (
+        [answered(0, 2), answered(6, 8), answered(6, 8), answered(6, 8)],
+        8,
+        [0, 1, 6, 7],
+        "2 to ",
+        4,
+    ),
+}
+
+
+@pytest.mark.case("SP53")
+@pytest.mark.parametrize("name", LOSSES)
+def test_offsets_without_a_message_are_a_loss_where_no_filter_explains_them(
+    name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, until, rows, lost, skipped = LOSSES[name]
+    monkeypatch.setattr("spark_connector.pulling.monotonic", count().__next__)
+    with pytest.raises(RocketMQDataLossError, match=f"queue 0: offsets {lost}"):
+        offsets_of(script, until)
+    assert offsets_of(script, until, failOnDataLoss="false") == rows
+    assert [one.getMessage().split("; ")[-1] for one in caplog.records] == [
+        f"{skipped} offsets skipped"
+    ]
+    caplog.clear()
+    for chosen in ({"subExpression": "A"}, {"sqlExpression": "a > 1"}):
+        offsets_of(script, until, **chosen)
+    assert not caplog.records
+
+
+@pytest.mark.case("SP53")
+def test_all_holes_of_a_range_are_told_in_one_warning_with_their_sum(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    script = [given_of([0, 2, 5, 6], 8), nothing(20, 10), given_of([11, 12, 15], 16)]
+    found = offsets_of(script, 16, failOnDataLoss="false")
+    assert found == [0, 2, 5, 6, 11, 12, 15]
+    [told] = [one.getMessage() for one in caplog.records]
+    assert "queue 0: offsets 1 to 15 were wanted" in told
+    assert told.endswith("; 9 offsets skipped")
+
+
+@pytest.mark.parametrize("code", [19, 21])
+def test_a_queue_that_cannot_be_read_yet_is_asked_again(code: int) -> None:
+    script = [answered(0, 2), nothing(code, 8), answered(2, 4)]
+    assert offsets_of(script, 4, pullDeadlineMs=60_000) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
