@@ -33,12 +33,14 @@ from spark_connector.errors import RocketMQDataLossError
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import QueueRange
 
-__all__ = ["Piece", "RangePuller", "lost"]
+__all__ = ["Losses", "Piece", "RangePuller", "is_dense", "lost"]
 
 _log = logging.getLogger("spark_connector")
 
 TRY_AGAIN_S = 0.1
 MASTER = 0
+NOTHING_HERE = 20
+"""The answer's code when the broker went through its queue and had no message to give."""
 _HINT = "set failOnDataLoss=false to go on with what there is"
 
 
@@ -52,10 +54,55 @@ class Piece:
     max_offset: int
 
 
+def is_dense(options: ReadOptions) -> bool:
+    """Whether every offset must bring a message, because no filter leaves any out."""
+    return options.expression_type == "TAG" and options.expression == "*"
+
+
+class Losses:
+    """The offsets of one range that are gone: an error at once, or one warning at the end."""
+
+    def __init__(self, options: ReadOptions, wanted: QueueRange) -> None:
+        self._options = options
+        self._range = wanted
+        self._first = wanted.until
+        self._past = wanted.start
+        self._count = 0
+        self._available = ""
+
+    def add(self, start: int, past: int, available: str) -> None:
+        """Take offsets that were not taken before; raises `RocketMQDataLossError` when told to."""
+        if self._options.fail_on_data_loss:
+            lost(self._options, self._range, start, past, available)
+        self._first, self._past = min(self._first, start), max(self._past, past)
+        self._count += past - start
+        self._available = available
+
+    def tell(self) -> None:
+        """Log all of them together, if there are any."""
+        if self._count:
+            one, first, past = self._range, self._first, self._past
+            lost(self._options, one, first, past, self._available, count=self._count)
+
+
+@frozen
+class _Asked:
+    """A pull in flight, and which broker it was sent to: that says what its answer means."""
+
+    answer: Future[RawPull]
+    broker_id: int
+
+
 class RangePuller:
     """Reads one range once: `pieces` gives its records in the order of their offsets."""
 
-    def __init__(self, access: QueueAccess, options: ReadOptions, wanted: QueueRange) -> None:
+    def __init__(
+        self,
+        access: QueueAccess,
+        options: ReadOptions,
+        wanted: QueueRange,
+        losses: Losses | None = None,
+    ) -> None:
         self._access = access
         self._options = options
         self._range = wanted
@@ -65,6 +112,7 @@ class RangePuller:
         self._reached = wanted.start
         self._address = wanted.address
         self._progress_at = monotonic()
+        self._losses = losses or Losses(options, wanted)
         self._lost_until = wanted.start
 
     def pieces(self) -> Iterator[Piece]:
@@ -76,7 +124,7 @@ class RangePuller:
         if not len(wanted):
             return
         yield from self._part(wanted.start, min(wanted.start + self._width, wanted.until), None)
-        flying: deque[tuple[int, int, Future[RawPull]]] = deque()
+        flying: deque[tuple[int, int, _Asked]] = deque()
         next_part = self._reached
         while flying or next_part < wanted.until:
             while next_part < wanted.until and len(flying) < self._options.prefetch:
@@ -86,35 +134,34 @@ class RangePuller:
             start, past, asked = flying.popleft()
             yield from self._part(start, past, asked)
 
-    def _ask(self, start: int, past: int) -> Future[RawPull]:
-        options = self._options
+    def _ask(self, start: int, past: int) -> _Asked:
+        options, broker_id = self._options, self._broker_id
         try:
-            return self._access.pull(
+            answer = self._access.pull(
                 self._queue,
                 start,
                 min(past - start, options.pull_batch_size),
                 expression=options.expression,
                 expression_type=options.expression_type,
-                broker_id=self._broker_id,
-                address=self._address if self._broker_id == MASTER else None,
+                broker_id=broker_id,
+                address=self._address if broker_id == MASTER else None,
                 timeout_ms=options.pull_timeout_ms,
                 **({"group": options.group} if options.group else {}),
             )
         except (RemotingException, MQClientException, MQBrokerException) as error:
-            failed: Future[RawPull] = Future()
-            failed.set_exception(error)
-            return failed
+            answer = Future()
+            answer.set_exception(error)
+        return _Asked(answer, broker_id)
 
-    def _part(self, start: int, past: int, asked: Future[RawPull] | None) -> Iterator[Piece]:
+    def _part(self, start: int, past: int, asked: _Asked | None) -> Iterator[Piece]:
         """Give the records of [start, past); the first pull may be in flight already.
 
         The very first part ends with its first answer, which tells how much one pull brings.
         """
         while start < past:
+            asked = asked or self._ask(start, past)
             try:
-                answer = (asked or self._ask(start, past)).result(
-                    self._options.pull_timeout_ms / 1000 + 1
-                )
+                answer = asked.answer.result(self._options.pull_timeout_ms / 1000 + 1)
             except (RemotingException, MQClientException, MQBrokerException) as error:
                 asked = None
                 self._wait_or_raise(error)
@@ -123,52 +170,58 @@ class RangePuller:
                 asked = None
                 self._wait_or_raise(error)
                 continue
+            begin, start = start, self._after(answer, start, past, asked.broker_id)
             asked = None
-            begin, start = start, self._after(answer, start, past)
             if answer.found and start > begin:
                 records = answer.records
                 if answer.next_offset > past:
                     records = before(records, past)
-                yield Piece(records, begin, start, answer.max_offset)
+                # Offsets that an earlier part told to be lost are not missed once more.
+                covered = min(max(begin, self._lost_until), start)
+                yield Piece(records, covered, start, answer.max_offset)
+                # What the consumer took its time for is no waiting for the broker.
+                self._progress_at = monotonic()
             self._reached = start
             if begin == self._range.start and start > begin:
-                self._width = start - begin
+                if answer.found:
+                    self._width = start - begin
                 return
 
-    def _after(self, answer: RawPull, start: int, past: int) -> int:
+    def _after(self, answer: RawPull, start: int, past: int, broker_id: int) -> int:
         """Return the offset to go on at; raises when messages are lost and that matters."""
-        asked_slave = self._broker_id != MASTER
-        if answer.found or not (answer.moved or answer.next_offset <= start):
+        goes_on = answer.next_offset > start and not answer.moved
+        # Without a filter nothing can fail to match: an answer without records skips lost ones.
+        skips = goes_on and not answer.found and is_dense(self._options)
+        if answer.found or (goes_on and not skips):
             if self._options.read_from_slave:
                 self._broker_id = answer.suggested_broker_id
-            if answer.next_offset > start:
+            if goes_on:
                 self._progress_at = monotonic()
                 return min(answer.next_offset, past)
-        if asked_slave:
+        if broker_id != MASTER:
             # A slave may lag behind, or not have the queue yet: only the master can tell.
             self._broker_id = MASTER
             return start
         if start < answer.min_offset:
             self._progress_at = monotonic()
-            self._lose(answer, start, min(answer.min_offset, self._range.until))
-            return min(answer.min_offset, past)
-        return self._beyond_the_end(answer, start, past)
-
-    def _beyond_the_end(self, answer: RawPull, start: int, past: int) -> int:
-        """Handle a queue that does not reach so far: it may be about to, or was made anew."""
-        waited_ms = (monotonic() - self._progress_at) * 1000
-        if waited_ms < self._options.pull_deadline_ms:
+            return self._lose(answer, start, past, answer.min_offset)
+        if skips and answer.code == NOTHING_HERE:
+            self._progress_at = monotonic()
+            return self._lose(answer, start, past, answer.next_offset)
+        # The queue does not reach so far, or not yet to be read: it may be about to.
+        if (monotonic() - self._progress_at) * 1000 < self._options.pull_deadline_ms:
             threading.Event().wait(TRY_AGAIN_S)
             return start
-        self._lose(answer, start, self._range.until)
-        return past
+        return self._lose(answer, start, past, answer.next_offset if skips else self._range.until)
 
-    def _lose(self, answer: RawPull, start: int, past: int) -> None:
-        """Tell of a loss, once for all parts that it reaches into."""
-        if past > self._lost_until:
+    def _lose(self, answer: RawPull, start: int, past: int, lost_until: int) -> int:
+        """Note a loss, once for all parts that it reaches into; return where this part goes on."""
+        lost_until = min(lost_until, self._range.until)
+        if lost_until > self._lost_until:
             available = f"{answer.min_offset} to {answer.max_offset}"
-            lost(self._options, self._range, max(start, self._lost_until), past, available)
-            self._lost_until = past
+            self._losses.add(max(start, self._lost_until), lost_until, available)
+            self._lost_until = lost_until
+        return min(lost_until, past)
 
     def _wait_or_raise(self, error: Exception) -> None:
         waited_ms = (monotonic() - self._progress_at) * 1000
@@ -200,12 +253,23 @@ def before(records: bytes, past: int) -> bytes:
     return records[:at]
 
 
-def lost(options: ReadOptions, one: QueueRange, start: int, past: int, available: str) -> None:
-    """Raise the error of lost offsets, or log it once when the user said to go on."""
+def lost(
+    options: ReadOptions,
+    one: QueueRange,
+    start: int,
+    past: int,
+    available: str,
+    *,
+    count: int | None = None,
+) -> None:
+    """Raise the error of lost offsets, or log it once when the user said to go on.
+
+    ``count`` tells how many of [start, past) are lost, if not all.
+    """
     text = (
         f"data loss in topic {one.topic}, broker {one.broker_name}, queue {one.queue_id}: "
         f"offsets {start} to {past} were wanted, available are {available}"
     )
     if options.fail_on_data_loss:
         raise RocketMQDataLossError(f"{text}; {_HINT}", topic=one.topic)
-    _log.warning("%s; %d offsets skipped", text, past - start)
+    _log.warning("%s; %d offsets skipped", text, past - start if count is None else count)

@@ -16,7 +16,7 @@ from spark_connector.decoding import Decoder
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import QueueRange
 from spark_connector.progress import Progress
-from spark_connector.pulling import Piece, RangePuller, lost
+from spark_connector.pulling import Losses, Piece, RangePuller, is_dense
 from spark_connector.schema import projection
 
 __all__ = ["read_range"]
@@ -41,19 +41,23 @@ def read_range(
         strict_text=options.strict_text,
         check_crc=options.check_crc,
     )
-    watch = _Gaps(options, wanted)
+    losses = Losses(options, wanted)
+    watch = _Gaps(losses) if is_dense(options) else None
     progress = Progress(f"reading {wanted}", "offsets left", options.progress_ms)
     joined = _Joined()
     enough = 0
-    for piece in RangePuller(access, options, wanted).pieces():
-        joined.add(piece)
-        if joined.rows >= enough or joined.size >= options.batch_bytes:
-            enough = min(2 * joined.rows, options.batch_rows)
-            for batch in _decoded(decoder, watch, joined, schema):
-                progress.add(batch.num_rows, wanted.until - piece.next_offset)
-                yield batch
-    if joined.size:
-        yield from _decoded(decoder, watch, joined, schema)
+    try:
+        for piece in RangePuller(access, options, wanted, losses).pieces():
+            joined.add(piece)
+            if joined.rows >= enough or joined.size >= options.batch_bytes:
+                enough = min(2 * joined.rows, options.batch_rows)
+                for batch in _decoded(decoder, watch, joined, schema):
+                    progress.add(batch.num_rows, wanted.until - piece.next_offset)
+                    yield batch
+        if joined.rows or joined.size:
+            yield from _decoded(decoder, watch, joined, schema)
+    finally:
+        losses.tell()
 
 
 def tags_of(options: ReadOptions) -> tuple[str, ...]:
@@ -81,12 +85,12 @@ class _Joined:
         self.rows += piece.next_offset - piece.start
         self.size += len(piece.records)
 
-    def take(self) -> tuple[bytes | memoryview, int]:
-        """Give all records, until the next call, and the queue's end; begin anew."""
+    def take(self) -> tuple[bytes | memoryview, list[Piece]]:
+        """Give all records, until the next call, and what they were joined from; begin anew."""
         pieces, size = self._pieces, self.size
         self._pieces, self.rows, self.size = [], 0, 0
         if len(pieces) == 1:
-            return pieces[0].records, pieces[0].max_offset
+            return pieces[0].records, pieces
         if len(self._room) < size:
             self._room = bytearray(size + size // ROOM_SHARE)
         view, at = memoryview(self._room), 0
@@ -94,39 +98,42 @@ class _Joined:
             past = at + len(piece.records)
             view[at:past] = piece.records
             at = past
-        return view[:size], pieces[-1].max_offset
+        return view[:size], pieces
 
 
 def _decoded(
-    decoder: Decoder, watch: _Gaps, joined: _Joined, schema: pa.Schema
+    decoder: Decoder, watch: _Gaps | None, joined: _Joined, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    raw, max_offset = joined.take()
-    batch, offsets = decoder.decode(raw, max_offset, schema)
-    watch.saw(offsets)
+    raw, pieces = joined.take()
+    batch, offsets = decoder.decode(raw, pieces[-1].max_offset, schema)
+    if watch is not None:
+        watch.saw(pieces, offsets)
     if batch.num_rows:
         yield batch
 
 
 class _Gaps:
-    """Notices offsets that are missing where no filter explains it."""
+    """Notices offsets that are missing where no filter explains it.
 
-    def __init__(self, options: ReadOptions, wanted: QueueRange) -> None:
-        self._options = options
-        self._range = wanted
-        self._next = wanted.start
-        self._is_dense = options.expression == "*"
+    What lies between two pieces was told already, by the pull that ran into it.
+    """
 
-    def saw(self, offsets: list[int]) -> None:
-        """Take the offsets of the next records, in order."""
-        if not offsets or not self._is_dense:
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+
+    def saw(self, pieces: list[Piece], offsets: list[int]) -> None:
+        """Take the next pieces and the offsets of all their records, in order."""
+        if len(offsets) == sum(piece.next_offset - piece.start for piece in pieces):
             return
-        first = offsets[0]
-        # At the front a loss was told already, by the pull that ran into it.
-        if first > self._next and self._next > self._range.start:
-            lost(self._options, self._range, self._next, first, f"{first} and later")
-        if offsets[-1] - first + 1 != len(offsets):
-            known = set(offsets)
-            hole = next(one for one in range(first, offsets[-1]) if one not in known)
-            past = min(one for one in offsets if one > hole)
-            lost(self._options, self._range, hole, past, f"{past} and later")
-        self._next = offsets[-1] + 1
+        at = 0
+        for piece in pieces:
+            expected = piece.start
+            while at < len(offsets) and offsets[at] < piece.next_offset:
+                self._hole(expected, offsets[at])
+                expected = max(expected, offsets[at] + 1)
+                at += 1
+            self._hole(expected, piece.next_offset)
+
+    def _hole(self, start: int, past: int) -> None:
+        if start < past:
+            self._losses.add(start, past, f"{past} and later")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -24,6 +25,7 @@ from rocketmq_py import (
     QueueBounds,
     RawPull,
     RemotingCommandException,
+    RemotingConnectException,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError, RocketMQDataLossError
@@ -252,8 +254,9 @@ def test_a_group_says_where_to_begin(broker: EmbeddedBroker, access: QueueAccess
 class MasterAndSlave:
     """A master that sends readers to its slave, which has only the first messages yet."""
 
-    def __init__(self, master_has: int, slave_has: int) -> None:
+    def __init__(self, master_has: int, slave_has: int, busy_until: int = 1000) -> None:
         self.has = {0: master_has, 1: slave_has}
+        self.busy_until = busy_until
         self.asked: list[int] = []
 
     def pull(
@@ -265,7 +268,8 @@ class MasterAndSlave:
         raw = b"".join(record(one, b"x") for one in range(offset, past))
         answer: Future[RawPull] = Future()
         # What a slave without the offset answers looks as if messages were lost.
-        pull = RawPull(0, past, 0, has, 1, raw) if raw else RawPull(21, 0, 0, has, 0, b"")
+        suggested = 1 if offset < self.busy_until else 0
+        pull = RawPull(0, past, 0, has, suggested, raw) if raw else RawPull(21, 0, 0, has, 0, b"")
         answer.set_result(pull)
         return answer
 
@@ -284,6 +288,156 @@ def test_a_slave_that_lags_behind_loses_nothing_and_can_be_left_alone() -> None:
 
     assert read() == (list(range(10)), {0, 1})
     assert read(readFromSlave="false") == (list(range(10)), {0})
+
+
+def test_pulls_that_were_in_flight_to_a_lagging_slave_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Every look at the clock is past the deadline: a master's refusal would be a loss at once.
+    monkeypatch.setattr("spark_connector.pulling.monotonic", count().__next__)
+    brokers = MasterAndSlave(20, 2, busy_until=2)
+    wanted = QueueRange("T", "b", 0, 0, 20)
+    # The first answer sends all pulls in flight to the slave, which has none of what they ask for;
+    # the first of its refusals already turns the reader back to the master, for good.
+    given = options(prefetch=4)
+    batches = read_range(cast("QueueAccess", brokers), given, wanted, SCHEMA)
+    assert [one for batch in batches for one in batch.column("offset").to_pylist()] == [*range(20)]
+    assert brokers.asked[:5] == [0, 1, 1, 1, 1]
+
+
+class ScriptedBroker:
+    """Answers pulls one after another with what it was given: an answer, or an error."""
+
+    def __init__(self, *script: RawPull | Exception) -> None:
+        self.script = list(script)
+
+    def pull(self, *_given: object, **_named: object) -> Future[RawPull]:
+        answer: Future[RawPull] = Future()
+        said = self.script.pop(0)
+        if isinstance(said, RawPull):
+            answer.set_result(said)
+        else:
+            answer.set_exception(said)
+        return answer
+
+    def read_queues(self, _topic: str) -> tuple[MessageQueue, ...]:
+        return ()
+
+
+def answered(start: int, past: int) -> RawPull:
+    return given_of(range(start, past), past)
+
+
+def given_of(those: Iterable[int], next_offset: int) -> RawPull:
+    raw = b"".join(record(one, b"x") for one in those)
+    return RawPull(0, next_offset, 0, 1000, 0, raw)
+
+
+def nothing(code: int, next_offset: int) -> RawPull:
+    return RawPull(code, next_offset, 0, 1000, 0, b"")
+
+
+def offsets_of(script: list[RawPull], until: int, **given: object) -> list[int]:
+    access = cast("QueueAccess", ScriptedBroker(*script))
+    chosen = options(**({"prefetch": 1} | given))
+    batches = read_range(access, chosen, QueueRange("T", "b", 0, 0, until), SCHEMA)
+    return [one for batch in batches for one in batch.column("offset").to_pylist()]
+
+
+LOSSES = {
+    "the broker removes all of them": ([nothing(20, 1000)] * 40, 1000, [], "0 to 1000", 1000),
+    "the broker removes some": (
+        # Two parts of two offsets reach into the same loss.
+        [answered(0, 2), nothing(20, 6), nothing(20, 6), answered(6, 8)],
+        8,
+        [0, 1, 6, 7],
+        "2 to 6",
+        4,
+    ),
+    "the broker finds what is behind the loss from the middle of it": (
+        [answered(0, 2), nothing(20, 6), answered(6, 8), answered(6, 8)],
+        8,
+        [0, 1, 6, 7],
+        "2 to 6",
+        4,
+    ),
+    "the broker jumps when it cannot read its queue": (
+        [answered(0, 2), nothing(19, 6), nothing(19, 6), answered(6, 8)],
+        8,
+        [0, 1, 6, 7],
+        "2 to 6",
+        4,
+    ),
+    "a hole at the front": ([answered(3, 8)], 8, [3, 4, 5, 6, 7], "0 to 3", 3),
+    "a hole at the end": ([given_of(range(5), 8)], 8, [0, 1, 2, 3, 4], "5 to 8", 3),
+    "a hole at the end of a pull": (
+        [given_of(range(5), 8), answered(8, 10)],
+        10,
+        [0, 1, 2, 3, 4, 8, 9],
+        "5 to 8",
+        3,
+    ),
+    "a hole as long as a pull": (
+        [answered(0, 2), answered(6, 8), answered(6, 8), answered(6, 8)],
+        8,
+        [0, 1, 6, 7],
+        "2 to ",
+        4,
+    ),
+}
+
+
+@pytest.mark.case("SP53")
+@pytest.mark.parametrize("name", LOSSES)
+def test_offsets_without_a_message_are_a_loss_where_no_filter_explains_them(
+    name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, until, rows, lost, skipped = LOSSES[name]
+    monkeypatch.setattr("spark_connector.pulling.monotonic", count().__next__)
+    with pytest.raises(RocketMQDataLossError, match=f"queue 0: offsets {lost}"):
+        offsets_of(script, until)
+    assert offsets_of(script, until, failOnDataLoss="false") == rows
+    assert [one.getMessage().split("; ")[-1] for one in caplog.records] == [
+        f"{skipped} offsets skipped"
+    ]
+    caplog.clear()
+    for chosen in ({"subExpression": "A"}, {"sqlExpression": "a > 1"}):
+        offsets_of(script, until, **chosen)
+    assert not caplog.records
+
+
+@pytest.mark.case("SP53")
+def test_all_holes_of_a_range_are_told_in_one_warning_with_their_sum(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    script = [given_of([0, 2, 5, 6], 8), nothing(20, 10), given_of([11, 12, 15], 16)]
+    found = offsets_of(script, 16, failOnDataLoss="false")
+    assert found == [0, 2, 5, 6, 11, 12, 15]
+    [told] = [one.getMessage() for one in caplog.records]
+    assert "queue 0: offsets 1 to 15 were wanted" in told
+    assert told.endswith("; 9 offsets skipped")
+
+
+@pytest.mark.parametrize("code", [19, 21])
+def test_a_queue_that_cannot_be_read_yet_is_asked_again(code: int) -> None:
+    script = [answered(0, 2), nothing(code, 8), answered(2, 4)]
+    assert offsets_of(script, 4, pullDeadlineMs=60_000) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "hiccup", [RawPull(19, 0, 0, 2, 0, b""), RemotingConnectException("broker-a:1")]
+)
+def test_the_time_of_a_slow_consumer_is_not_held_against_the_broker(
+    hiccup: RawPull | Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("spark_connector.pulling.monotonic", lambda: now[0])
+    access = cast("QueueAccess", ScriptedBroker(answered(0, 2), hiccup, answered(2, 4)))
+    wanted = QueueRange("T", "b", 0, 0, 4)
+    batches = read_range(access, options(pullDeadlineMs=1000), wanted, SCHEMA)
+    assert next(batches).column("offset").to_pylist() == [0, 1]
+    now[0] += 3600
+    assert [one for batch in batches for one in batch.column("offset").to_pylist()] == [2, 3]
 
 
 def test_a_damaged_body_is_found_only_when_asked_for(
