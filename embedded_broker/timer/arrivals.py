@@ -18,6 +18,7 @@ from embedded_broker.timer.enqueue import Queued, TimerEnqueueGetService, TimerE
 from embedded_broker.timer.front import Mark
 from embedded_broker.timer.holds import Holds
 from embedded_broker.timer.pointers import Pointers
+from embedded_broker.timer.recall import marks_of
 from embedded_broker.timer.request import TimerRequest, parse_request, root_offset, victim_root
 from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.state import TimerState
@@ -166,6 +167,28 @@ class WheelArrivals:
         if request.deletes is not None and first_ms < self.latest_ms:
             mark = Mark(root_offset(properties, offset), victim_root(properties))
             self._state.front.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
+
+    def note_passed_marks(self) -> None:
+        """Let marks whose slots are behind work on victims that are still to be read.
+
+        Such a victim was put late, by a roll; the marks were in memory then, and a crash parted
+        the two.
+        """
+        state = self._state
+        end_slot_ms = state.floor(self.latest_ms) + state.precision_ms
+        for _, (offset, size, _) in self._enqueue_get.queue.iterate(state.curr_queue_offset):
+            if offset in state.already_logged or offset in state.front.done:
+                continue
+            head = state.timer_head(offset, size)
+            request = None if head is None else parse_request(head[0])
+            if head is None or request is None or request.out_ms >= state.curr_read_ms:
+                continue
+            if request.deletes is None:
+                for found, mark in marks_of(state, head[0].get(Prop.UNIQ_KEY, "")):
+                    if found.out_ms == request.out_ms and found.deletes is not None:
+                        state.front.add_mark(
+                            found.out_ms, found.deletes, mark, end_slot_ms=end_slot_ms
+                        )
 
     def note_unread_marks(self) -> None:
         """Let the marks that wait in the queue work on what is released before they are read."""

@@ -191,10 +191,11 @@ class TimerMessageStore:
         state.old_scan_pos = recovered.release_scan_pos
         state.old_scan_until_ms = max(recovered.released_until_ms, state.displaced_until_ms)
         self._pointers.old_queue_end = self._enqueue_get.queue.max_offset
+        self._arrivals.latest_ms = max(now_ms, self._store.last_store_timestamp)
+        self._arrivals.note_passed_marks()
         found = (self._store.log.max_offset, state.log.end, state.metrics.counter)
         if meta is None or meta.clean_end != found or recovered.report.skipped:
             state.metrics.replace(recount(state), now_ms)
-        self._arrivals.latest_ms = max(now_ms, self._store.last_store_timestamp)
         self._dequeue_get.open_window()
         self._arrivals.note_unread_marks()
         self._holds.start(now_ms)

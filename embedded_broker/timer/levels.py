@@ -426,8 +426,10 @@ class ScheduleMessageService:
         """Look at the entry at the level's offset.
 
         A time further away than the level itself counts as now: the levels were shortened, or the
-        clock was set back while the message waited (`correctDeliverTimestamp`).
+        clock was set back while the message waited (`correctDeliverTimestamp`). Now is the clock's
+        time: `fire` may be told an earlier one, up to which it is this source's turn.
         """
+        now_ms = max(now_ms, self._clock.now_ms)
         queue = self._store.consume_queue(SCHEDULE_TOPIC, level - 1)
         self._heads.pop(level, None)
         while queue is not None and self._next[level] < queue.max_offset:

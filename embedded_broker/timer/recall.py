@@ -17,6 +17,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from embedded_broker.store.inner import InnerMessage
+from embedded_broker.timer.front import Mark
 from embedded_broker.timer.request import (
     TimerRequest,
     delete_key,
@@ -41,6 +42,7 @@ __all__ = [
     "delete_message",
     "find_copies",
     "mark_message",
+    "marks_of",
     "slots_with_marks",
 ]
 
@@ -188,6 +190,15 @@ def slots_with_marks(state: TimerState, unique_key: str) -> tuple[set[int], set[
             if victim_root(record.properties) is None:
                 removes_all.add(request.out_ms)
     return marked, removes_all
+
+
+def marks_of(state: TimerState, unique_key: str) -> Iterator[tuple[TimerRequest, Mark]]:
+    """Go through the marks that were stored for an id, also those that have done their work."""
+    for record in _messages_of(state, unique_key, TIMER_TOPIC):
+        request = parse_request(record.properties)
+        if request is not None and request.deletes is not None:
+            root = root_offset(record.properties, record.commit_log_offset)
+            yield request, Mark(root, victim_root(record.properties))
 
 
 def _messages_of(state: TimerState, unique_key: str, topic: str) -> Iterator[MessageRecord]:

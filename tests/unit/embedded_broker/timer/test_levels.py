@@ -20,6 +20,7 @@ from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
 from tests.unit.embedded_broker.timer.timer_rig import (
     HOST,
     START_MS,
+    Endless,
     FailingPuts,
     MovedClock,
     Rig,
@@ -464,3 +465,16 @@ def test_a_closed_service_is_quiet() -> None:
     rig.levels.close()
     assert rig.levels.next_deadline() is None
     assert rig.jump(5000) == 0
+
+
+def test_a_turn_that_ends_in_the_past_makes_no_new_message_early() -> None:
+    rig = Rig()
+    rig.send({"DELAY": "4"})
+    rig.clock.now_ms += 100_000
+    rig.send({"DELAY": "4"})
+    turn_ms = START_MS + 40_000  # after which an overdue timer of the wheel comes first
+    rig.levels.fire(turn_ms, horizon_ms=turn_ms, budget=Endless())
+    rig.fire()
+    assert rig.bodies() == [b"1"]
+    rig.advance(30_000)
+    assert [one.stored_at_ms - START_MS for one in rig.messages()] == [100_000, 130_000]
