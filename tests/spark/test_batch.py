@@ -334,8 +334,10 @@ def test_only_append_is_a_save_mode_and_no_rows_are_fine(
     writer = frame.write.format("rocketmq").options(nameServer=broker.namesrv_addr, topic="T")
     with pytest.raises(PySparkException, match="cannot do"):
         writer.mode("overwrite").save()
-    with pytest.raises(PySparkException):
+    with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
         writer.mode("ignore").save()
+    with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
+        frame.write.format("rocketmq").options(nameServer=broker.namesrv_addr, topic="T").save()
     write(frame.where("1 = 0"), broker)
     assert broker.messages.in_topic("T") == []
 
