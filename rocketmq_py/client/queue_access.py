@@ -22,7 +22,12 @@ from rocketmq_py.client.queries import Boundary, Queries
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings
-from rocketmq_py.errors import MQClientException, NoRouteError, RocketMQError
+from rocketmq_py.errors import (
+    MQBrokerException,
+    MQClientException,
+    NoRouteError,
+    RocketMQError,
+)
 from rocketmq_py.message import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
@@ -67,7 +72,8 @@ _PULL_CODES = frozenset(
 class QueueBounds:
     """Which offsets of a queue can be read: from `min_offset` to before `max_offset`.
 
-    `last_update_timestamp` is the store time of the last message in epoch ms, 0 when empty.
+    `last_update_timestamp` is the store time of the last message in epoch ms, 0 when empty or
+    not told.
     """
 
     min_offset: int
@@ -236,10 +242,19 @@ class QueueAccess(Caller):
         return found
 
     def bounds_at(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of a topic's queues on one broker, its master (202)."""
+        """Return the bounds of a topic's queues on one broker, its master (202).
+
+        A server that does not know the request is asked queue by queue (30, 31); then
+        ``last_update_timestamp`` is 0.
+        """
         address = self._address(topic, broker_name, 0, only_this=True)
         header = GetTopicStatsInfoRequestHeader(topic=topic)
-        answer = self._ask(address, topic, RequestCode.GET_TOPIC_STATS_INFO, header.to_ext())
+        try:
+            answer = self._ask(address, topic, RequestCode.GET_TOPIC_STATS_INFO, header.to_ext())
+        except MQBrokerException as error:
+            if error.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            return self._bounds_one_by_one(topic, broker_name)
         table = TopicStatsTable.decode(answer.body).offset_table
         return {
             MessageQueue(key.topic, key.broker_name, key.queue_id): QueueBounds(
@@ -442,6 +457,14 @@ class QueueAccess(Caller):
         )
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _bounds_one_by_one(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
+        found = {}
+        for queue in self._instance.subscribe_queues(topic) or ():
+            if queue.broker_name == broker_name:
+                known = self._known(queue)
+                found[queue] = QueueBounds(known.min_offset(queue), known.max_offset(queue), 0)
+        return found
 
     def _send_command(
         self, message: PreparedMessage, born_ms: int, *, batch: bool = False

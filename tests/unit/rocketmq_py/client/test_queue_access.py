@@ -27,6 +27,7 @@ from rocketmq_py import (
     SendStatus,
     TopicNotExistError,
 )
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.message_codec import decode_records, encode_batch
 from rocketmq_py.protocol.properties import encode_properties
 
@@ -57,6 +58,21 @@ def sent(access: QueueAccess, messages: list[PreparedMessage]) -> list[SendOutco
     found = dict(told.get(timeout=5) for _ in messages)
     assert told.empty()
     return [found[number] for number in range(len(messages))]
+
+
+def test_a_broker_that_tells_no_statistics_is_asked_queue_by_queue(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    broker.send("T", b"x", queue=1)
+    asked = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO)
+    asked.respond(ResponseCode.REQUEST_CODE_NOT_SUPPORTED).always()
+    other = MessageQueue("T", "broker-a", 1)
+    assert access.bounds("T") == {QUEUE: QueueBounds(0, 0), other: QueueBounds(0, 1)}
+    broker.faults.clear()
+    broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).respond(ResponseCode.SYSTEM_BUSY).always()
+    with pytest.raises(MQBrokerException):
+        access.bounds("T")
+    broker.faults.clear()
 
 
 def test_a_topic_s_queues_and_their_bounds(broker: EmbeddedBroker, access: QueueAccess) -> None:
