@@ -24,12 +24,12 @@ def connections_asking(broker: EmbeddedBroker, *codes: int) -> set[int]:
 def workers_asking(broker: EmbeddedBroker, *codes: int) -> set[int]:
     """Process ids at the other end of the connections on which these requests came."""
     numbers = connections_asking(broker, *codes)
-    ports = {
-        exchange.connection.remote[1]
+    ends = {
+        (exchange.connection.remote[1], exchange.connection.local[1])
         for exchange in list(broker.journal._ring)
         if exchange.connection.id in numbers and not exchange.connection.closed
     }
-    return _owners(ports)
+    return _owners(ends)
 
 
 def close_connections(broker: EmbeddedBroker, *codes: int) -> None:
@@ -55,13 +55,16 @@ def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def _owners(local_ports: set[int]) -> set[int]:
-    """Processes that hold one of these local ports of loopback connections."""
+def _owners(ends: set[tuple[int, int]]) -> set[int]:
+    """Processes that hold one of these loopback connections: own port and the peer's.
+
+    The own port alone does not tell: the kernel gives it to connections of several peers.
+    """
     inodes = set()
     for name in ("tcp", "tcp6"):
         for line in Path("/proc/net", name).read_text(encoding="ascii").splitlines()[1:]:
             fields = line.split()
-            if int(fields[1].rpartition(":")[2], 16) in local_ports:
+            if (_port(fields[1]), _port(fields[2])) in ends:
                 inodes.add(f"socket:[{fields[9]}]")
     inodes.discard("socket:[0]")
     found = set()
@@ -74,6 +77,10 @@ def _owners(local_ports: set[int]) -> set[int]:
         except OSError:
             continue  # it has ended, or is not ours
     return found
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)
 
 
 def _command(pid: int) -> str:
