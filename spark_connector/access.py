@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from rocketmq_py import (
     ClientConfig,
     Credentials,
+    FlowControlError,
     MQBrokerException,
     MQClientException,
     NameServerUnavailableError,
@@ -36,7 +37,15 @@ from spark_connector.errors import OptionError
 from spark_connector.options import ReadOptions
 from spark_connector.secret import Secret
 
-__all__ = ["access_for", "is_transient", "retrying"]
+__all__ = [
+    "CredentialsFile",
+    "access_for",
+    "check_tls_files",
+    "close_all",
+    "is_transient",
+    "retrying",
+    "spark_file",
+]
 
 OPEN_MOST = 16
 BUSY_CODES = frozenset({2, 14, 215})
@@ -125,7 +134,7 @@ if hasattr(os, "register_at_fork"):
 def is_transient(error: BaseException) -> bool:
     """Whether asking again can help: a silent server, or a refusal that is about now."""
     if isinstance(error, MQBrokerException):
-        return error.response_code in BUSY_CODES
+        return isinstance(error, FlowControlError) or error.response_code in BUSY_CODES
     if isinstance(error, NoRouteError):
         return False
     return isinstance(error, (RemotingException, MQClientException))

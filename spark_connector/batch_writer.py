@@ -27,7 +27,15 @@ from spark_connector.replay_guard import ReplayGuard
 from spark_connector.rows import check_columns
 from spark_connector.sending import Report, Sender
 
-__all__ = ["BatchWriter", "WriteTask", "WrittenMessage", "micro_batch", "raise_failure"]
+__all__ = [
+    "BatchWriter",
+    "WriteTask",
+    "WrittenMessage",
+    "check_compression",
+    "log_abort",
+    "micro_batch",
+    "raise_failure",
+]
 
 _log = logging.getLogger("spark_connector")
 
@@ -79,13 +87,15 @@ class WriteTask:
 
     def sender(self, here: tuple[str, int, int] | None, answers: Answers | None = None) -> Sender:
         """Return what sends the rows of one task; ``here`` is what `micro_batch` says."""
-        auto = self.options.dedupe == "auto" and here is not None
+        dedupe = None
+        if here is not None and self.options.dedupe == "auto":
+            dedupe = "-".join(map(str, here))
         return Sender(
             access_for(self.options.connection),
             self.options,
             self.meanings,
             fixed_queues=self.fixed_queues,
-            dedupe="-".join(map(str, here)) if auto and here is not None else None,
+            dedupe=dedupe,
             answers=answers,
         )
 

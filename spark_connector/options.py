@@ -21,7 +21,17 @@ from spark_connector.given import Given, Option
 from spark_connector.instants import instant_ms
 from spark_connector.positions import Positions, Start, parse_start, places, user_positions
 
-__all__ = ["OPTIONS", "Connection", "Option", "ReadOptions", "Subscription", "WriteOptions"]
+__all__ = [
+    "OPTIONS",
+    "Connection",
+    "Option",
+    "ReadOptions",
+    "Subscription",
+    "WriteOptions",
+    "named_tags",
+    "read_options",
+    "write_options",
+]
 
 MIB = 1024 * 1024
 MINUTE_MS = 60_000
@@ -198,6 +208,12 @@ class WriteOptions:
     replay_guard: str | None
     replay_take_over: bool
     progress_ms: int
+
+
+def named_tags(expression: str) -> tuple[str, ...]:
+    """Return the tags that a tag expression names, () for all messages."""
+    tags = (one.strip() for one in expression.split("||"))
+    return () if expression == "*" else tuple(one for one in tags if one)
 
 
 # --- reading the user's options ----------------------------------------------------------------

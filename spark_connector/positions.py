@@ -21,7 +21,16 @@ from attrs import field, frozen
 
 from spark_connector.errors import OptionError
 
-__all__ = ["Positions", "Start", "StreamOffset", "parse_start", "places", "user_positions"]
+__all__ = [
+    "Positions",
+    "Start",
+    "StreamOffset",
+    "look",
+    "parse_start",
+    "places",
+    "put",
+    "user_positions",
+]
 
 Positions = dict[str, dict[str, dict[int, int]]]
 """Offset by topic, broker name and queue id."""
@@ -133,7 +142,8 @@ def _check_place(where: str, queue: object, offset: object, low: int) -> None:
     if not isinstance(offset, int) or isinstance(offset, bool):
         raise OptionError(f"{where}: queue {queue} has {offset!r}, which is no whole number")
     if not low <= offset < OFFSET_LIMIT:
-        raise OptionError(f"{where}: queue {queue} has {offset}, {low} is the least")
+        limits = f"{low} to {OFFSET_LIMIT - 1}"
+        raise OptionError(f"{where}: queue {queue} has {offset}, which is not within {limits}")
 
 
 # --- what a stream stores ------------------------------------------------------------------------

@@ -29,11 +29,11 @@ from rocketmq_py import (
 )
 from rocketmq_py.clock import monotonic
 from spark_connector.access import is_transient
-from spark_connector.errors import RocketMQDataLossError
+from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options import ReadOptions
 from spark_connector.partitions import QueueRange
 
-__all__ = ["Losses", "Piece", "RangePuller", "is_dense", "lost"]
+__all__ = ["Losses", "Piece", "RangePuller", "before", "is_dense", "lost"]
 
 _log = logging.getLogger("spark_connector")
 
@@ -41,7 +41,6 @@ TRY_AGAIN_S = 0.1
 MASTER = 0
 NOTHING_HERE = 20
 """The answer's code when the broker went through its queue and had no message to give."""
-_HINT = "set failOnDataLoss=false to go on with what there is"
 
 
 @frozen
@@ -271,5 +270,5 @@ def lost(
         f"offsets {start} to {past} were wanted, available are {available}"
     )
     if options.fail_on_data_loss:
-        raise RocketMQDataLossError(f"{text}; {_HINT}", topic=one.topic)
+        raise RocketMQDataLossError(f"{text}; {GO_ON}", topic=one.topic)
     _log.warning("%s; %d offsets skipped", text, past - start if count is None else count)

@@ -24,6 +24,7 @@ from pyspark.sql.datasource import (
 
 from rocketmq_py import MessageQueue
 from spark_connector.errors import SchemaError
+from spark_connector.options import named_tags
 from spark_connector.schema import US_PER_MS, source_of
 
 __all__ = ["Narrowing", "Span", "narrowing_of"]
@@ -82,7 +83,7 @@ class Narrowing:
             return expression
         wanted = {str(one) for one in tags}
         if expression != "*":
-            wanted &= {tag.strip() for tag in expression.split("||")}
+            wanted.intersection_update(named_tags(expression))
         return "||".join(sorted(wanted)) or None
 
 

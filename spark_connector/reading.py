@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from rocketmq_py import QueueAccess
 from spark_connector.decoding import Decoder
-from spark_connector.options import ReadOptions
+from spark_connector.options import ReadOptions, named_tags
 from spark_connector.partitions import QueueRange
 from spark_connector.progress import Progress
 from spark_connector.pulling import Losses, Piece, RangePuller, is_dense
@@ -37,7 +37,7 @@ def read_range(
         projection(schema),
         topic=wanted.topic,
         broker_name=wanted.broker_name,
-        tags=tags_of(options),
+        tags=named_tags(options.expression) if options.expression_type == "TAG" else (),
         strict_text=options.strict_text,
         check_crc=options.check_crc,
     )
@@ -58,13 +58,6 @@ def read_range(
             yield from _decoded(decoder, watch, joined, schema)
     finally:
         losses.tell()
-
-
-def tags_of(options: ReadOptions) -> tuple[str, ...]:
-    """Return the tags that the expression names; () for all and for SQL."""
-    if options.expression_type != "TAG" or options.expression == "*":
-        return ()
-    return tuple(tag.strip() for tag in options.expression.split("||") if tag.strip())
 
 
 class _Joined:

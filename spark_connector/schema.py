@@ -14,7 +14,7 @@ from attrs import frozen
 
 from spark_connector.errors import SchemaError
 
-__all__ = ["DEFAULT_COLUMNS", "Column", "ddl_of", "projection"]
+__all__ = ["DEFAULT_COLUMNS", "Column", "ddl_of", "projection", "source_of"]
 
 TIMESTAMPS = ("timestamp", "int64")
 _TYPES: dict[str, tuple[str, ...]] = {

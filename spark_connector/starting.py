@@ -17,7 +17,7 @@ from spark_connector.errors import OptionError
 from spark_connector.options import ReadOptions
 from spark_connector.positions import EARLIEST, LATEST, Positions, Start, look, places
 
-__all__ = ["Bounds", "bounds_of", "find_topics", "resolve"]
+__all__ = ["Bounds", "bounds_of", "chosen", "find_topics", "first_at", "resolve"]
 
 Bounds = dict[MessageQueue, QueueBounds]
 

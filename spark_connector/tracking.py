@@ -25,7 +25,7 @@ from rocketmq_py import (
 from rocketmq_py.clock import monotonic
 from spark_connector.access import is_transient
 from spark_connector.admission import share
-from spark_connector.errors import RocketMQDataLossError
+from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.group_offsets import store_group_offset
 from spark_connector.options import ReadOptions
 from spark_connector.positions import Positions, StreamOffset, look, places, put
@@ -39,7 +39,6 @@ IDLE_POLL_MOST_S = 1.0
 BACK_OFF_MOST_S = 30.0
 SAMPLE_MESSAGES = 32
 _FAILURES = (RemotingException, MQBrokerException, MQClientException)
-_HINT = "set failOnDataLoss=false to go on with what there is"
 
 
 class Limit:
@@ -225,7 +224,7 @@ class Tracker:
                 f"{one.min_offset} to {one.max_offset}: was the topic made anew?"
             )
             if self._options.fail_on_data_loss:
-                raise RocketMQDataLossError(f"{text} {_HINT}", topic=queue.topic)
+                raise RocketMQDataLossError(f"{text} {GO_ON}", topic=queue.topic)
             _log.warning("%s the stream goes on at %d", text, one.min_offset)
             return one.min_offset, max(one.min_offset, one.max_offset)
         return offset, max(offset, self._end_of(queue, one))
@@ -262,7 +261,7 @@ class Tracker:
             f"{offset}" + ("" if last is None else f"; the last failure was: {last[0]}")
         )
         if self._options.fail_on_data_loss:
-            raise RocketMQDataLossError(f"{text}; {_HINT}", topic=queue.topic)
+            raise RocketMQDataLossError(f"{text}; {GO_ON}", topic=queue.topic)
         self._told_missing.add(queue)  # asked up to a hundred times a second
         _log.warning("%s; going on without it", text)
         return None

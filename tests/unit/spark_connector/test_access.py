@@ -13,6 +13,7 @@ import pytest
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import (
     Credentials,
+    FlowControlError,
     MessageQueue,
     MQBrokerException,
     MQClientException,
@@ -23,7 +24,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector import access as access_module
-from spark_connector.access import CredentialsFile, access_for, retrying
+from spark_connector.access import CredentialsFile, access_for, is_transient, retrying
 from spark_connector.connection import Connection, Tls
 from spark_connector.errors import OptionError
 from spark_connector.options import ReadOptions, read_options
@@ -174,6 +175,10 @@ def test_calls_are_tried_again_and_then_say_what_was_asked() -> None:
     tries.clear()
     with pytest.raises(MQClientException, match="asking failed after 2 tries at name server h:1"):
         retrying(options(**{"fetchOffset.numRetries": "1"}), "asking", busy)
+
+    congested = FlowControlError(1, "timer message is congested", "b:1")
+    assert is_transient(congested)
+    assert not is_transient(MQBrokerException(1, "no rights", "b:1"))
 
     def unknown() -> int:
         tries.append(1)
