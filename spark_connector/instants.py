@@ -6,6 +6,7 @@ know which option it is.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from spark_connector.errors import OptionError
@@ -14,6 +15,8 @@ __all__ = ["instant_ms"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+_SHAPE = re.compile("[0-9W-]+([Tt ].*)?")
+"""Python takes any character between date and time, and so a zone after a date for a time."""
 
 
 def instant_ms(option: str, text: str) -> int:
@@ -26,12 +29,25 @@ def instant_ms(option: str, text: str) -> int:
         value = int(text)
         if value < 1 << 62:
             return value
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+    moment = _moment(text)
+    if moment is None:
         raise OptionError(
-            f"option {option} = {text!r}: must be epoch milliseconds, or ISO 8601 with a zone"
-        ) from None
+            f"option {option} = {text!r}: must be epoch milliseconds, or ISO 8601 with a time and "
+            "a zone, such as 2024-01-31T00:00:00Z"
+        )
     if moment.tzinfo is None:
-        raise OptionError(f"option {option} = {text!r} has no zone: write {text}Z, or {text}+08:00")
+        # A zone belongs to a time of day, so a bare date is completed to its midnight.
+        whole = moment.isoformat()
+        raise OptionError(
+            f"option {option} = {text!r} has no zone: write {whole}Z, or {whole}+08:00"
+        )
     return (moment - _EPOCH) // _MILLISECOND
+
+
+def _moment(text: str) -> datetime | None:
+    if not _SHAPE.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None

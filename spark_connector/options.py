@@ -381,7 +381,24 @@ def _filter(given: Given) -> tuple[str, str]:
         raise OptionError("give one of subExpression and sqlExpression")
     if sql is not None:
         return sql, "SQL92"
+    if tags is not None:
+        _check_tags(tags)
     return tags or "*", "TAG"
+
+
+def _check_tags(expression: str) -> None:
+    """Refuse what brokers take for the name of a tag that no message has.
+
+    Empty parts among others are nothing to them; with no other part they refuse, or find nothing.
+    """
+    meant = " || ".join(filter(None, (one.strip() for one in expression.split("|"))))
+    if not meant:
+        raise OptionError(f"option subExpression = {expression!r} names no tag")
+    if any("|" in one for one in named_tags(expression)):
+        raise OptionError(
+            f"option subExpression = {expression!r}: the tag of a message has no vertical bar; "
+            f"write {meant} for messages with any of these tags"
+        )
 
 
 def _start(given: Given, *, streaming: bool) -> Start:

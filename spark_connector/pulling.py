@@ -2,8 +2,8 @@
 
 Several pulls are in flight: the first one goes alone and shows how many messages the broker gives
 at once, the next ones ask for that many each, and what a pull leaves of its part is asked for
-again. Must not know Arrow or Spark. Source of the answers' meaning: ``PullAPIWrapper`` and
-``PullMessageProcessor`` of the original.
+again. Later pulls correct how many that is. Must not know Arrow or Spark. Source of the answers'
+meaning: ``PullAPIWrapper`` and ``PullMessageProcessor`` of the original.
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ _log = logging.getLogger("spark_connector")
 
 TRY_AGAIN_S = 0.1
 MASTER = 0
+WIDEN_AFTER = 4
+"""After so many parts one is twice as wide, to see whether pulls bring more than is asked for;"""
+WIDEN_AFTER_MOST = 256
+"""each time that they do not, after twice as many, up to so many."""
 NOTHING_HERE = 20
 """The answer's code when the broker went through its queue and had no message to give."""
 
@@ -92,6 +96,46 @@ class _Asked:
     broker_id: int
 
 
+class _Width:
+    """How many offsets the next part has: as many as one pull brings, up to `most`.
+
+    A broker's limit is a number of messages or of bytes, so it moves with the size of the
+    messages. A pull that brings less than it was asked for shows it; one that brings all of it
+    shows nothing, so now and then one part is twice as wide. With a steady limit that part takes
+    two full pulls, which is no pull more. Two parts are looked at, as a large message alone says
+    little about the next ones.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._now = most
+        self._pause = self._parts_left = WIDEN_AFTER
+        self._tried: int | None = None
+        self._brought = 0
+
+    def of_part(self, start: int) -> int:
+        """Return how wide the part is that begins at an offset; called once for each."""
+        if self._now >= self._most or self._tried is not None:
+            return self._now
+        if self._parts_left:
+            self._parts_left -= 1
+            return self._now
+        self._tried = start
+        return 2 * self._now
+
+    def learn(self, start: int, brought: int, *, is_short: bool) -> None:
+        """Take the largest answer of the part at `start`; short: one was less than asked for."""
+        before = self._now
+        if brought:
+            self._now = max(brought, self._brought if is_short else self._now)
+            self._brought = brought
+        if start == self._tried:
+            self._tried = None
+            is_wider = self._now > before
+            self._pause = WIDEN_AFTER if is_wider else min(2 * self._pause, WIDEN_AFTER_MOST)
+            self._parts_left = self._pause if is_short else 0
+
+
 class RangePuller:
     """Reads one range once: `pieces` gives its records in the order of their offsets."""
 
@@ -107,7 +151,7 @@ class RangePuller:
         self._range = wanted
         self._queue = MessageQueue(wanted.topic, wanted.broker_name, wanted.queue_id)
         self._broker_id = MASTER
-        self._width = options.pull_batch_size
+        self._width = _Width(options.pull_batch_size)
         self._reached = wanted.start
         self._address = wanted.address
         self._progress_at = monotonic()
@@ -122,12 +166,13 @@ class RangePuller:
         wanted = self._range
         if not len(wanted):
             return
-        yield from self._part(wanted.start, min(wanted.start + self._width, wanted.until), None)
+        first = min(wanted.start + self._width.of_part(wanted.start), wanted.until)
+        yield from self._part(wanted.start, first, None)
         flying: deque[tuple[int, int, _Asked]] = deque()
         next_part = self._reached
         while flying or next_part < wanted.until:
             while next_part < wanted.until and len(flying) < self._options.prefetch:
-                past = min(next_part + self._width, wanted.until)
+                past = min(next_part + self._width.of_part(next_part), wanted.until)
                 flying.append((next_part, past, self._ask(next_part, past)))
                 next_part = past
             start, past, asked = flying.popleft()
@@ -157,6 +202,7 @@ class RangePuller:
 
         The very first part ends with its first answer, which tells how much one pull brings.
         """
+        part, brought, is_short = start, 0, False
         while start < past:
             asked = asked or self._ask(start, past)
             try:
@@ -180,11 +226,12 @@ class RangePuller:
                 yield Piece(records, covered, start, answer.max_offset)
                 # What the consumer took its time for is no waiting for the broker.
                 self._progress_at = monotonic()
+                brought = max(brought, start - begin)
+                is_short |= start < min(past, begin + self._options.pull_batch_size)
             self._reached = start
             if begin == self._range.start and start > begin:
-                if answer.found:
-                    self._width = start - begin
-                return
+                break
+        self._width.learn(part, brought, is_short=is_short)
 
     def _after(self, answer: RawPull, start: int, past: int, broker_id: int) -> int:
         """Return the offset to go on at; raises when messages are lost and that matters."""

@@ -1,8 +1,8 @@
 """How one task turns its range of a queue into Arrow record batches.
 
 Pulls (`pulling.py`) are joined until a batch is large enough, then decoded together
-(`decoding.py`); the first pull is handed on at once and each batch is twice as long as the one
-before, so that a query with LIMIT ends early. Must not know Spark.
+(`decoding.py`) and cut into batches of the wanted length; the first pull is handed on at once and
+twice as much is joined each time, so that a query with LIMIT ends early. Must not know Spark.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ ROOM_SHARE = 8
 def read_range(
     access: QueueAccess, options: ReadOptions, wanted: QueueRange, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """Give the rows of a range in order, in batches of ``arrowBatchRows`` or ``arrowBatchBytes``.
+    """Give the rows of a range in order, in batches of at most ``arrowBatchRows``.
 
-    Raises `RocketMQDataLossError` for messages that are gone (with ``failOnDataLoss``), and what
-    the last of many tries ran into.
+    What is decoded at once is about that long, or ``arrowBatchBytes`` and a pull. Raises
+    `RocketMQDataLossError` for messages that are gone (with ``failOnDataLoss``), and what the last
+    of many tries ran into.
     """
     decoder = Decoder(
         projection(schema),
@@ -42,20 +43,25 @@ def read_range(
         check_crc=options.check_crc,
     )
     losses = Losses(options, wanted)
-    watch = _Gaps(losses) if is_dense(options) else None
+    dense = is_dense(options)
+    watch = _Gaps(losses) if dense else None
     progress = Progress(f"reading {wanted}", "offsets left", options.progress_ms)
-    joined = _Joined()
+    joined = _Joined(is_dense=dense)
     enough = 0
     try:
         for piece in RangePuller(access, options, wanted, losses).pieces():
             joined.add(piece)
-            if joined.rows >= enough or joined.size >= options.batch_bytes:
-                enough = min(2 * joined.rows, options.batch_rows)
-                for batch in _decoded(decoder, watch, joined, schema):
-                    progress.add(batch.num_rows, wanted.until - piece.next_offset)
-                    yield batch
-        if joined.rows or joined.size:
-            yield from _decoded(decoder, watch, joined, schema)
+            left = wanted.until - piece.next_offset
+            if joined and (joined.rows >= enough or joined.size >= options.batch_bytes):
+                batch, records = _decoded(decoder, watch, joined, schema)
+                enough = min(2 * records, options.batch_rows)
+                progress.add(batch.num_rows, left)
+                yield from _cut(batch, options.batch_rows)
+            else:
+                progress.add(0, left)
+        if joined:
+            batch, _ = _decoded(decoder, watch, joined, schema)
+            yield from _cut(batch, options.batch_rows)
     finally:
         losses.tell()
 
@@ -66,22 +72,40 @@ class _Joined:
     No column points into it: Arrow copies what it cuts out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_dense: bool) -> None:
+        self._is_dense = is_dense
+        self._mean_size = 1.0
         self._room = bytearray()
         self._pieces: list[Piece] = []
-        self.rows = 0
+        self._offsets = 0
         self.size = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    @property
+    def rows(self) -> float:
+        """How many records there are: about, by the mean size of the last ones, under a filter."""
+        return self._offsets if self._is_dense else self.size / self._mean_size
+
     def add(self, piece: Piece) -> None:
-        """Put the next records behind the others."""
-        self._pieces.append(piece)
-        self.rows += piece.next_offset - piece.start
-        self.size += len(piece.records)
+        """Put the next records behind the others; without records there is nothing to keep.
+
+        Where no offset may be left out, the offsets of no records are kept: they are a loss.
+        """
+        if piece.records or self._is_dense:
+            self._pieces.append(piece)
+            self._offsets += piece.next_offset - piece.start
+            self.size += len(piece.records)
+
+    def had(self, records: int, size: int) -> None:
+        """Note how many records were in so many bytes."""
+        self._mean_size = max(1, size) / max(1, records)
 
     def take(self) -> tuple[bytes | memoryview, list[Piece]]:
         """Give all records, until the next call, and what they were joined from; begin anew."""
         pieces, size = self._pieces, self.size
-        self._pieces, self.rows, self.size = [], 0, 0
+        self._pieces, self._offsets, self.size = [], 0, 0
         if len(pieces) == 1:
             return pieces[0].records, pieces
         if len(self._room) < size:
@@ -96,13 +120,20 @@ class _Joined:
 
 def _decoded(
     decoder: Decoder, watch: _Gaps | None, joined: _Joined, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
+) -> tuple[pa.RecordBatch, int]:
+    """Decode what was joined; also tell of how many records, other tags included."""
     raw, pieces = joined.take()
     batch, offsets = decoder.decode(raw, pieces[-1].max_offset, schema)
+    joined.had(len(offsets), len(raw))
     if watch is not None:
         watch.saw(pieces, offsets)
-    if batch.num_rows:
-        yield batch
+    return batch, len(offsets)
+
+
+def _cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Give a batch in parts of at most so many rows, without a copy; none of an empty one."""
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 class _Gaps:

@@ -6,6 +6,7 @@ Spark. Read on: ``positions.py`` for the forms, ``stream_reader.py`` for what st
 
 from __future__ import annotations
 
+import logging
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -13,11 +14,13 @@ from functools import partial
 
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds, RawMessages
 from spark_connector.access import retrying
-from spark_connector.errors import OptionError
+from spark_connector.errors import GO_ON, OptionError
 from spark_connector.options import ReadOptions
 from spark_connector.positions import EARLIEST, LATEST, Positions, Start, look, places
 
 __all__ = ["Bounds", "bounds_of", "chosen", "find_topics", "first_at", "resolve"]
+
+_log = logging.getLogger("spark_connector")
 
 Bounds = dict[MessageQueue, QueueBounds]
 
@@ -74,8 +77,9 @@ def resolve(
 ) -> dict[MessageQueue, int]:
     """Return the offset of every queue that a start (or end) means.
 
-    Raises `OptionError` for named queues that do not exist, offsets beyond the end, groups
-    without an offset, and times that nothing is as new as.
+    An offset below the queue's beginning stays what it is: whoever reads there finds the loss.
+    Raises `OptionError` for named queues that do not exist, offsets beyond the end (a group's only
+    with ``failOnDataLoss``), groups without an offset, and times that nothing is as new as.
     """
     match start.kind:
         case "earliest":
@@ -103,12 +107,16 @@ def _by_offsets(start: Start, bounds: Bounds, *, is_end: bool) -> dict[MessageQu
             offset = one.max_offset
         elif offset > one.max_offset:
             what = "endingOffsets" if is_end else "startingOffsets"
-            raise OptionError(
-                f"{what} {offset} of topic {queue.topic}, broker {queue.broker_name}, queue "
-                f"{queue.queue_id} is past its end, {one.max_offset}: was the topic made anew?"
-            )
+            raise OptionError(_past_the_end(what, offset, queue, one))
         found[queue] = offset
     return found
+
+
+def _past_the_end(what: str, offset: int, queue: MessageQueue, one: QueueBounds) -> str:
+    return (
+        f"{what} {offset} of topic {queue.topic}, broker {queue.broker_name}, queue "
+        f"{queue.queue_id} is past its end, {one.max_offset}: was the topic made anew?"
+    )
 
 
 def _check_known(positions: Positions, bounds: Mapping[MessageQueue, object]) -> None:
@@ -145,8 +153,30 @@ def _by_group(
                     "group:earliest or group:latest"
                 )
             offset = one.min_offset if start.otherwise == "earliest" else one.max_offset
-        found[queue] = min(max(offset, one.min_offset), one.max_offset)
+        if offset > one.max_offset:
+            offset = _group_past_end(access, options, queue, one, offset)
+        found[queue] = offset
     return found
+
+
+def _group_past_end(
+    access: QueueAccess, options: ReadOptions, queue: MessageQueue, one: QueueBounds, offset: int
+) -> int:
+    """Return where to begin when a group's offset is past the end that was seen.
+
+    The group may have gone on since the end was asked for: then nothing is lost, and the end that
+    was seen is where to begin, because everything else was decided by it.
+    """
+    what = f"asking for topic {queue.topic}"
+    now = retrying(options, what, lambda: access.bounds_at(queue.topic, queue.broker_name))
+    latest = now.get(queue, one)
+    if offset <= latest.max_offset:
+        return one.max_offset
+    text = _past_the_end(f"group {options.group}: offset", offset, queue, latest)
+    if options.fail_on_data_loss:
+        raise OptionError(f"{text} {GO_ON}")
+    _log.warning("%s reading begins at %d", text, one.min_offset)
+    return one.min_offset
 
 
 def _by_time(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,11 @@ def test_the_defaults_are_those_of_the_table() -> None:
         ({"endingOffsets": "earliest"}, "endingOffsets must be latest or JSON"),
         ({"startingTimestamp": "2024-01-01T00:00:00"}, "has no zone"),
         ({"startingTimestamp": "soon"}, "epoch milliseconds, or ISO 8601"),
+        ({"subExpression": "A|B"}, r"no vertical bar; write A \|\| B for"),
+        ({"subExpression": "A|||B|| C"}, r"no vertical bar; write A \|\| B \|\| C for"),
+        ({"subExpression": "A||B|"}, r"no vertical bar; write A \|\| B for"),
+        ({"subExpression": "||"}, r"subExpression = '\|\|' names no tag"),
+        ({"subExpression": "|"}, r"subExpression = '\|' names no tag"),
         ({"subExpression": "A", "sqlExpression": "a=1"}, "one of subExpression and sqlExpression"),
         ({"accessKey": "k"}, "belong together"),
         ({"tls": "maybe"}, "must be true or false"),
@@ -145,6 +151,42 @@ def test_starts_and_ends_can_be_moments_groups_and_places() -> None:
     assert (places.kind, places.positions) == ("offsets", {"T": {"": {0: 7, 1: -2}}})
     times = start(startingOffsetsByTimestamp='{"T":{"b":{"0":5}}}')
     assert (times.kind, times.otherwise) == ("timestamps", "earliest")
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-01-01", "2024-W01-1", "2024-01-01T10", "2024-01-01 10:20:30.5", "20240101T1020"]
+)
+def test_a_moment_without_a_zone_is_shown_with_one_that_is_taken(text: str) -> None:
+    with pytest.raises(OptionError, match="has no zone") as caught:
+        read_options(READ | {"startingTimestamp": text}, streaming=False)
+    shown = str(caught.value).partition("write ")[2].split(", or ")
+    assert [one.removeprefix(str(datetime.fromisoformat(text).isoformat())) for one in shown] == [
+        "Z",
+        "+08:00",
+    ]
+    moments = [
+        read_options(READ | {"startingTimestamp": one}, streaming=False).start.timestamp_ms
+        for one in shown
+    ]
+    assert moments[0] - moments[1] == 8 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-01-01Z", "2024-01-01+08:00", "2024-01-01-08:00", "2024-01-01+08:00Z"]
+)
+def test_the_example_of_a_moment_is_one_that_is_taken(text: str) -> None:
+    with pytest.raises(OptionError, match="a time and a zone, such as ") as caught:
+        read_options(READ | {"startingTimestamp": text}, streaming=False)
+    example = str(caught.value).partition("such as ")[2]
+    start = read_options(READ | {"startingTimestamp": example}, streaming=False).start
+    assert start.timestamp_ms == 1_706_659_200_000
+
+
+@pytest.mark.case("SP9")
+@pytest.mark.parametrize("text", ["A", "A||B", "A || B", "||A", "A||", "A|| ||B", "*", " "])
+def test_tags_may_be_written_with_spaces_and_empty_parts(text: str) -> None:
+    options = read_options(READ | {"subExpression": text}, streaming=False)
+    assert options.expression == (text.strip() or "*")
 
 
 def test_queues_can_be_assigned() -> None:

@@ -28,6 +28,7 @@ from rocketmq_py import (
     RemotingConnectException,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from spark_connector.decoding import Decoder
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options import ReadOptions, read_options
 from spark_connector.partitions import QueueRange
@@ -79,8 +80,51 @@ def test_a_range_is_read_in_order_and_joined_into_large_batches(
     fill(broker, 300)
     batches = offsets(access, 5, 290, arrowBatchRows=100)
     assert [one for batch in batches for one in batch] == list(range(5, 290))
-    # The first pull is handed on at once, the next batches grow.
-    assert [len(batch) for batch in batches] == [32, 64, 128, 61]
+    # The first pull is handed on at once; 64 and then 128 rows are decoded together.
+    assert [len(batch) for batch in batches] == [32, 64, 100, 28, 61]
+
+
+@pytest.mark.case("SP2", "SP9")
+@pytest.mark.parametrize("schema", [SCHEMA, pa.schema([])], ids=["columns", "no columns"])
+def test_no_batch_is_longer_than_what_the_user_asked_for(
+    broker: EmbeddedBroker, access: QueueAccess, schema: pa.Schema
+) -> None:
+    fill(broker, 100)
+    wanted = QueueRange("T", "broker-a", 0, 0, 100)
+    for given, rows in (({}, 100), ({"subExpression": "A"}, 50)):
+        batches = list(read_range(access, options(arrowBatchRows=10, **given), wanted, schema))
+        assert max(batch.num_rows for batch in batches) == 10
+        assert sum(batch.num_rows for batch in batches) == rows
+
+
+def test_pulls_of_a_thousand_are_decoded_four_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[int] = []
+    decode = Decoder.decode
+
+    def counting(self: Decoder, *given: Any) -> tuple[pa.RecordBatch, list[int]]:
+        batch, offsets = decode(self, *given)
+        decoded.append(batch.num_rows)
+        return batch, offsets
+
+    monkeypatch.setattr(Decoder, "decode", counting)
+    script = [answered(start, start + 1024) for start in range(0, 11 * 1024, 1024)]
+    assert offsets_of(script, 11 * 1024) == list(range(11 * 1024))
+    assert decoded == [1024, 2048, 4096, 4096]
+
+
+@pytest.mark.case("SP9", "SP16")
+def test_under_a_filter_batches_grow_by_their_rows_and_not_by_the_offsets_behind_them(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    for number in range(800):
+        broker.send("T", b"%d" % number, tags="B" if number % 8 else "A")
+    given = {"subExpression": "A", "pullBatchSize": 16, "arrowBatchRows": 20}
+    batches = offsets(access, 0, 800, **given)
+    assert [one for batch in batches for one in batch] == list(range(0, 800, 8))
+    # Every pull covers 16 offsets and brings two rows.
+    assert [len(batch) for batch in batches] == [2, 4, 8, 16, 20, 20, 20, 10]
+    # What is enough in bytes is handed on, however few rows it has.
+    assert {len(one) for one in offsets(access, 0, 800, **given, arrowBatchBytes=1)} == {2}
 
 
 def test_batches_keep_their_rows_when_the_memory_of_joined_pulls_is_used_again(
@@ -241,14 +285,40 @@ def test_places_are_checked_against_what_there_is(
         start('{"T":{"3":0}}')
 
 
-def test_a_group_says_where_to_begin(broker: EmbeddedBroker, access: QueueAccess) -> None:
+@pytest.mark.case("SP19")
+def test_a_group_says_where_to_begin(
+    broker: EmbeddedBroker, access: QueueAccess, caplog: pytest.LogCaptureFixture
+) -> None:
     fill(broker, 5)
     queue = access.read_queues("T")[0]
     access.pull(queue, 0, group="G").result(5)
     access.store_group_offset("G", queue, 2)
     chosen = options(startingOffsets="group", groupId="G")
+
+    def start(bounds: dict[MessageQueue, QueueBounds], **given: str) -> dict[MessageQueue, int]:
+        asked = options(startingOffsets="group", groupId="G", **given)
+        return resolve(access, asked, asked.start, bounds, is_end=False)
+
     bounds = bounds_of(access, chosen)
-    assert resolve(access, chosen, chosen.start, bounds, is_end=False) == {queue: 2}
+    assert start(bounds) == {queue: 2}
+    # What is gone is not stepped over: whoever reads there says so.
+    assert start({queue: QueueBounds(4, 5)}) == {queue: 2}
+    # The group went on after the end was looked at: what is behind that end comes later.
+    assert start({queue: QueueBounds(0, 1)}) == {queue: 1}
+    assert not caplog.records
+    access.store_group_offset("G", queue, 9)
+    with pytest.raises(OptionError, match=r"group G: offset 9 of.* past its end, 5: was.*set"):
+        start(bounds)
+    assert start(bounds, failOnDataLoss="false") == {queue: 0}
+    [told] = [one.getMessage() for one in caplog.records]
+    assert "group G: offset 9 of topic T" in told
+    assert told.endswith("reading begins at 0")
+    unknown = options(startingOffsets="group", groupId="Nobody")
+    with pytest.raises(OptionError, match="group Nobody has no offset in topic T"):
+        resolve(access, unknown, unknown.start, bounds, is_end=False)
+    for otherwise, offset in (("earliest", 0), ("latest", 5)):
+        mild = options(startingOffsets=f"group:{otherwise}", groupId="Nobody")
+        assert resolve(access, mild, mild.start, bounds, is_end=False) == {queue: offset}
 
 
 class MasterAndSlave:
