@@ -127,7 +127,9 @@ class _Width:
         """Take the largest answer of the part at `start`; short: one was less than asked for."""
         before = self._now
         if brought:
-            self._now = max(brought, self._brought if is_short else self._now)
+            least = self._brought if is_short else before
+            # Under a filter one answer can cover more offsets than were asked for.
+            self._now = min(max(brought, least), self._most)
             self._brought = brought
         if start == self._tried:
             self._tried = None
