@@ -131,9 +131,14 @@ def _decoded(
 
 
 def _cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    """Give a batch in parts of at most so many rows, without a copy; none of an empty one."""
-    for start in range(0, batch.num_rows, rows):
-        yield batch.slice(start, rows)
+    """Give a batch in even parts of at most so many rows, without a copy; none of an empty one.
+
+    Each part has a price of its own in Spark, so none is a small rest.
+    """
+    parts = -(-batch.num_rows // rows)
+    for part in range(parts):
+        start = batch.num_rows * part // parts
+        yield batch.slice(start, batch.num_rows * (part + 1) // parts - start)
 
 
 class _Gaps:
