@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from attrs import define, field
 
 from rocketmq_py import DelayKind, MessageIds, RawMessages
-from spark_connector.options import WriteOptions
+from spark_connector.options import BATCH_BYTES_MOST, WriteOptions
 from spark_connector.rows import DELAY_COLUMNS, Columns, read_rows
 
 try:
@@ -48,7 +48,9 @@ Array = Any  # numpy and Arrow arrays: their types are not read by the type chec
 class Encoded:
     """The rows of one batch, ready to be put into requests: all arrays have one element per row.
 
-    ``problems`` names the rows that cannot be messages, and why; their other cells mean nothing.
+    ``alone`` says which rows no batch may hold: those with a delay (``delayed``), which a broker
+    would not look at, and those that a batch around them makes too large. ``problems`` names the
+    rows that cannot be messages, and why; their other cells mean nothing.
     """
 
     topics: Array
@@ -56,6 +58,7 @@ class Encoded:
     properties: Array
     flags: Array
     delayed: Array
+    alone: Array
     queue_ids: Array | None
     broker_names: Array | None
     sharding_keys: Array | None
@@ -128,6 +131,7 @@ class Encoder:
             properties,
             np.zeros(rows, np.int32) if flags is None else self._flags(flags, problems),
             delayed,
+            delayed | (_item_sizes(bodies, properties) > BATCH_BYTES_MOST),
             queue_ids,
             columns.get("broker_name"),
             columns.get("sharding_key"),
@@ -384,6 +388,12 @@ def _texts(values: Array, row_of: Array, problems: _Problems) -> Array:
                 problems.found.setdefault(row, "properties holds a value that is no UTF-8")
                 texts.append("?")
         return pa.array(texts, pa.string())
+
+
+def _item_sizes(bodies: Array, properties: Array) -> Array:
+    """Return the bytes that each row takes in a batch, 0 for one without a body."""
+    sizes = pc.add(pc.binary_length(bodies), pc.binary_length(properties))
+    return pc.fill_null(pc.add(sizes, ITEM_OVERHEAD), 0).to_numpy(zero_copy_only=False)
 
 
 def batch_bodies(
