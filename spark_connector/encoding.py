@@ -9,6 +9,7 @@ or the network. Read on: ``sending.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 from attrs import define, field
 
 from rocketmq_py import DelayKind, MessageIds, RawMessages
-from spark_connector.options import WriteOptions
+from spark_connector.options import BATCH_BYTES_MOST, WriteOptions
 from spark_connector.rows import DELAY_COLUMNS, Columns, read_rows
 
 try:
@@ -38,6 +39,8 @@ _PROPERTY_OF = {
     "delay_ms": DelayKind.MS.value,
     "delay_level": DelayKind.LEVEL.value,
 }
+_ALSO_GIVEN = ("message_id", "broker_name", "queue_id", "flag")
+"""Columns that tell two messages apart and are no properties, or not only."""
 Array = Any  # numpy and Arrow arrays: their types are not read by the type checker
 
 
@@ -45,7 +48,9 @@ Array = Any  # numpy and Arrow arrays: their types are not read by the type chec
 class Encoded:
     """The rows of one batch, ready to be put into requests: all arrays have one element per row.
 
-    ``problems`` names the rows that cannot be messages, and why; their other cells mean nothing.
+    ``alone`` says which rows no batch may hold: those with a delay (``delayed``), which a broker
+    would not look at, and those that a batch around them makes too large. ``problems`` names the
+    rows that cannot be messages, and why; their other cells mean nothing.
     """
 
     topics: Array
@@ -53,6 +58,7 @@ class Encoded:
     properties: Array
     flags: Array
     delayed: Array
+    alone: Array
     queue_ids: Array | None
     broker_names: Array | None
     sharding_keys: Array | None
@@ -81,34 +87,38 @@ class Encoder:
         """Encode one batch; ``now_ms`` is this worker's wall clock, for absolute limits.
 
         ``dedupe`` is the beginning of generated DEDUPE_ID values, to which the number of the row
-        in its task (counted from ``first_row``) and a checksum are added.
+        in its task (counted from ``first_row``) and a checksum of all that a user gave are added.
         """
         columns = read_rows(batch, self._meanings)
         rows = batch.num_rows
         problems = _Problems(rows)
         topics = self._topics(columns, rows, problems)
         bodies = self._bodies(columns, problems)
+        message_id = self._fragment("UNIQ_KEY", self._message_ids(columns, rows, problems))
         fragments = [
-            self._fragment("UNIQ_KEY", self._message_ids(columns, rows, problems)),
             self._text(columns, "KEYS", "keys", problems),
             self._tags(columns, rows, problems),
             self._text(columns, "__SHARDINGKEY", "sharding_key", problems),
         ]
         delay, delayed = self._delays(columns, rows, now_ms, problems)
         fragments.append(delay)
-        dedupe_id = self._dedupe(columns, topics, bodies, dedupe, first_row, problems)
-        fragments.append(dedupe_id)
         fragments += [
             self._fragment(name, self._checked(cells, f"column {name}", problems))
             for name, cells in columns["extra"]
         ]
+        has_key = "dedupe_key" in columns
         if "properties" in columns:
             entries = columns["properties"]
-            if dedupe_id is not None:
+            if has_key or dedupe is not None:
                 entries = _without("DEDUPE_ID", entries)  # of the message that this one was
             fragments.append(self._user_properties(entries, rows, problems))
-        present = [one for one in fragments if one is not None]
-        properties = pc.binary_join_element_wise(*present, "").cast(pa.binary())
+        given = [one for one in fragments if one is not None]
+        if has_key:
+            given.append(self._text(columns, "DEDUPE_ID", "dedupe_key", problems))
+        elif dedupe is not None:
+            joined = pc.binary_join_element_wise("", *given, "")
+            given = [joined, self._dedupe(columns, topics, bodies, joined, dedupe, first_row)]
+        properties = pc.binary_join_element_wise(message_id, *given, "").cast(pa.binary())
         too_long = pc.greater(pc.binary_length(properties), RawMessages.PROPERTIES_SIZE_MAX)
         problems.where(too_long, f"properties over {RawMessages.PROPERTIES_SIZE_MAX} bytes")
         flags = columns.get("flag")
@@ -121,6 +131,7 @@ class Encoder:
             properties,
             np.zeros(rows, np.int32) if flags is None else self._flags(flags, problems),
             delayed,
+            delayed | (_item_sizes(bodies, properties) > BATCH_BYTES_MOST),
             queue_ids,
             columns.get("broker_name"),
             columns.get("sharding_key"),
@@ -277,23 +288,25 @@ class Encoder:
         columns: Columns,
         topics: Array,
         bodies: Array,
-        prefix: str | None,
+        properties: Array,
+        prefix: str,
         first_row: int,
-        problems: _Problems,
-    ) -> Array | None:
-        if "dedupe_key" in columns:
-            return self._text(columns, "DEDUPE_ID", "dedupe_key", problems)
-        if prefix is None:
-            return None
-        keys = columns.get("keys")
-        keyed = pa.nulls(len(bodies), pa.string()) if keys is None else keys
-        values = []
-        cells = zip(topics.to_pylist(), keyed.to_pylist(), bodies, strict=True)
-        for number, (topic, key, body) in enumerate(cells, first_row):
-            start = crc32(f"{topic}\x00{key or ''}\x00".encode())
-            whole = crc32(body.as_buffer() or b"", start)
-            values.append(f"{prefix}-{number}-{whole:08x}")
-        return self._fragment("DEDUPE_ID", pa.array(values, pa.string()))
+    ) -> Array:
+        """Give the generated DEDUPE_ID of every row.
+
+        Rows are counted anew by each write of a micro-batch: that two messages differ must show in
+        the checksum. All it is made of is there again, the same, when the batch is repeated.
+        """
+        chosen = [columns[name] for name in _ALSO_GIVEN if name in columns]
+        texts = [pc.fill_null(cells.cast(pa.string()), "") for cells in chosen]
+        given = pc.binary_join_element_wise(topics, *texts, properties, "", "\0")
+        pairs = zip(_cells(given.cast(pa.binary())), _cells(bodies), strict=True)
+        sums = np.fromiter((crc32(body, crc32(one)) for one, body in pairs), ">u4", len(bodies))
+        digits = np.frombuffer(sums.tobytes().hex().encode(), np.uint8).reshape(len(bodies), 8)
+        numbers = pa.array(np.arange(first_row, first_row + len(bodies))).cast(pa.string())
+        checksums = _fixed(digits).cast(pa.string())
+        values = pc.binary_join_element_wise(prefix, numbers, checksums, "-")
+        return self._fragment("DEDUPE_ID", values)
 
     def _user_properties(
         self, entries: tuple[Array, Array, Array], rows: int, problems: _Problems
@@ -377,6 +390,12 @@ def _texts(values: Array, row_of: Array, problems: _Problems) -> Array:
         return pa.array(texts, pa.string())
 
 
+def _item_sizes(bodies: Array, properties: Array) -> Array:
+    """Return the bytes that each row takes in a batch, 0 for one without a body."""
+    sizes = pc.add(pc.binary_length(bodies), pc.binary_length(properties))
+    return pc.fill_null(pc.add(sizes, ITEM_OVERHEAD), 0).to_numpy(zero_copy_only=False)
+
+
 def batch_bodies(
     encoded: Encoded, rows: Array, bytes_max: int, parts_min: int
 ) -> Iterator[tuple[Array, memoryview]]:
@@ -408,6 +427,14 @@ def batch_bodies(
         past = min(max(past, first + 1), first + per_part, count)
         yield rows[first:past], data[int(ends[first]) : int(ends[past])]
         first = past
+
+
+def _cells(cells: Array) -> Iterator[memoryview]:
+    """Give the bytes of each cell of a binary array without an object of Arrow; null has none."""
+    _valid, ends, data = cells.buffers()
+    view = memoryview(b"" if data is None else data)
+    edges = np.frombuffer(ends, np.int32)[cells.offset : cells.offset + len(cells) + 1].tolist()
+    return (view[first:past] for first, past in pairwise(edges))
 
 
 def _fixed(cells: Array) -> pa.BinaryArray:

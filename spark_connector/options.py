@@ -22,6 +22,7 @@ from spark_connector.instants import instant_ms
 from spark_connector.positions import Positions, Start, parse_start, places, user_positions
 
 __all__ = [
+    "BATCH_BYTES_MOST",
     "OPTIONS",
     "Connection",
     "Option",
@@ -37,6 +38,8 @@ MIB = 1024 * 1024
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 INT_MOST = (1 << 31) - 1
+BATCH_BYTES_MOST = 4 * MIB
+"""Bytes of a batch: to a broker it is one message, whose maxMessageSize has this default."""
 
 
 def _table(
@@ -111,7 +114,7 @@ OPTIONS = _table(
     ("sendRetries", "int", "2", "W"),
     ("maxInFlight", "int", "256", "W", 1, 65_535),
     ("batchSend", "bool", "true", "W"),
-    ("batchBytes", "int", str(MIB), "W", 1024, 1024 * MIB),
+    ("batchBytes", "int", str(MIB), "W", 1024, BATCH_BYTES_MOST),
     ("compression", "none|zlib|lz4|zstd", "none", "W"),
     ("compressOver", "int", "4096", "W"),
     ("onInvalidRow", "fail|skip|topic", "fail", "W"),
@@ -313,7 +316,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         retries=given.count("sendRetries"),
         max_in_flight=given.count("maxInFlight"),
         batch_send=given.flag("batchSend"),
-        batch_bytes=given.count("batchBytes"),
+        batch_bytes=_batch_bytes(given),
         compression=given.word("compression"),
         compress_over=given.count("compressOver"),
         on_invalid_row=on_invalid_row,
@@ -328,6 +331,16 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         replay_take_over=given.flag("replayGuardTakeOver"),
         progress_ms=given.count("progressIntervalMs"),
     )
+
+
+def _batch_bytes(given: Given) -> int:
+    try:
+        return given.count("batchBytes")
+    except OptionError as error:
+        raise OptionError(
+            f"{error}: a broker takes a batch as one message, and by default no message of more "
+            f"than {BATCH_BYTES_MOST} bytes (its maxMessageSize)"
+        ) from None
 
 
 def _nothing(_name: str) -> int | None:

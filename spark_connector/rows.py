@@ -204,6 +204,8 @@ def _floor_ms(microseconds: pa.Array) -> pa.Array:
 def _entries(cells: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return for every property its row, its name and its value (binary when given so)."""
     if pa.types.is_map(cells.type):
+        if cells.offset:  # Arrow takes no mask for a part of an array: make it a whole one
+            cells = cells.take(pa.array(range(len(cells)), pa.int64()))
         pairs = pa.StructArray.from_arrays([cells.keys, cells.items], names=["key", "value"])
         offsets = cells.offsets
         # A null row of a map may still have entries below: leave them out.

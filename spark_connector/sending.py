@@ -207,7 +207,7 @@ class Sender:
     ) -> Iterator[_Request]:
         """Give the requests of some rows of one topic, in the order of the rows for a lane."""
         options = self._options
-        alone = encoded.delayed[rows].copy()
+        alone = encoded.alone[rows].copy()
         if options.compression != "none":
             lengths = pc.binary_length(encoded.bodies.take(pa.array(rows)))
             alone |= lengths.to_numpy(zero_copy_only=False) > options.compress_over

@@ -227,9 +227,14 @@ class QueueAccess(Caller):
         """Return the names of the brokers of a topic as last heard, sorted."""
         return [name for name, _ in self._instance.routes.master_addresses(topic)]
 
-    def address_of(self, broker_name: str, broker_id: int = 0) -> str | None:
-        """Return the address of a broker as last heard, after ``address_mapper``."""
-        return self._instance.broker_address(broker_name, broker_id=broker_id)
+    def address_of(
+        self, broker_name: str, broker_id: int = 0, *, only_this: bool = False
+    ) -> str | None:
+        """Return the address of a broker as last heard, after ``address_mapper``.
+
+        Another one of that name stands in for the id, unless ``only_this`` is set.
+        """
+        return self._instance.broker_address(broker_name, broker_id=broker_id, only_this=only_this)
 
     # --- offsets ---------------------------------------------------------------------------
 

@@ -102,6 +102,40 @@ def test_a_whole_batch_that_spark_forgot_is_not_written_twice(
     assert len(broker.messages.in_topic("U")) == 14
 
 
+@pytest.mark.case("SP58")
+def test_batches_without_a_row_to_write_are_marked_too(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    for condition, first, past in (("false", 0, 10), ("true", 10, 14)):
+        fill(broker, first, past)
+        rows = stream(spark, broker).select("body").where(condition)
+        copy(rows, broker, tmp_path, replayGuard="Guard")  # fails when a batch before has no mark
+    assert logged(tmp_path, "commits") == [0, 1]
+    assert len(broker.messages.in_topic("U")) == 4
+
+
+@pytest.mark.case("SP60")
+def test_two_writes_of_a_batch_that_differ_in_the_delay_only_have_different_ids(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    fill(broker, 0, 3)
+
+    def remind(batch: DataFrame, _number: int) -> None:
+        for delay_ms in (3_600_000, 7_200_000):
+            rows = batch.select("body", functions.lit(delay_ms).alias("delay_ms"))
+            rows.write.format("rocketmq").mode("append").options(
+                nameServer=broker.namesrv_addr, topic="U", dedupe="auto"
+            ).save()
+
+    writer = stream(spark, broker).writeStream.foreachBatch(remind)
+    query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+    assert query.start().awaitTermination(120)
+    assert isinstance(broker.clock, VirtualClock)
+    broker.clock.advance(7_201)
+    found = broker.messages.in_topic("U")
+    assert len({message.properties["DEDUPE_ID"] for message in found}) == len(found) == 6
+
+
 @pytest.mark.case("SP60")
 def test_a_sink_appends_and_foreach_batch_does_the_rest(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path

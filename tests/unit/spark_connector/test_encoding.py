@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -23,15 +24,24 @@ from spark_connector.rows import check_columns
 
 NOW = 1_700_000_000_000
 DAY_MS = 86_400_000
+PAIRS = pa.map_("string", "string")
 
 
-def encode(columns: dict[str, pa.Array], **options: object) -> Encoded:
+def encode(
+    columns: dict[str, pa.Array],
+    *,
+    now_ms: int = NOW,
+    dedupe: str | None = None,
+    first_row: int = 0,
+    **options: object,
+) -> Encoded:
     given = {"nameServer": "h:1", "topic": "T"} | {key: str(one) for key, one in options.items()}
     if "topic" in columns:
         del given["topic"]
     chosen = write_options(given, streaming=False)
     batch = pa.RecordBatch.from_pydict(columns)
-    return Encoder(chosen, check_columns(batch.schema, chosen), MessageIds()).encode(batch, NOW)
+    encoder = Encoder(chosen, check_columns(batch.schema, chosen), MessageIds())
+    return encoder.encode(batch, now_ms, dedupe=dedupe, first_row=first_row)
 
 
 def properties(encoded: Encoded) -> list[dict[str, str]]:
@@ -127,6 +137,27 @@ def test_rows_that_cannot_be_messages_are_named_with_the_reason() -> None:
         5: "tags holds U+0000 to U+00",
         6: "properties holds a name t",
     }
+
+
+@pytest.mark.case("SP24")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.map_("string", "string"),
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])),
+    ],
+    ids=["map", "pairs"],
+)
+def test_a_part_of_a_batch_has_the_properties_of_its_own_rows(kind: pa.DataType) -> None:
+    cells = pa.array([[("a", "0")], [("a", "1"), ("b", "1")], None, [("a", "3")]], PAIRS)
+    if not pa.types.is_map(kind):
+        lists = [
+            row and [{"key": name, "value": value} for name, value in row]
+            for row in cells.to_pylist()
+        ]
+        cells = pa.array(lists, kind)
+    encoded = encode({"body": pa.array([b"x"] * 4)[1:], "properties": cells[1:]})
+    assert without_id(encoded) == [{"a": "1", "b": "1"}, {}, {"a": "3"}]
 
 
 def test_reserved_names_can_be_dropped() -> None:
@@ -235,6 +266,83 @@ def test_a_dedupe_id_replaces_the_one_that_the_message_came_with() -> None:
     encoded = encode(columns | {"dedupe_key": pa.array(["new"])})
     assert encoded.properties.to_pylist()[0].count(b"DEDUPE_ID") == 1
     assert without_id(encoded) == [{"DEDUPE_ID": "new", "mine": "1"}]
+
+
+# --- generated ids of messages -------------------------------------------------------------------
+
+
+def dedupe_ids(
+    columns: dict[str, pa.Array], *, now_ms: int = NOW, first_row: int = 0, **options: object
+) -> list[str]:
+    encoded = encode(columns, now_ms=now_ms, dedupe="q-7-0", first_row=first_row, **options)
+    assert encoded.problems == {}
+    return [one["DEDUPE_ID"] for one in properties(encoded)]
+
+
+ONE = {"body": pa.array([b"pay now"])}
+
+
+@pytest.mark.case("SP60")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"delay_ms": pa.array([3_600_000])}, {"delay_ms": pa.array([86_400_000])}),
+        ({"delay_ms": pa.array([5])}, {}),
+        ({"deliver_at": pa.array([NOW + 1])}, {"deliver_at": pa.array([NOW + 2])}),
+        ({"delay_level": pa.array([3])}, {"delay_level": pa.array([4])}),
+        ({"delay_level": pa.array([3])}, {"delay_ms": pa.array([3])}),
+        ({"tags": pa.array(["a"])}, {"tags": pa.array(["b"])}),
+        ({"keys": pa.array(["a"])}, {"keys": pa.array(["b"])}),
+        ({"keys": pa.array(["a"])}, {"tags": pa.array(["a"])}),
+        ({"sharding_key": pa.array(["a"])}, {"sharding_key": pa.array(["b"])}),
+        ({"message_id": pa.array(["a"])}, {"message_id": pa.array(["b"])}),
+        ({"queue_id": pa.array([0])}, {"queue_id": pa.array([1])}),
+        ({"flag": pa.array([0])}, {"flag": pa.array([1])}),
+        (
+            {"properties": pa.array([[("a", "1")]], PAIRS)},
+            {"properties": pa.array([[("a", "2")]], PAIRS)},
+        ),
+        ({"topic": pa.array(["T1"])}, {"topic": pa.array(["T2"])}),
+        ({"body": pa.array([b"pay now "])}, {}),
+    ],
+)
+def test_another_message_in_the_same_place_of_another_write_has_another_dedupe_id(
+    one: dict[str, pa.Array], other: dict[str, pa.Array]
+) -> None:
+    assert dedupe_ids(ONE | one) != dedupe_ids(ONE | other)
+
+
+@pytest.mark.case("SP60")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"delayMs": 5_000}, {"delayMs": 6_000}),
+        ({"tags": "a"}, {"tags": "b"}),
+        ({"deliverAt": "2023-11-14T22:13:21Z"}, {"deliverAt": "2023-11-14T22:13:22Z"}),
+    ],
+)
+def test_what_options_say_about_every_message_counts_for_its_dedupe_id(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    assert dedupe_ids(dict(ONE), **one) != dedupe_ids(dict(ONE), **other)
+
+
+@pytest.mark.case("SP40", "SP60")
+def test_a_repeated_batch_has_the_dedupe_ids_that_it_had() -> None:
+    count = 300
+    columns = {
+        "body": pa.array([b"%d" % number for number in range(count)]),
+        "keys": pa.array([None if number % 3 else f"k{number}" for number in range(count)]),
+        "delay_ms": pa.array([None if number % 2 else number for number in range(count)]),
+        "properties": pa.array([[("n", str(number))] for number in range(count)], PAIRS),
+    }
+    first = dedupe_ids(columns)
+    assert dedupe_ids(columns, now_ms=NOW + DAY_MS) == first  # other ids, another time
+    assert [one.rsplit("-", 1)[0] for one in first] == [f"q-7-0-{n}" for n in range(count)]
+    assert {len(one.rsplit("-", 1)[1]) for one in first} == {8}
+    # As if Spark had cut the rows otherwise: slices of arrays, with other offsets.
+    cut = {name: cells[100:] for name, cells in columns.items()}
+    assert dedupe_ids(cut, first_row=100) == first[100:]
 
 
 @pytest.mark.case("SP33")

@@ -104,6 +104,7 @@ def test_what_is_wrong_is_named(extra: dict[str, str], error: str) -> None:
         ({"delayMs": "5", "delayLevel": "3"}, "contradict each other"),
         ({"delayLevel": "19"}, "must be a whole number, 1 to 18"),
         ({"delayMs": "6", "maxDelayMs": "5"}, "delayMs = 6 is over maxDelayMs = 5"),
+        ({"batchBytes": "4194305"}, "1024 to 4194304: .* 4194304 bytes .its maxMessageSize"),
         ({"tags": "a|b"}, "has no vertical bar"),
         ({"topic": "a b"}, "option topic: .*illegal characters"),
         ({"onInvalidRow": "topic", "invalidRowTopic": "a b"}, "option invalidRowTopic: "),

@@ -88,6 +88,8 @@ def test_a_topic_s_queues_and_their_bounds(broker: EmbeddedBroker, access: Queue
     assert access.search_offset(other, 0) == 0
     assert access.broker_names("T") == ["broker-a"]
     assert access.address_of("broker-a") == broker.addr
+    assert access.address_of("broker-a", 7) == broker.addr  # the master stands in
+    assert access.address_of("broker-a", 7, only_this=True) is None
 
 
 def test_pulls_give_the_stored_bytes(broker: EmbeddedBroker, access: QueueAccess) -> None:
