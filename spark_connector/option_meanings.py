@@ -77,7 +77,7 @@ MEANINGS = {
     ),
     "startingOffsetsByTimestamp": (
         'A moment in epoch ms for each queue, `{"topic":{"broker-a":{"0":1767225600000}}}`; '
-        "queues without one begin where they would without this option."
+        "queues without one begin at the earliest (batches) or latest (streams)."
     ),
     "endingOffsetsByTimestamp": (
         "The same for the end of a batch; queues without a moment end at their latest."
@@ -189,8 +189,8 @@ MEANINGS = {
     "batchSend": "Whether rows without delay travel many in one request; `false` sends each alone.",
     "batchBytes": "Most bytes of one such request; must be under the broker's limit for messages.",
     "compression": (
-        "How large bodies are compressed: `zlib`, `lz4` or `zstd` (both need their extra), or "
-        "not. Compressed rows are sent one by one."
+        "How large bodies are compressed: `zlib`, `lz4`, `zstd` (these two need the extra of "
+        "their name), or not at all. Compressed rows are sent one by one."
     ),
     "compressOver": "Only bodies over so many bytes are compressed.",
     "onInvalidRow": (
