@@ -342,6 +342,18 @@ def test_only_append_is_a_save_mode_and_no_rows_are_fine(
     assert broker.messages.in_topic("T") == []
 
 
+@pytest.mark.case("SP37")
+def test_a_frame_without_any_partition_is_written_like_one_without_rows(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T")
+    frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), "body string, delay_ms bigint")
+    assert frame.rdd.getNumPartitions() == 0
+    write(frame, broker)
+    assert spark_connector.send(frame, nameServer=broker.namesrv_addr, topic="T").collect() == []
+    assert broker.messages.in_topic("T") == []
+
+
 @pytest.mark.case("SP75")
 def test_what_is_read_can_be_written_to_another_topic(
     spark: SparkSession, broker: EmbeddedBroker
