@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -323,6 +324,22 @@ def test_one_bad_row_stops_its_arrow_batch_and_is_tried_once(
     far = spark.createDataFrame([("x", 400_000_000)], "body string, delay_ms int")
     with pytest.raises(PySparkException, match="maxDelayMs"):
         write(far, broker)
+
+
+@pytest.mark.case("SP13")
+def test_compressed_foreign_and_largest_bodies_are_read_byte_for_byte(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=1)
+    largest = Random(13).randbytes(4 * 1024 * 1024)
+    bodies = [b"x" * 5_000, "dreißig 三".encode(), bytes(range(256))]
+    rows = spark.createDataFrame([(bytearray(body),) for body in bodies], "body binary")
+    write(rows.coalesce(1), broker, compression="zlib", compressOver=1_000)
+    broker.send("T", largest)
+    found = read(spark, broker, columns="body,sys_flag").collect()
+    shown = {bytes(row.body): row.sys_flag & 1 for row in found}
+    assert shown == {body: int(body == bodies[0]) for body in [*bodies, largest]}
+    assert len(found) == 4
 
 
 @pytest.mark.case("SP36", "SP37")
