@@ -184,7 +184,7 @@ MEANINGS = {
         "`never` leaves it as it is, for Aliyun ONS. `auto` and `always` do the same."
     ),
     "sendTimeoutMs": "How many ms one send may take; then it counts as failed and is made again.",
-    "sendRetries": "How often a failed send is repeated before the task fails.",
+    "sendRetries": "How often a failed send is repeated, at another broker if there is one.",
     "maxInFlight": "Most sends of a task that wait for an answer.",
     "batchSend": "Whether rows without delay travel many in one request; `false` sends each alone.",
     "batchBytes": "Most bytes of one such request; must be under the broker's limit for messages.",
@@ -212,7 +212,8 @@ MEANINGS = {
     "usePartition": "Whether a column `partition` fixes the queue, as `queue_id` does.",
     "acceptStatus": (
         "`stored` also takes answers that say a message is stored, but not yet flushed or copied "
-        "to a slave; else such a send is made again, which stores it once more."
+        "to a slave; `SEND_OK` takes these for failures, as a master without its slave gives to "
+        "every send."
     ),
     "clockToleranceMs": (
         "How many ms a worker's clock may be off when `deliver_at` is held against `maxDelayMs`."
