@@ -1,6 +1,6 @@
-"""`python -m spark_connector bundle OUT.zip`: the command line of the connector, which is small.
+"""`python -m spark_connector`: shows the options of the data source, or packs it into a zip.
 
-Must not know more than its arguments. Read on: ``bundle.py``.
+Must not know more than its arguments. Read on: ``option_listing.py``, ``bundle.py``.
 """
 
 from __future__ import annotations
@@ -8,19 +8,33 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from spark_connector.bundle import write_bundle
-
-USAGE = "usage: python -m spark_connector bundle OUT.zip"
+USAGE = """\
+usage: python -m spark_connector options             all options, with defaults and meanings
+       python -m spark_connector options --markdown  the same as a Markdown table
+       python -m spark_connector bundle OUT.zip      the connector as a zip for --py-files
+"""
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; exit status 2 for anything else than ``bundle OUT.zip``."""
-    if len(arguments) != len(("bundle", "OUT.zip")) or arguments[0] != "bundle":
-        sys.stderr.write(f"{USAGE}\n")
-        return 2
-    target = Path(arguments[1])
-    count = write_bundle(target)
-    sys.stdout.write(f"{target}: {count} files, for --py-files\n")
+    """Run one command; exit status 2 for anything that `USAGE` does not have."""
+    match arguments:
+        case ["options"]:
+            from spark_connector.option_listing import as_text
+
+            sys.stdout.write(as_text())
+        case ["options", "--markdown"]:
+            from spark_connector.option_listing import as_markdown
+
+            sys.stdout.write(as_markdown())
+        case ["bundle", out]:
+            from spark_connector.bundle import write_bundle
+
+            target = Path(out)
+            count = write_bundle(target)
+            sys.stdout.write(f"{target}: {count} files, for --py-files\n")
+        case _:
+            sys.stderr.write(USAGE)
+            return 2
     return 0
 
 

@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connector.row_decoding import DIGITS_MAX, LEVEL_DIGITS_MAX, decode_row, value_of
-from spark_connector.schema import DELIVER_NAMES, MS_MAX, PROPERTY_OF, US_PER_MS, Column
+from spark_connector.schema import (
+    DELIVER_NAMES,
+    MS_MAX,
+    PROPERTY_OF,
+    TRANSACTION_MARK,
+    US_PER_MS,
+    Column,
+)
 
 try:
     import numpy as np
@@ -31,7 +38,14 @@ __all__ = ["Decoder"]
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
 CRC_MASK = 0x7FFF_FFFF
-_NEEDS_PROPERTIES = {*PROPERTY_OF, "message_id", "deliver_at", "delay_level", "properties"}
+_NEEDS_PROPERTIES = {
+    *PROPERTY_OF,
+    "message_id",
+    "transaction_id",
+    "deliver_at",
+    "delay_level",
+    "properties",
+}
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 
 
@@ -250,6 +264,11 @@ class _View:
         given = self.property("UNIQ_KEY")
         return given if not given.null_count else pc.coalesce(given, self.offset_msg_id(column))
 
+    def transaction_id(self, _column: Column) -> pa.Array:
+        """Give what a consumer shows: the id of a message whose producer sent it in one."""
+        marked = pc.equal(pc.utf8_lower(self.property(TRANSACTION_MARK)), "true")
+        return pc.if_else(marked, self.property("UNIQ_KEY"), pa.scalar(None, pa.string()))
+
     def host(self, column: Column) -> pa.Array:
         packed = np.ascontiguousarray(self.heads[column.source]).view("V8")
         unique, codes = np.unique(packed, return_inverse=True)
@@ -288,6 +307,7 @@ _BUILDERS: dict[str, Callable[[_View, Column], pa.Array]] = {
     "body": _View.body,
     "offset_msg_id": _View.offset_msg_id,
     "message_id": _View.message_id,
+    "transaction_id": _View.transaction_id,
     "born_host": _View.host,
     "store_host": _View.host,
     "deliver_at": _View.deliver_at,

@@ -42,7 +42,8 @@ NUMBER_MOST = (1 << 63) - 1
 class Option:
     """One option: `kind` is text, int, bool, json or one of several words joined by ``|``.
 
-    `uses` holds letters of `USES`; `low` and `high` are the limits of an int.
+    `uses` holds letters of `USES`; `low` and `high` are the limits of an int; `meaning` is what
+    users are told about it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Option:
     uses: str
     low: int = 0
     high: int = NUMBER_MOST
+    meaning: str = ""
 
 
 class HiddenOptions(Mapping[str, str]):

@@ -1,6 +1,7 @@
 """Which options the data source takes, what each means and which values it can have.
 
-One table, `OPTIONS`, says name, kind, default, use (B batch read, S stream read, W write), limits;
+One table, `OPTIONS`, says name, kind, default, use (B batch read, S stream read, W write), limits,
+and takes what each means from ``option_meanings.py`` (`python -m spark_connector options` shows);
 `read_options` and `write_options` check a user's options against it before anything is
 connected. Names match without regard to case, as Spark passes them on in lower case. Must not
 know Spark, Arrow or the network. Read on: ``connection.py`` for the options of all uses,
@@ -12,13 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from rocketmq_py import RawMessages
 from spark_connector.connection import Connection, connection_of
 from spark_connector.errors import OptionError
 from spark_connector.given import Given, Option
 from spark_connector.instants import instant_ms
+from spark_connector.option_meanings import MEANINGS
 from spark_connector.positions import Positions, Start, parse_start, places, user_positions
 
 __all__ = [
@@ -47,7 +49,8 @@ def _table(
     | tuple[str, str, str | None, str, int]
     | tuple[str, str, str | None, str, int, int],
 ) -> dict[str, Option]:
-    return {row[0].lower(): Option(*row) for row in rows}
+    options = [evolve(Option(*row), meaning=MEANINGS.get(row[0], "")) for row in rows]
+    return {option.name.lower(): option for option in options}
 
 
 OPTIONS = _table(

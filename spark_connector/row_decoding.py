@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from rocketmq_py import MessageExt, RawMessages, RemotingCommandException
-from spark_connector.schema import DELIVER_NAMES, MS_MAX, PROPERTY_OF, Column
+from spark_connector.schema import DELIVER_NAMES, MS_MAX, PROPERTY_OF, TRANSACTION_MARK, Column
 
 __all__ = ["DIGITS_MAX", "LEVEL_DIGITS_MAX", "decode_row", "value_of"]
 
@@ -72,6 +72,9 @@ def value_of(
             return _moment(column, message.born_timestamp)
         case "store_timestamp":
             return _moment(column, message.store_timestamp)
+        case "transaction_id":
+            marked = message.properties.get(TRANSACTION_MARK, "").lower() == "true"
+            return message.properties.get("UNIQ_KEY") if marked else None
         case "deliver_at":
             return _moment(column, _deliver_at(message.properties))
         case "delay_level":

@@ -78,10 +78,12 @@ PROPERTY_OF = {
     "keys": "KEYS",
     "tags": "TAGS",
     "dedupe_id": "DEDUPE_ID",
-    "transaction_id": "__transactionId__",
     "sharding_key": "__SHARDINGKEY",
 }
 """Columns that show one property of a message, and its name."""
+
+TRANSACTION_MARK = "TRAN_MSG"
+"""Property that is ``true`` for messages of transactions, whose id is then their ``UNIQ_KEY``."""
 
 DELIVER_NAMES = ("TIMER_DELIVER_MS", "TIMER_OUT_MS", "__STARTDELIVERTIME")
 """Properties that the column ``deliver_at`` shows, the first one that is there."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -325,6 +326,22 @@ def test_one_bad_row_stops_its_arrow_batch_and_is_tried_once(
         write(far, broker)
 
 
+@pytest.mark.case("SP13")
+def test_compressed_foreign_and_largest_bodies_are_read_byte_for_byte(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=1)
+    largest = Random(13).randbytes(4 * 1024 * 1024)
+    bodies = [b"x" * 5_000, "dreißig 三".encode(), bytes(range(256))]
+    rows = spark.createDataFrame([(bytearray(body),) for body in bodies], "body binary")
+    write(rows.coalesce(1), broker, compression="zlib", compressOver=1_000)
+    broker.send("T", largest)
+    found = read(spark, broker, columns="body,sys_flag").collect()
+    shown = {bytes(row.body): row.sys_flag & 1 for row in found}
+    assert shown == {body: int(body == bodies[0]) for body in [*bodies, largest]}
+    assert len(found) == 4
+
+
 @pytest.mark.case("SP36", "SP37")
 def test_only_append_is_a_save_mode_and_no_rows_are_fine(
     spark: SparkSession, broker: EmbeddedBroker
@@ -339,6 +356,18 @@ def test_only_append_is_a_save_mode_and_no_rows_are_fine(
     with pytest.raises(PySparkException, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
         frame.write.format("rocketmq").options(nameServer=broker.namesrv_addr, topic="T").save()
     write(frame.where("1 = 0"), broker)
+    assert broker.messages.in_topic("T") == []
+
+
+@pytest.mark.case("SP37")
+def test_a_frame_without_any_partition_is_written_like_one_without_rows(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T")
+    frame = spark.createDataFrame(spark.sparkContext.emptyRDD(), "body string, delay_ms bigint")
+    assert frame.rdd.getNumPartitions() == 0
+    write(frame, broker)
+    assert spark_connector.send(frame, nameServer=broker.namesrv_addr, topic="T").collect() == []
     assert broker.messages.in_topic("T") == []
 
 

@@ -1,4 +1,4 @@
-"""The programs for Spark that README shows run, as they stand there."""
+"""The programs for Spark that README and the connector's own page show run, as they stand there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import shutil
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -21,23 +21,68 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_read_and_a_scheduled_write_work_as_shown(
-    spark: SparkSession, broker: EmbeddedBroker
+def blocks_of(page: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def run(blocks: list[str], given: dict[str, Any]) -> None:
+    """Run the blocks one after the other; a query that one starts reads what is there, and ends."""
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), given)  # noqa: S102 - our own page
+        for query in given.values():
+            if isinstance(query, StreamingQuery) and query.isActive:
+                try:
+                    query.processAllAvailable()
+                finally:
+                    query.stop()
+
+
+def test_a_read_a_scheduled_write_and_a_stream_work_as_shown(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     broker.topics.create("Reminders")
     broker.topics.create("Orders")
     broker.send("Orders", b"one")
-    given = {"spark": spark, "address": broker.namesrv_addr}
-    blocks = [one for one in BLOCKS if ("rocketmq" in one and "spark" in one) or "reminders" in one]
-    assert len(blocks) == 2
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), given)  # noqa: S102 - our own page
+    given = {"spark": spark, "address": broker.namesrv_addr, "folder": tmp_path}
+    shown = blocks_of(ROOT / "README.md")
+    blocks = [one for one in shown if ("rocketmq" in one and "spark" in one) or "reminders" in one]
+    assert len(blocks) == 3
+    assert all(block.count("\n") <= 5 for block in blocks)
+    run(blocks, given)
+    assert [bytes(row.body) for row in spark.read.load(f"{tmp_path}/orders").collect()] == [b"one"]
     assert isinstance(broker.clock, VirtualClock)
     broker.clock.advance(timedelta(days=2) - timedelta(seconds=1))
     assert broker.messages.in_topic("Reminders") == []
     broker.clock.advance(2)
     assert [message.body for message in broker.messages.in_topic("Reminders")] == [b"one"]
+
+
+def test_the_page_for_users_of_the_connector_works_from_its_top_to_its_end(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    for topic in ("Orders", "Reminders", "Copies"):
+        broker.topics.create(topic)
+    broker.send("Orders", b"one", tags="new", keys="k")
+    broker.send("Orders", b"two", tags="new", keys="k")
+    given: dict[str, Any] = {
+        "spark": spark,
+        "address": broker.namesrv_addr,
+        "folder": tmp_path,
+    }
+    try:
+        run(blocks_of(ROOT / "spark_connector" / "README.md"), given)
+    finally:
+        spark.catalog.dropTempView("orders")
+    assert (len(given["behind"]), given["behind"].total) == (4, 0)
+    assert [tuple(row) for row in given["by_tag"].collect()] == [("new", 2)]
+    assert spark.read.load(f"{tmp_path}/orders").count() == 2
+    assert [row.status for row in given["taken_back"].collect()] == ["RECALLED"] * 2
+    copied = [message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("Copies")]
+    assert len(set(copied)) == 2
+    assert {bytes(row.body) for row in given["once"].collect()} == {b"one", b"two"}
+    assert sorted(bytes(row.body) for row in given["ordered"].collect()) == [b"one", b"two"]

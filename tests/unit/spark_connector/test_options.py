@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import traceback
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ import spark_connector
 from spark_connector.connection import Tls
 from spark_connector.errors import OptionError
 from spark_connector.given import HiddenOptions
+from spark_connector.option_meanings import MEANINGS
 from spark_connector.options import OPTIONS, read_options, write_options
 from spark_connector.positions import Start
 
@@ -249,3 +251,9 @@ def test_namespace_and_tls_files_are_kept_as_they_are_given() -> None:
 
 def test_the_table_has_every_option_once_under_its_lower_case_name() -> None:
     assert all(name == option.name.lower() for name, option in OPTIONS.items())
+
+
+def test_every_option_has_a_meaning_for_its_users_and_no_meaning_is_left_over() -> None:
+    assert {option.name for option in OPTIONS.values()} == MEANINGS.keys()
+    odd = [one.name for one in OPTIONS.values() if not re.fullmatch(r"\S.{9,}\.", one.meaning)]
+    assert odd == []

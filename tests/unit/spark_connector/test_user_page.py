@@ -1,0 +1,84 @@
+"""The page for users of the connector names every option and column, as the code has them.
+
+Run as a program (`python -m tests.unit.spark_connector.test_user_page`) it writes the table of
+options into the page anew. Its programs are run in ``tests/spark/test_readme.py``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from spark_connector.__main__ import USAGE, main
+from spark_connector.option_listing import as_markdown, as_text
+from spark_connector.options import OPTIONS
+
+PAGE = Path(__file__).resolve().parents[3] / "spark_connector" / "README.md"
+MARK = "<!-- the table: python -m tests.unit.spark_connector.test_user_page -->\n"
+
+
+def with_table(page: str) -> str:
+    """The page with the present options in the place of everything below the mark."""
+    before, mark, _ = page.partition(MARK)
+    return f"{before}{mark}\n{as_markdown()}"
+
+
+def test_the_table_on_the_page_is_that_of_the_options() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page.count(MARK) == 1
+    assert with_table(page) == page, "python -m tests.unit.spark_connector.test_user_page"
+
+
+def test_a_row_of_the_table_has_use_limits_default_and_meaning() -> None:
+    rows = {line.split("`")[1]: line for line in as_markdown().splitlines()[2:]}
+    assert rows.keys() == {option.name for option in OPTIONS.values()}
+    assert rows["prefetch"].startswith("| `prefetch` | BS | 1 to 1024 | `4` | Requests in flight")
+    assert rows["groupId"].startswith("| `groupId` | BS | text |  | Group whose")
+    assert "| 1 or more |" in rows["minPartitions"]
+    assert "| fail, skip, topic | `fail` |" in rows["onInvalidRow"]
+    cells = [len(re.split(r"(?<!\\)\|", line)) for line in rows.values()]
+    assert set(cells) == {7}  # no bar inside of a meaning cuts a row
+
+
+def test_every_column_is_named_on_the_page() -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
+    from spark_connector import rows, schema
+
+    words = set(re.findall(r"`([a-z_]+)`", PAGE.read_text(encoding="utf-8")))
+    assert {*schema._TYPES, *rows._KINDS} - words == set()
+
+
+def test_the_page_names_no_option_that_does_not_exist() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    given = [
+        word.arg
+        for block in blocks
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "attr", "") in {"options", "send", "recall"}
+        for word in node.keywords
+    ]
+    assert "subscribe" in given
+    assert {str(name).lower() for name in given} - OPTIONS.keys() == set()
+
+
+def test_the_command_shows_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["options"]) == 0
+    text = capsys.readouterr().out
+    assert text == as_text()
+    assert "delayMs (W; 0 or more) = unset\n    Delay in ms" in text
+    assert all(f"\n{option.name} (" in text for option in OPTIONS.values())
+    assert main(["options", "--markdown"]) == 0
+    assert capsys.readouterr().out == as_markdown()
+
+
+def test_other_arguments_show_how_to_call_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["options", "--html"]) == 2
+    assert capsys.readouterr().err == USAGE
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
