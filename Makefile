@@ -1,5 +1,5 @@
-# One command per purpose; each works on a machine that has Python 3.11+ and make.
-#   make demo    watch delayed messages arrive        make test     everything CI runs
+# One command per purpose, for a machine that has Python 3.11+ and make; some need Java as well.
+#   make demo    watch delayed messages arrive        make test     the suite, as CI runs it
 #   make check   format, lint, types, structure       make interop  real RocketMQ clients and servers
 #   make sim     10,000 lives of a broker, crashes    make mutants  do the tests notice a broken line
 #   make spark   the data source in a local Spark     make bench    performance figures (tests/perf)
@@ -64,7 +64,7 @@ spark: $(VENV)/.spark
 	@$(RUN) .ci/parts.py spark
 
 bench: $(VENV)/.dev
-	@$(RUN) -m tests.perf
+	@$(RUN) -m tests.perf all
 
 clean:
 	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -36,7 +36,10 @@ def run_with_spark(program: Callable[[], int]) -> int:
         # word to those who compute by the machine's is not for them.
         logging.getLogger("embedded_broker").setLevel(logging.ERROR)
         return program()
-    reason = f"{', '.join(missing)} not found: pip install 'rocketmq-py[spark]', and Java 17 or 21"
+    reason = (
+        f"{', '.join(missing)} not found: `make spark` installs PySpark into .venv, then run it "
+        "with .venv/bin/python; Java 17 or 21 must be on PATH"
+    )
     if os.environ.get("CI"):
         print(f"FAILED  {reason}")
         return 1

@@ -4,8 +4,8 @@ A DataFrame with one row per reminder is written to a topic; its column `deliver
 message is to be seen. The broker's clock then jumps a day at a time through two weeks. Every
 message carries its due time in its body, which is compared with the time when it was stored.
 
-    python examples/spark_bulk_scheduling.py                  2,000 reminders
-    python examples/spark_bulk_scheduling.py --rows 200000    full scale
+    .venv/bin/python examples/spark_bulk_scheduling.py                  2,000 reminders
+    .venv/bin/python examples/spark_bulk_scheduling.py --rows 200000    full scale
 
 The exit status is 1 if a reminder is early, late, missing or doubled.
 """

@@ -4,9 +4,9 @@ Spark calls a `StreamingQueryListener` after every batch; `spark_connector.lag` 
 of its report, for all queues under the names of Spark's Kafka source, and queue by queue. The
 stream works through a backlog in limited batches, so that the lag falls to 0.
 
-    python examples/spark_lag_listener.py                      2,000 messages
-    python examples/spark_lag_listener.py --file lag.prom      keep the file
-    python examples/spark_lag_listener.py --rows 500000        full scale
+    .venv/bin/python examples/spark_lag_listener.py                      2,000 messages
+    .venv/bin/python examples/spark_lag_listener.py --file lag.prom      keep the file
+    .venv/bin/python examples/spark_lag_listener.py --rows 500000        full scale
 
 The exit status is 1 if the lag does not fall step by step to 0.
 """

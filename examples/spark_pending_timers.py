@@ -4,11 +4,11 @@ A broker fills a store directory with delayed messages of three topics and stops
 read without a broker and without changing a byte; Spark counts what is due in each hour, and
 matplotlib (the extra `plot`) draws it.
 
-    python examples/spark_pending_timers.py                         3,000 timers in two days
-    python examples/spark_pending_timers.py --rows 200000           full scale
-    python examples/spark_pending_timers.py --png timers.png        keep the picture
-    python examples/spark_pending_timers.py --store DIR             a store of yours, ours or a
-                                                                    real broker's
+    .venv/bin/python examples/spark_pending_timers.py                         3,000 timers in two days
+    .venv/bin/python examples/spark_pending_timers.py --rows 200000           full scale
+    .venv/bin/python examples/spark_pending_timers.py --png timers.png        keep the picture
+    .venv/bin/python examples/spark_pending_timers.py --store DIR             a store of yours, ours or
+                                                                              a real broker's
 
 The exit status is 1 if the sums do not fit what was written.
 """
@@ -114,7 +114,7 @@ def program() -> int:
         show(by_hour, by_topic)
         picture = arguments.png or Path(name) / "timers.png"
         if find_spec("matplotlib") is None:
-            print('no picture: pip install "rocketmq-py[plot]"')
+            print("no picture: matplotlib is not installed, which `make check` does")
         elif by_hour:
             draw(by_hour, picture)
             print(f"picture: {picture}, {picture.stat().st_size} bytes")

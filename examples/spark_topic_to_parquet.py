@@ -4,8 +4,8 @@ Spark's checkpoint fixes the offsets of a batch before it runs, and its file sin
 batches it has written. So a stream that is stopped anywhere goes on where it was: the example
 stops one after a few batches, lets news arrive, starts another one, and counts.
 
-    python examples/spark_topic_to_parquet.py                   5,000 messages
-    python examples/spark_topic_to_parquet.py --rows 1000000    full scale
+    .venv/bin/python examples/spark_topic_to_parquet.py                   5,000 messages
+    .venv/bin/python examples/spark_topic_to_parquet.py --rows 1000000    full scale
 
 The exit status is 1 if a message is missing from the files, or there twice.
 """

@@ -9,8 +9,8 @@ Spark may run a batch again after a crash. The table tells what a batch has done
 is never done twice; what one that broke off had sent is sent again, and the first copies' handles
 are lost. So a real consumer looks whether an order is paid before it cancels it.
 
-    python examples/spark_unpaid_orders.py                  300 orders
-    python examples/spark_unpaid_orders.py --rows 100000    full scale
+    .venv/bin/python examples/spark_unpaid_orders.py                  300 orders
+    .venv/bin/python examples/spark_unpaid_orders.py --rows 100000    full scale
 
 The exit status is 1 if a paid order is cancelled, or an unpaid one is not.
 """

@@ -1,12 +1,12 @@
 """Reads and writes RocketMQ topics from PySpark, in batches and streams, with delays as columns.
 
-Pure Python: no JAR. Needs the extra ``spark`` (``pip install 'rocketmq-py[spark]'``) and PySpark
-4.2 or newer. ::
+Pure Python: no JAR. Needs what the extra ``spark`` brings: PySpark 4.2 or newer, pyarrow, numpy. ::
 
     import spark_connector
     spark_connector.register(spark)
     rows = spark.read.format("rocketmq").options(nameServer="host:9876", subscribe="T").load()
-    rows.write.format("rocketmq").options(nameServer="host:9876", topic="U").mode("append").save()
+    copies = spark_connector.for_write(rows).write.format("rocketmq")
+    copies.options(nameServer="host:9876", topic="U").mode("append").save()
 
 `send` and `recall` write and take back with an answer for each row, `offsets` shows where queues
 stand, `lag` how far a query is behind. Importing this package imports no Spark. Files for reading
@@ -48,7 +48,7 @@ def register(spark: SparkSession) -> None:
     except ImportError as error:
         raise ImportError(
             f"the Spark connector needs PySpark 4.2 or newer and pyarrow ({error}): "
-            "pip install 'rocketmq-py[spark]'"
+            "the extra 'spark' of rocketmq-py brings them"
         ) from error
     spark.dataSource.register(RocketMQDataSource)
 

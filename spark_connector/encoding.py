@@ -76,7 +76,7 @@ class Encoder:
 
     def __init__(self, options: WriteOptions, meanings: dict[str, str], ids: MessageIds) -> None:
         if np is None:
-            raise RuntimeError("writing needs numpy: pip install 'rocketmq-py[spark]'")
+            raise RuntimeError("writing needs numpy, which the extra 'spark' of rocketmq-py brings")
         self._options = options
         self._meanings = meanings
         self._ids = ids

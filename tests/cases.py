@@ -1,6 +1,8 @@
 """`python -m tests.cases [ID or letter ...]`: which numbered cases have a test, and which one.
 
-The specifications number their cases; a test that proves one carries `@pytest.mark.case("P12")`.
+The specifications, which are no part of the repository, number their cases; a test that proves one
+carries `@pytest.mark.case("P12")`. So a number means what the names of its tests say; where GAPS.md
+names it in brackets we differ, and its words are printed, too.
 This table says which numbers there are, which of them a change may not lose, and which are left
 out and why. `tests/architecture/test_cases.py` fails when a required one has no test.
 """
@@ -112,12 +114,22 @@ def cases_in(source: str) -> Iterator[tuple[str, str]]:
                         yield argument.value, name
 
 
+def differences(page: Path = ROOT / "GAPS.md") -> dict[str, list[str]]:
+    """Case to the items of GAPS.md that name it in brackets, each in one line."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for item in re.findall(r"^\* (.+(?:\n  .+)*)", page.read_text(encoding="utf-8"), re.MULTILINE):
+        text = " ".join(item.split())
+        for case in re.findall(rf"\[({_WORD.pattern})\]", text):
+            found[case[0]].append(text)
+    return found
+
+
 # --- the report ------------------------------------------------------------------------------
 
 
 def report(wanted: list[str]) -> Iterator[str]:
     """Lines for each case that is asked for, and the sums by family."""
-    found = proofs()
+    found, differing = proofs(), differences()
     for family in FAMILIES:
         cases = [one for one in ALL if re.fullmatch(rf"{family.letter}\d+", one)]
         chosen = [one for one in cases if not wanted or one in wanted or family.letter in wanted]
@@ -127,7 +139,8 @@ def report(wanted: list[str]) -> Iterator[str]:
         yield f"{family.title}: {present} of {len(cases)}"
         for case in chosen:
             yield _line(case, found.get(case, []))
-    unknown = sorted(found.keys() - set(ALL))
+            yield from (f"        GAPS.md: {text}" for text in differing.get(case, []))
+    unknown = sorted((found.keys() | differing.keys()) - set(ALL))
     if unknown:
         yield f"numbers that no list has: {', '.join(unknown)}"
 

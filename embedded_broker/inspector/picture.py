@@ -34,7 +34,7 @@ def save_picture(
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise UnsupportedOperationError(
-            'a picture needs matplotlib, the extra plot: pip install "rocketmq-py[plot]"'
+            "a picture needs matplotlib, the extra 'plot' of rocketmq-py"
         ) from error
     if not report.buckets:
         raise UnsupportedOperationError(

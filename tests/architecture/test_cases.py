@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cases import ALL, EXCEPTIONS, REQUIRED, cases_in, expand, proofs, report
+from tests.cases import ALL, EXCEPTIONS, REQUIRED, cases_in, differences, expand, proofs, report
 
 EXCEPTIONS_MOST = 3
 NO_EXCEPTIONS_IN = ("F", "C", "R")
@@ -14,8 +14,8 @@ def test_every_required_case_has_a_test() -> None:
     assert sorted(REQUIRED - proofs().keys()) == []
 
 
-def test_every_number_on_a_test_is_one_of_a_list() -> None:
-    assert sorted(proofs().keys() - set(ALL)) == []
+def test_every_number_on_a_test_or_in_gaps_is_one_of_a_list() -> None:
+    assert sorted((proofs().keys() | differences().keys()) - set(ALL)) == []
 
 
 def test_few_cases_are_left_out_each_with_a_reason_and_none_that_guards_messages() -> None:
@@ -49,3 +49,13 @@ def test_the_report_names_the_tests_of_a_case() -> None:
     assert lines[0].startswith("timer store: formats: ")
     assert "test_timer_log.py::test_" in lines[1]
     assert len(lines) == 2
+
+
+def test_the_report_has_the_words_of_gaps_on_a_case_with_and_without_tests() -> None:
+    (_, proven, words) = report(["A11"])
+    assert "::test_" in proven
+    assert words.startswith("        GAPS.md: A delay property with an empty value does not survive")
+    assert words.endswith("the written case says 13 [A11].")
+    (_, bare, words) = report(["T50"])
+    assert bare.split() == ["T50", "none"]
+    assert "is stripped [T50]; `Message.from_ext`" in words

@@ -44,14 +44,21 @@ class Trial:
     is_trial: bool
 
 
+USUAL = {"rows": MILLION, "runs": RUNS, "batches": 1_000}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that make a run of a Spark bench a trial."""
+    for name, usual in USUAL.items():
+        parser.add_argument(f"--{name}", type=int, metavar="N", default=usual, help=f"{usual:,}")
+
+
 def trial() -> Trial:
     """Read the options of the command line; those of no interest are left to others."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=MILLION)
-    parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--batches", type=int, default=1_000)
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_options(parser)
     given, _ = parser.parse_known_args()
-    usual = (given.rows, given.runs, given.batches) == (MILLION, RUNS, 1_000)
+    usual = vars(given) == USUAL
     return Trial(given.rows, given.runs, given.batches, is_trial=not usual)
 
 
