@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         TransactionMQProducer,
         TransactionSendResult,
     )
+    from rocketmq_py.protocol.codes import RequestCode, ResponseCode
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
     from rocketmq_py.protocol.handles import RecallHandle
     from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
@@ -105,6 +106,7 @@ _NAMES_OF = {
     "producer.transaction": (
         "LocalTransactionState TransactionListener TransactionMQProducer TransactionSendResult"
     ),
+    "protocol.codes": "RequestCode ResponseCode",
     "protocol.delay": "Delay DelayKind DelayLevel",
     "protocol.handles": "RecallHandle",
     "send_result": "MessageQueue SendResult SendStatus",
@@ -162,7 +164,9 @@ __all__ = [
     "RemotingSendRequestException",
     "RemotingTimeoutException",
     "RemotingTooMuchRequestException",
+    "RequestCode",
     "ReservedPropertyError",
+    "ResponseCode",
     "RocketMQError",
     "SendFailedError",
     "SendOutcome",

@@ -16,7 +16,7 @@ usage: python -m spark_connector options             all options, with defaults 
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; exit status 2 for anything that `USAGE` does not have."""
+    """Run one command; exit status 2 for what `USAGE` does not have or cannot be written."""
     match arguments:
         case ["options"]:
             from spark_connector.option_listing import as_text
@@ -30,7 +30,11 @@ def main(arguments: list[str]) -> int:
             from spark_connector.bundle import write_bundle
 
             target = Path(out)
-            count = write_bundle(target)
+            try:
+                count = write_bundle(target)
+            except OSError as error:
+                sys.stderr.write(f"cannot write {target}: {error.strerror or error}\n")
+                return 2
             sys.stdout.write(f"{target}: {count} files, for --py-files\n")
         case _:
             sys.stderr.write(USAGE)

@@ -1,8 +1,10 @@
 """Which columns a write takes, and what the cells of an Arrow batch mean as messages.
 
 `check_columns` judges a schema when the write is planned; `read_rows` brings the columns of a
-batch to plain types, whatever Arrow types Spark chose (time zones, large strings). Must not know
-requests or the network. Read on: ``encoding.py``.
+batch to plain types, whatever Arrow types Spark chose (time zones, large strings). In the columns
+of delays null, zero and numbers below it mean no delay: such a row is delivered at once; only a
+negative ``delay_level`` is an error. Must not know requests or the network. Read on:
+``encoding.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import pyarrow.compute as pc
 from rocketmq_py import RawMessages
 from spark_connector.errors import SchemaError
 from spark_connector.options import WriteOptions
-from spark_connector.schema import US_PER_MS
+from spark_connector.schema import US_PER_MS, is_read_column
 
 __all__ = ["DELAY_COLUMNS", "Columns", "check_columns", "read_rows"]
 
@@ -113,9 +115,11 @@ def _meaning(name: str, options: WriteOptions) -> str:
     hint = f": did you mean {near[0]}?" if near else ""
     if lower == "partition":
         hint = ": usePartition=true lets it choose the queue"
+    of_a_read = ", or use spark_connector.for_write(df), which makes a read writable"
     raise SchemaError(
         f"unknown column {name}{hint}; set extraColumns=properties to store such columns as "
         "properties, or extraColumns=ignore to drop them"
+        f"{of_a_read if is_read_column(name) else ''}"
     )
 
 

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from spark_connector.errors import SchemaError
 
-__all__ = ["DEFAULT_COLUMNS", "Column", "ddl_of", "projection", "source_of"]
+__all__ = ["DEFAULT_COLUMNS", "Column", "ddl_of", "is_read_column", "projection", "source_of"]
 
 TIMESTAMPS = ("timestamp", "int64")
 _TYPES: dict[str, tuple[str, ...]] = {
@@ -171,6 +171,12 @@ def source_of(name: str) -> str:
     near = difflib.get_close_matches(lower, [*_TYPES, *ALIASES], n=1)
     hint = f": did you mean {near[0]}?" if near else ""
     raise SchemaError(f"unknown column {name}{hint}; there is also {PROPERTY_PREFIX}NAME")
+
+
+def is_read_column(name: str) -> bool:
+    """Whether a read can give a column of this name, by an alias or as ``property.NAME``."""
+    lower = name.lower()
+    return lower.startswith(PROPERTY_PREFIX) or ALIASES.get(lower, lower) in _TYPES
 
 
 def _kind(arrow: pa.DataType) -> str:

@@ -54,7 +54,9 @@ def test_the_report_names_the_tests_of_a_case() -> None:
 def test_the_report_has_the_words_of_gaps_on_a_case_with_and_without_tests() -> None:
     (_, proven, words) = report(["A11"])
     assert "::test_" in proven
-    assert words.startswith("        GAPS.md: A delay property with an empty value does not survive")
+    assert words.startswith(
+        "        GAPS.md: A delay property with an empty value does not survive"
+    )
     assert words.endswith("the written case says 13 [A11].")
     (_, bare, words) = report(["T50"])
     assert bare.split() == ["T50", "none"]

@@ -58,7 +58,9 @@ def test_every_package_has_a_row_in_the_table_of_rooms(package: str) -> None:
 
 
 def test_names_are_read_by_their_indentation() -> None:
-    page = "```\nrocketmq_py/\n  a.py  b    what\n  c/   room\n    d  e    more\n  f/  g/    two\n```"
+    page = (
+        "```\nrocketmq_py/\n  a.py  b    what\n  c/   room\n    d  e    more\n  f/  g/    two\n```"
+    )
     assert listed(page) == {
         "rocketmq_py": {"a", "b", "c", "f", "g"},
         "rocketmq_py/c": {"d", "e"},

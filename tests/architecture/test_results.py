@@ -1,4 +1,7 @@
-"""The kept figures are whole: what was run, every run of it, and what follows from the runs."""
+"""The kept figures are whole: what was run, every run of it, and what follows from the runs.
+
+And nobody takes others in their place by mistake.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.perf.__main__ import BENCHES, chosen
 from tests.perf.measure import RESULTS, RUNS
 
 # Trials are of another size and not kept: git ignores them.
@@ -33,3 +37,35 @@ def test_a_kept_figure_has_its_command_and_all_its_runs(path: Path) -> None:
 def test_the_figures_of_the_spark_connector_are_kept(bench: str) -> None:
     kept = json.loads((RESULTS / f"{bench}.json").read_text(encoding="utf-8"))
     assert {figure["bar"] for figure in kept["figures"]} - {"reported"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refusal"),
+    [
+        ("", "arguments are required: NAME"),
+        ("imports nothing", "invalid choice: 'nothing'"),
+        ("spark_read --cores 2", "unrecognized arguments: --cores"),
+        ("spark_read --row 5", "unrecognized arguments: --row"),
+        ("spark_read --rows 0", "sizes must be 1 or more"),
+        ("spark_read imports --rows 5", "only the Spark benches have options: imports take"),
+        ("all --rows 5", "only the Spark benches have options"),
+    ],
+)
+def test_no_figure_is_taken_by_a_line_that_says_something_else(
+    arguments: str, refusal: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        chosen(arguments.split())
+    assert refusal in capsys.readouterr().err
+
+
+def test_asking_for_help_takes_no_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        chosen(["--help"])
+    assert "the figures are a trial and kept apart" in " ".join(capsys.readouterr().out.split())
+
+
+def test_named_benches_are_taken_and_all_of_them_only_when_asked_for() -> None:
+    assert chosen(["imports", "sliced"]) == ["imports", "sliced"]
+    assert chosen(["spark_read", "--rows", "5", "--runs", "1"]) == ["spark_read"]
+    assert chosen(["all"]) == list(BENCHES)

@@ -1,8 +1,8 @@
 """`python -m tests.perf NAME ... [--rows N --runs N --batches N]`: take the figures.
 
 Figures are kept in `results/NAME.json`, in the place of those of last time; `all` takes all of
-them, as `make bench` does, and needs hours. The options are for the Spark benches; with them the
-figures are a trial and kept apart.
+them, as `make bench` does. The options are for the Spark benches; with them the figures are a
+trial and kept apart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ def chosen(arguments: list[str]) -> list[str]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "names", nargs="+", metavar="NAME", choices=("all", *BENCHES), help=", ".join(BENCHES)
+        "names",
+        nargs="+",
+        metavar="NAME",
+        choices=("all", *BENCHES),
+        help=f"all, {', '.join(BENCHES)}",
     )
     add_options(parser)
     given = parser.parse_args(arguments)

@@ -6,6 +6,7 @@ import re
 import shutil
 from datetime import timedelta
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ pytest.importorskip(
 if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
+import spark_connector
 from embedded_broker import EmbeddedBroker, VirtualClock
 
 if TYPE_CHECKING:
@@ -60,6 +62,18 @@ def test_a_read_a_scheduled_write_and_a_stream_work_as_shown(
     assert broker.messages.in_topic("Reminders") == []
     broker.clock.advance(2)
     assert [message.body for message in broker.messages.in_topic("Reminders")] == [b"one"]
+
+
+def test_the_program_at_the_top_of_the_help_of_the_package_works(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    for topic in ("T", "U"):
+        broker.topics.create(topic)
+    broker.send("T", b"one", tags="new")
+    (shown,) = re.findall(r"::\n\n(.*?)\n\n\S", spark_connector.__doc__ or "", flags=re.DOTALL)
+    run([dedent(shown).replace("host:9876", broker.namesrv_addr)], {"spark": spark})
+    (copy,) = broker.messages.in_topic("U")
+    assert (copy.body, copy.tags) == (b"one", "new")
 
 
 def test_the_page_for_users_of_the_connector_works_from_its_top_to_its_end(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -40,17 +41,40 @@ def test_every_way_of_asking_that_is_shown_is_accepted(block: str) -> None:
     exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own page
 
 
+def test_the_consumer_that_is_shown_runs_as_a_program_until_it_is_interrupted(
+    tmp_path: Path,
+) -> None:
+    (block,) = [one for one in BLOCKS if "subscribe(" in one and "DefaultMQPushConsumer" in one]
+    program = tmp_path / "consumer.py"
+    with EmbeddedBroker(topics=["Orders"]) as broker:
+        program.write_text(block.replace("127.0.0.1:9876", broker.namesrv_addr), encoding="utf-8")
+        broker.send("Orders", b"no", tags="new")
+        broker.send("Orders", b"yes", tags="paid")
+        with subprocess.Popen(
+            [sys.executable, "-u", str(program)],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as running:
+            assert running.stdout is not None
+            try:
+                first = running.stdout.readline()
+            finally:
+                running.send_signal(signal.SIGINT)
+                rest, errors = running.communicate(timeout=20)
+    assert first.endswith(" b'yes'\n"), errors
+    assert rest == ""
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"
+    assert "WARN" not in errors
+
+
 def test_waits_jumps_and_faults_work_as_shown(tmp_path: Path) -> None:
     (block,) = [one for one in BLOCKS if "autojump" in one]
     with EmbeddedBroker(clock=VirtualClock(), topics=["Orders"], tcp=False) as broker:
         for number in range(3):
             broker.send("Orders", b"x", delay=3600 * number + 1)
-        given = {
-            "broker": broker,
-            "folder": tmp_path,
-            "RequestCode": RequestCode,
-            "ResponseCode": ResponseCode,
-        }
+        given = {"broker": broker, "folder": tmp_path}
         exec(compile(block, "README.md", "exec"), given)  # noqa: S102 - our own page
         assert (tmp_path / "before" / "commitlog").is_dir()
         assert broker.topics["Orders"].count() == 0

@@ -67,3 +67,11 @@ def test_a_source_from_a_zip_makes_the_zip_importable_before_it_is_needed(tmp_pa
 def test_other_commands_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pack"]) == 2
     assert "bundle OUT.zip" in capsys.readouterr().err
+
+
+def test_a_zip_that_cannot_be_written_is_named_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "nowhere" / "r.zip"
+    assert main(["bundle", str(target)]) == 2
+    assert capsys.readouterr() == ("", f"cannot write {target}: No such file or directory\n")

@@ -396,8 +396,16 @@ def test_unknown_columns_are_errors_properties_or_dropped() -> None:
     columns = {"body": pa.array([b"x"]), "bdy": pa.array([42])}
     with pytest.raises(SchemaError, match="unknown column bdy: did you mean body"):
         encode(dict(columns))
+    with pytest.raises(SchemaError, match="to drop them$"):
+        encode(dict(columns))
     assert without_id(encode(dict(columns), extraColumns="properties")) == [{"bdy": "42"}]
     assert without_id(encode(dict(columns), extraColumns="ignore")) == [{}]
+
+
+@pytest.mark.parametrize("name", ["offset", "storeTimestamp", "property.shop"])
+def test_a_column_that_only_a_read_has_leads_to_for_write(name: str) -> None:
+    with pytest.raises(SchemaError, match=f"column {name}.*or use spark_connector.for_write"):
+        encode({"body": pa.array([b"x"]), name: pa.array([1])})
 
 
 @pytest.mark.parametrize(
