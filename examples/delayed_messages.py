@@ -6,8 +6,8 @@ properties, Aliyun's start-deliver time and Python's own `delay=timedelta(...)`.
 recalled before it is due, and the last one is 30 days away: the broker's clock jumps there.
 
     .venv/bin/python examples/delayed_messages.py              in memory
-    .venv/bin/python examples/delayed_messages.py --store DIR  stops half-way; a second process opens
-                                                               DIR and delivers the rest
+    .venv/bin/python examples/delayed_messages.py --store DIR  stops half-way; a second process
+                                                               opens DIR and delivers the rest
 
 The exit status is 1 if a message is early, late, missing, doubled or came back after its recall.
 """

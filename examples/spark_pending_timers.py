@@ -4,11 +4,11 @@ A broker fills a store directory with delayed messages of three topics and stops
 read without a broker and without changing a byte; Spark counts what is due in each hour, and
 matplotlib (the extra `plot`) draws it.
 
-    .venv/bin/python examples/spark_pending_timers.py                 3,000 timers in two days
-    .venv/bin/python examples/spark_pending_timers.py --rows 200000   full scale
-    .venv/bin/python examples/spark_pending_timers.py --png timers.pngkeep the picture
-    .venv/bin/python examples/spark_pending_timers.py --store DIR     a store of yours, ours or a
-                                                                      real broker's
+    .venv/bin/python examples/spark_pending_timers.py                   3,000 timers in two days
+    .venv/bin/python examples/spark_pending_timers.py --rows 200000     full scale
+    .venv/bin/python examples/spark_pending_timers.py --png timers.png  keep the picture
+    .venv/bin/python examples/spark_pending_timers.py --store DIR       a store of yours, ours or a
+                                                                        real broker's
 
 The exit status is 1 if the sums do not fit what was written.
 """

@@ -396,7 +396,7 @@ def test_unknown_columns_are_errors_properties_or_dropped() -> None:
     columns = {"body": pa.array([b"x"]), "bdy": pa.array([42])}
     with pytest.raises(SchemaError, match="unknown column bdy: did you mean body"):
         encode(dict(columns))
-    with pytest.raises(SchemaError, match="to drop them$"):
+    with pytest.raises(SchemaError, match=r"to drop them$"):
         encode(dict(columns))
     assert without_id(encode(dict(columns), extraColumns="properties")) == [{"bdy": "42"}]
     assert without_id(encode(dict(columns), extraColumns="ignore")) == [{}]
