@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_a_broker_that_does_not_listen_delays_nobody_and_hears_the_newest_later(
         return progress._stored.get(A) == offset
 
     for offset in range(1, 6):
-        one.wait_for(lambda _b, n=offset: tell(n), timeout=GUARD_S)
+        one.wait_for(partial(lambda n, _b: tell(n), offset), timeout=GUARD_S)
         assert access.group_offset("G", A) == offset
     two.wait_for(lambda _b: held.hits == 1, timeout=GUARD_S)
     assert access.group_offset("G", B) is None

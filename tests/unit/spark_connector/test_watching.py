@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
+from functools import partial
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-
-from concurrent.futures import Future
 
 from embedded_broker import EmbeddedCluster, TopicSpec, VirtualClock
 from rocketmq_py import QueueAccess
@@ -69,7 +69,7 @@ def test_a_broker_that_falls_silent_keeps_the_news_of_the_others_from_nobody(
     two.send("T", b"y", queue=0)
     for count in range(1, 6):
         one.send("T", b"x", queue=0)
-        one.wait_for(lambda _b, n=count: past(made.latest(begin, ANY), "broker-a") == n)
+        one.wait_for(partial(lambda n, _b: past(made.latest(begin, ANY), "broker-a") == n, count))
     # It is still asked for the first time, and its queue stands where it was seen last.
     two.wait_for(lambda _b: held.hits == 1)
     assert past(made.latest(begin, ANY), "broker-b") == 0
