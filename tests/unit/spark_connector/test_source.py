@@ -87,7 +87,7 @@ def test_a_stream_that_is_stopped_tells_its_group_what_it_could_not_tell_before(
         broker.topics.create("T", queues=1)
         given = {"nameServer": broker.namesrv_addr, "subscribe": "T", "groupId": "G"}
         given |= {"startingOffsets": "earliest", "offsetPollIntervalMs": "1"}
-        given["rocketmq.mqClientApiTimeout"] = "600000"
+        given["rocketmq.mqClientApiTimeout"] = "30000"
         reader = RocketMQDataSource(given).streamReader(OFFSETS)
         assert isinstance(reader, StreamReader)
         held = broker.faults.on(RequestCode.UPDATE_CONSUMER_OFFSET).delay(60)

@@ -40,7 +40,7 @@ def cluster(session: VirtualClock) -> Iterator[EmbeddedCluster]:
 @pytest.fixture
 def access(cluster: EmbeddedCluster) -> Iterator[QueueAccess]:
     server = cluster.namesrv_addr
-    with QueueAccess(namesrv_addr=server, mq_client_api_timeout=600_000) as started:
+    with QueueAccess(namesrv_addr=server, mq_client_api_timeout=30_000) as started:
         yield started
 
 
