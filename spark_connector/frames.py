@@ -7,11 +7,13 @@ stream is behind. Must not know bytes or the network.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from rocketmq_py import RawMessages
+from spark_connector.errors import SchemaError
 from spark_connector.positions import StreamOffset, look, places
+from spark_connector.schema import ALIASES as READ_ALIASES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,25 +24,43 @@ __all__ = ["Lag", "dedupe", "for_write", "lag"]
 WRITE_BACK = ("body", "keys", "tags", "flag")
 
 
-def for_write(frame: DataFrame) -> DataFrame:
+def for_write(frame: DataFrame, *, properties: bool = True) -> DataFrame:
     """Turn a read into what a write takes: body, keys, tags, flag and user properties.
 
     Topic, queue, offset and times of the original are left out, and so are the properties that
-    RocketMQ reserves, an old delay among them. Read with ``includeHeaders=true`` to carry user
-    properties. Raises ValueError when the frame has no body.
+    RocketMQ reserves, an old delay among them. Columns may have the other names that a read knows
+    (``value``, ``headers``). A default read has neither properties nor flags: add
+    ``includeHeaders=true``, and ``flag`` to the columns where flags matter. With ``properties``
+    false user properties are left behind. Raises `SchemaError`, a ValueError, when the frame has
+    no body, no properties though they are wanted, or properties that are no map.
     """
     from pyspark.sql import functions
+    from pyspark.sql.types import MapType
 
-    if "body" not in frame.columns:
-        raise ValueError("for_write needs the column body: read it, under that name")
-    columns = [functions.col(name) for name in WRITE_BACK if name in frame.columns]
-    if "properties" in frame.columns:
-        reserved = sorted(RawMessages.RESERVED_PROPERTIES)
-        kept = functions.map_filter(
-            functions.col("properties"), lambda name, _value: ~name.isin(reserved)
+    names: dict[str, str] = {}
+    for name in frame.columns:
+        names.setdefault(_meaning(name), name)
+    if "body" not in names:
+        raise SchemaError("for_write needs the column body: read it, under that name or as value")
+    columns = [functions.col(names[one]).alias(one) for one in WRITE_BACK if one in names]
+    if not properties:
+        return frame.select(*columns)
+    if "properties" not in names:
+        raise SchemaError(
+            "for_write needs the column properties, else user properties would be lost: read with "
+            "includeHeaders=true, or call for_write(frame, properties=False) to leave them behind"
         )
-        columns.append(kept.alias("properties"))
-    return frame.select(*columns)
+    kind = frame.schema[names["properties"]].dataType
+    if not isinstance(kind, MapType):
+        raise SchemaError(
+            f"for_write takes properties as map<string,string>, but {names['properties']} is "
+            f"{kind.simpleString()}: read it as a map"
+        )
+    reserved = sorted(RawMessages.RESERVED_PROPERTIES)
+    kept = functions.map_filter(
+        functions.col(names["properties"]), lambda name, _value: ~name.isin(reserved)
+    )
+    return frame.select(*columns, kept.alias("properties"))
 
 
 def dedupe(frame: DataFrame, *, watermark: str | None = None) -> DataFrame:
@@ -62,11 +82,16 @@ def dedupe(frame: DataFrame, *, watermark: str | None = None) -> DataFrame:
     return kept.drop("_dedupe")
 
 
-class Lag(dict[tuple[str, str, int], int]):
+_Place = tuple[str, str, int]
+
+
+class Lag(dict[_Place, int]):
     """How many offsets each queue is behind: (topic, broker, queue) to a number, 0 or more.
 
     The figures under the names that Spark's Kafka source uses cover all queues; `topic` gives
-    those of one topic. Without queues they are 0.
+    those of one topic. Without queues they are 0. `missing` are the queues whose end nobody
+    knows: the stream has read from them, but their broker has not answered since the query was
+    started, or the query goes on without them. They count as 0.
 
     >>> behind = Lag({("T", "a", 0): 4, ("T", "a", 1): 0, ("U", "a", 0): 2})
     >>> behind.metrics
@@ -74,6 +99,12 @@ class Lag(dict[tuple[str, str, int], int]):
     >>> behind.topic("U").total, behind.topics
     (2, ['T', 'U'])
     """
+
+    def __init__(
+        self, behind: Mapping[_Place, int] | None = None, missing: Iterable[_Place] = ()
+    ) -> None:
+        super().__init__(behind or {})
+        self.missing: frozenset[_Place] = frozenset(missing)
 
     @property
     def metrics(self) -> dict[str, int | float]:
@@ -97,7 +128,10 @@ class Lag(dict[tuple[str, str, int], int]):
 
     def topic(self, name: str) -> Lag:
         """Return the lag of one topic's queues; empty for one that is not read."""
-        return Lag({place: number for place, number in self.items() if place[0] == name})
+        return Lag(
+            {place: number for place, number in self.items() if place[0] == name},
+            (place for place in self.missing if place[0] == name),
+        )
 
 
 def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
@@ -105,13 +139,15 @@ def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
 
     ``query`` is the query, or one of its progress reports: ``query.lastProgress``, or
     ``event.progress`` in a listener. Empty before the first report. Only sources of this
-    connector are counted; a queue that the query has not begun counts from its offset 0. Under a
-    filter offsets are counted, not the messages that match.
+    connector are counted; a queue that the query has not begun counts from its offset 0, and one
+    whose broker is away by the end that it had when it was seen last. Under a filter offsets are
+    counted, not the messages that match.
     """
     progress = query if isinstance(query, Mapping) or query is None else query.lastProgress
-    behind = Lag()
     if progress is None:
-        return behind
+        return Lag()
+    behind: dict[_Place, int] = {}
+    missing: set[_Place] = set()
     sources = progress["sources"]
     if not isinstance(sources, (list, tuple)):
         raise TypeError("a progress has a list of sources")
@@ -122,7 +158,17 @@ def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
         for topic, broker, queue, offset in places(latest.topics):
             done = look(end.topics, topic, broker, queue) or 0
             behind[topic, broker, queue] = max(0, offset - done)
-    return behind
+        for topic, broker, queue, _ in places(end.topics):
+            if look(latest.topics, topic, broker, queue) is None:
+                behind[topic, broker, queue] = 0
+                missing.add((topic, broker, queue))
+    return Lag(behind, missing)
+
+
+def _meaning(name: str) -> str:
+    """Return what a column of a read shows; a column of the user's own stands for itself."""
+    lower = name.lower()
+    return READ_ALIASES.get(lower, lower)
 
 
 def _offset(value: object) -> StreamOffset | None:

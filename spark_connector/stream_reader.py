@@ -71,8 +71,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Return the end of the next micro-batch: ``start`` itself when there is no news."""
         tracker = self._track()
         begin = StreamOffset.from_json(start)
-        tracker.push_group(begin)
         end = tracker.latest(begin, self._limit(limit))
+        tracker.push_group(begin)  # a run of one batch calls this once: the look comes first
         return start if end is None else end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
@@ -94,7 +94,12 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Do nothing: comes a batch late; the group is told when the next batch is planned."""
 
     def stop(self) -> None:
-        """Do nothing: Spark seldom calls it; connections end with the process."""
+        """Tell the group's brokers what they do not know; connections end with the process.
+
+        Spark seldom lets it come to this: nothing relies on it.
+        """
+        if self._tracker is not None:
+            self._tracker.finish()
 
     def _track(self) -> Tracker:
         if self._tracker is None:

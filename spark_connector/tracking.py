@@ -1,9 +1,9 @@
 """How far a stream may read now: the driver's side of a streaming read, without Spark.
 
-Keeps the bounds of all queues for a short while (Spark asks up to a hundred times a second),
-notices new and missing queues, splits limits, and writes offsets that survive what Spark forgets:
+Notices new and missing queues, splits limits, and writes offsets that survive what Spark forgets:
 it stores no first offset and asks for it twice, so the first real offset carries the lower bounds
-itself. Must not know records. Read on: ``positions.py`` for the offsets' form.
+itself. Must not know records, nor when brokers are asked. Read on: ``watching.py`` for what they
+say, ``positions.py`` for the offsets' form.
 """
 
 from __future__ import annotations
@@ -15,28 +15,25 @@ from rocketmq_py import (
     MessageQueue,
     MQBrokerException,
     MQClientException,
-    NoRouteError,
     QueueAccess,
     QueueBounds,
     RemotingException,
-    RocketMQError,
     TopicNotExistError,
 )
 from rocketmq_py.clock import monotonic
 from spark_connector.access import is_transient
 from spark_connector.admission import share
 from spark_connector.errors import GO_ON, RocketMQDataLossError
-from spark_connector.group_offsets import store_group_offset
+from spark_connector.group_progress import GroupProgress
 from spark_connector.options import ReadOptions
 from spark_connector.positions import Positions, StreamOffset, look, places, put
-from spark_connector.starting import Bounds, bounds_of, find_topics, resolve
+from spark_connector.starting import bounds_of, resolve
+from spark_connector.watching import Watch
 
 __all__ = ["Limit", "Tracker"]
 
 _log = logging.getLogger("spark_connector")
 
-IDLE_POLL_MOST_S = 1.0
-BACK_OFF_MOST_S = 30.0
 SAMPLE_MESSAGES = 32
 _FAILURES = (RemotingException, MQBrokerException, MQClientException)
 
@@ -57,63 +54,22 @@ class Limit:
         self.offsets_least = offsets_least
 
 
-_Place = tuple[str, str]
-"""Topic and broker; no topic means whatever is asked of the broker, no broker the topic's route."""
-
-
-class _BackOff:
-    """What failed and is left alone for a while, longer each time, and how it failed last."""
-
-    def __init__(self) -> None:
-        self._failed: dict[_Place, tuple[RocketMQError, float, float]] = {}
-
-    def holds(self, place: _Place) -> bool:
-        """Whether the place is not to be asked yet."""
-        if place not in self._failed:
-            return False
-        _, at, pause = self._failed[place]
-        return monotonic() < at + pause
-
-    def failed(self, place: _Place, error: RocketMQError) -> None:
-        """Leave the place alone, for twice as long as the last time."""
-        _, _, pause = self._failed.get(place, (None, 0.0, 0.5))
-        self._failed[place] = error, monotonic(), min(2 * pause, BACK_OFF_MOST_S)
-
-    def clear(self, place: _Place) -> None:
-        """Ask the place again: it has answered."""
-        self._failed.pop(place, None)
-
-    def last(self, place: _Place) -> tuple[RocketMQError, float] | None:
-        """Return how the place failed and when it was asked last, None when it answered."""
-        return self._failed[place][:2] if place in self._failed else None
-
-
 class Tracker:
     """Answers what a streaming query asks about offsets. One thread uses it."""
 
     def __init__(self, access: QueueAccess, options: ReadOptions) -> None:
         self._access = access
         self._options = options
-        self._bounds: Bounds = {}
-        self._last_seen: Bounds = {}
-        self._brokers: dict[str, list[str]] = {}
-        self._asked_at: float | None = None
-        self._routes_at: float | None = None
-        self._wait_s = options.poll_interval_ms / 1000
+        self._watch = Watch(access, options)
+        self._group: GroupProgress | None = None
+        if options.commit_offsets and options.group is not None:
+            self._group = GroupProgress(access, options.group)
+        self._done: Positions = {}
         self._missing_since: dict[MessageQueue, float] = {}
         self._told_missing: set[MessageQueue] = set()
-        self._away = _BackOff()
-        self._refusing = _BackOff()
-        assigned = options.subscription.assigned
-        self._assigned: set[MessageQueue] | None = None
-        if assigned is not None:
-            self._assigned = {
-                MessageQueue(topic, broker, queue) for topic, broker, queue, _ in places(assigned)
-            }
         self._targets: dict[MessageQueue, int] | None = None
         self._initial: StreamOffset | None = None
         self._fired_at = monotonic()
-        self._pushed: dict[MessageQueue, int] = {}
         self._mean_size: float | None = None
 
     # --- what Spark asks -------------------------------------------------------------------------
@@ -122,7 +78,7 @@ class Tracker:
         """Return where the stream begins: the same answer every time."""
         if self._initial is None:
             bounds = bounds_of(self._access, self._options)
-            self._take(bounds)
+            self._watch.take(bounds)
             if self._targets is not None:
                 # "latest" of a run that ends is the end that it was given.
                 bounds = {
@@ -140,7 +96,7 @@ class Tracker:
     def freeze(self) -> None:
         """Fix the present ends as the targets of a run that ends when they are reached."""
         bounds = bounds_of(self._access, self._options)
-        self._take(bounds)
+        self._watch.take(bounds)
         self._targets = {queue: one.max_offset for queue, one in bounds.items()}
 
     def latest(self, start: StreamOffset, limit: Limit) -> StreamOffset | None:
@@ -163,7 +119,7 @@ class Tracker:
                 put(lower, topic, broker, queue_id, offset)
             if begin < offset:
                 put(reset, topic, broker, queue_id, begin)
-        for queue, one in sorted(self._bounds.items()):
+        for queue, one in sorted(self._watch.bounds.items()):
             if queue not in begins and self._end_of(queue, one) > one.min_offset:
                 begins[queue], ends[queue] = one.min_offset, self._end_of(queue, one)
                 put(lower, queue.topic, queue.broker_name, queue.queue_id, one.min_offset)
@@ -176,34 +132,34 @@ class Tracker:
         return StreamOffset(topics, lower=lower, reset=reset)
 
     def ends(self) -> StreamOffset | None:
-        """Return the ends of all queues as last seen, None before the first look."""
-        if not self._bounds:
+        """Return the ends of all queues as last seen, None before the first look.
+
+        Those of queues that are away are kept, so that nobody takes a lost broker for work done;
+        those that the stream goes on without are left out.
+        """
+        seen = self._watch.last_seen
+        if not seen:
             return None
         topics: Positions = {}
-        for queue, one in self._bounds.items():
-            put(topics, queue.topic, queue.broker_name, queue.queue_id, one.max_offset)
+        for queue, one in seen.items():
+            if queue not in self._told_missing:
+                put(topics, queue.topic, queue.broker_name, queue.queue_id, one.max_offset)
         return StreamOffset(topics)
 
     def push_group(self, done: StreamOffset) -> None:
-        """Tell the brokers how far the group is; a failure is logged and tried again later."""
-        group = self._options.group
-        if not self._options.commit_offsets or group is None or done.is_initial:
+        """Tell the brokers how far the group is; a failure is logged and tried again later.
+
+        Only queues that are there are told of, so ask for `latest` before.
+        """
+        if self._group is None or done.is_initial:
             return
-        for topic, broker, queue_id, offset in places(done.topics):
-            queue = MessageQueue(topic, broker, queue_id)
-            known = self._pushed.get(queue) == offset or queue not in self._bounds
-            if known or self._refusing.holds(("", broker)):
-                continue
-            try:
-                store_group_offset(self._access, group, queue, offset)
-            except _FAILURES as error:
-                self._refusing.failed(("", broker), error)
-                _log.warning(
-                    "offset of group %s was not stored at broker %s: %s", group, broker, error
-                )
-                continue
-            self._refusing.clear(("", broker))
-            self._pushed[queue] = offset
+        self._done = done.topics
+        self._group.tell(self._done, self._watch.bounds)
+
+    def finish(self) -> None:
+        """Tell what the brokers do not know of the group yet, as far as they answer soon."""
+        if self._group is not None:
+            self._group.finish(self._done, self._watch.bounds)
 
     # --- queues ----------------------------------------------------------------------------------
 
@@ -214,7 +170,7 @@ class Tracker:
 
     def _known_queue(self, queue: MessageQueue, offset: int) -> tuple[int, int]:
         """Return where a known queue goes on and may end now."""
-        one = self._bounds.get(queue) or self._missing(queue, offset)
+        one = self._watch.bounds.get(queue) or self._missing(queue, offset)
         if one is None:
             return offset, offset
         if one.max_offset < offset:
@@ -234,7 +190,7 @@ class Tracker:
 
         Once the grace is over it is asked for once more, as the back-off may outlast the grace.
         """
-        seen = self._last_seen.get(queue)
+        seen = self._watch.last_seen.get(queue)
         is_done = seen is not None and offset >= seen.max_offset  # read to its end: nothing is lost
         target = None if self._targets is None else self._targets.get(queue)
         if target is not None and offset >= target:
@@ -242,19 +198,20 @@ class Tracker:
         refusal = self._refusal(queue)
         if refusal is None and (is_done or queue in self._told_missing):
             return None
-        since = self._missing_since.setdefault(queue, self._asked_at or monotonic())
+        since = self._missing_since.setdefault(queue, self._watch.asked_at or monotonic())
         over = since + self._options.grace_ms / 1000
         if monotonic() < over:
             return None
-        self._ask_once_more(queue, over)
-        if queue in self._bounds:
-            return self._bounds[queue]
+        self._watch.ask_once_more(queue, over)
+        self._forget_found()
+        if queue in self._watch.bounds:
+            return self._watch.bounds[queue]
         refusal = self._refusal(queue)
         if refusal is not None:
             raise self._refused_too_long(queue, offset, refusal)
         if is_done:
             return None
-        last = self._last_failure(queue)
+        last = self._watch.last_failure(queue)
         text = (
             f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id} has been "
             f"missing for {self._options.grace_ms} ms (missingQueueGraceMs); the stream stands at "
@@ -266,18 +223,12 @@ class Tracker:
         _log.warning("%s; going on without it", text)
         return None
 
-    def _last_failure(self, queue: MessageQueue) -> tuple[RocketMQError, float] | None:
-        """Return why a queue is missing and since when that is known, None when nobody said."""
-        topic, broker = queue.topic, queue.broker_name
-        last = self._away.last
-        return last((topic, "")) or last(("", broker)) or last((topic, broker))
-
     def _refusal(self, queue: MessageQueue) -> MQBrokerException | None:
         """Return the broker's last answer if it will stay, such as that of a key without rights.
 
         A topic that the broker does not know is no refusal: it is gone.
         """
-        error, _ = self._last_failure(queue) or (None, 0.0)
+        error, _ = self._watch.last_failure(queue) or (None, 0.0)
         if isinstance(error, TopicNotExistError) or not isinstance(error, MQBrokerException):
             return None
         return None if is_transient(error) else error
@@ -294,16 +245,17 @@ class Tracker:
             topic=queue.topic,
         )
 
-    def _ask_once_more(self, queue: MessageQueue, over: float) -> None:
-        """Ask for a queue's route and bounds unless both were asked for since a moment."""
-        if self._routes_at is None or self._routes_at < over:
-            self._find_brokers()
-        last = self._last_failure(queue)
-        is_known = queue.broker_name in self._brokers.get(queue.topic, ())
-        if is_known and (last is None or last[1] < over):
-            found = self._wanted(self._asked(queue.topic, queue.broker_name))
-            if found:
-                self._take(self._bounds | found)
+    def _refresh(self) -> None:
+        if self._watch.refresh():
+            self._mean_size = None
+        self._forget_found()
+
+    def _forget_found(self) -> None:
+        """Forget that queues were missing which are there again."""
+        found = self._watch.bounds.keys()
+        for queue in self._missing_since.keys() & found:
+            del self._missing_since[queue]
+        self._told_missing -= found
 
     def _wait_for_missing(self, start: StreamOffset) -> None:
         """In a run that ends, wait for queues that are away, until the grace is over."""
@@ -313,7 +265,7 @@ class Tracker:
             away = [
                 queue
                 for queue, target in self._targets.items()
-                if queue not in self._bounds
+                if queue not in self._watch.bounds
                 and (look(start.topics, queue.topic, queue.broker_name, queue.queue_id) or 0)
                 < target
             ]
@@ -345,7 +297,7 @@ class Tracker:
         """Return the mean stored size of a message, from a sample of the fullest queue."""
         if self._mean_size is None:
             queue = max(backlog, key=lambda one: backlog[one])
-            first = self._bounds[queue].max_offset - backlog[queue]
+            first = self._watch.bounds[queue].max_offset - backlog[queue]
             try:
                 sample = self._access.pull(queue, first, SAMPLE_MESSAGES).result()
             except _FAILURES:
@@ -353,87 +305,3 @@ class Tracker:
             if sample.found and sample.next_offset > first:
                 self._mean_size = len(sample.records) / (sample.next_offset - first)
         return self._mean_size or 1024.0
-
-    # --- asking ----------------------------------------------------------------------------------
-
-    def _take(self, bounds: Bounds) -> None:
-        self._bounds = bounds
-        self._last_seen |= bounds
-        for queue in bounds:
-            self._missing_since.pop(queue, None)
-        self._told_missing -= bounds.keys()
-        self._asked_at = monotonic()
-
-    def _refresh(self) -> None:
-        """Ask the brokers again when the last answer is old, less often while nothing changes."""
-        now = monotonic()
-        if self._asked_at is not None and now - self._asked_at < self._wait_s:
-            return
-        if self._routes_at is None or (now - self._routes_at) * 1000 >= (
-            self._options.route_refresh_ms
-        ):
-            self._find_brokers()
-        found: Bounds = {}
-        for topic, brokers in self._brokers.items():
-            for broker in brokers:
-                found |= self._ask(topic, broker)
-        found = self._wanted(found)
-        least = self._options.poll_interval_ms / 1000
-        is_idle = found == self._bounds
-        self._wait_s = min(self._wait_s * 2, max(IDLE_POLL_MOST_S, least)) if is_idle else least
-        self._mean_size = self._mean_size if is_idle else None
-        self._take(found)
-
-    def _wanted(self, found: Bounds) -> Bounds:
-        """Keep the queues that ``assign`` names; one that is away now is missing, not wrong."""
-        if self._assigned is None:
-            return found
-        return {queue: one for queue, one in found.items() if queue in self._assigned}
-
-    def _find_brokers(self) -> None:
-        self._routes_at = monotonic()
-        try:
-            # Known queues do not wait for the name server: what is new is found at the next look.
-            topics = find_topics(self._access, self._options, is_patient=not self._brokers)
-        except _FAILURES as error:
-            _log.warning("topics cannot be listed, going on with the known ones: %s", error)
-            return
-        for topic in topics:
-            try:
-                self._access.read_queues(topic)
-                brokers = self._access.broker_names(topic)
-            except NoRouteError as error:
-                self._brokers.pop(topic, None)  # its queues are missing now
-                self._away.failed((topic, ""), error)
-            except _FAILURES as error:
-                _log.warning("route of topic %s: %s", topic, error)
-            else:
-                for gone in set(self._brokers.get(topic, ())).difference(brokers):
-                    self._away.clear((topic, gone))  # what it said is out of date
-                self._brokers[topic] = brokers
-                self._away.clear((topic, ""))
-
-    def _ask(self, topic: str, broker: str) -> Bounds:
-        """Ask one broker unless it, or what it says about the topic, is left alone for a while."""
-        if self._away.holds(("", broker)) or self._away.holds((topic, broker)):
-            return {}
-        return self._asked(topic, broker)
-
-    def _asked(self, topic: str, broker: str) -> Bounds:
-        """Ask one broker now; without an answer the topic's queues there are missing.
-
-        A broker that is silent or busy is so for all topics, one that refuses only for this one.
-        """
-        try:
-            found = self._access.bounds_at(topic, broker)
-        except _FAILURES as error:
-            if is_transient(error):
-                self._away.failed(("", broker), error)
-            else:
-                self._away.clear(("", broker))
-                self._away.failed((topic, broker), error)
-            _log.warning("broker %s does not tell the bounds of %s: %s", broker, topic, error)
-            return {}
-        self._away.clear(("", broker))
-        self._away.clear((topic, broker))
-        return found

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, functions
 import spark_connector
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode
+from spark_connector.errors import SchemaError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -378,15 +379,41 @@ def test_what_is_read_can_be_written_to_another_topic(
     broker.topics.create("U")
     broker.topics.create("T", queues=1)
     broker.send("T", b"x", tags="t", keys="k l", properties={"mine": "1", "DEDUPE_ID": "old"})
+    write(spark.sql("SELECT 'z' AS body, 9 AS flag"), broker)
     broker.send("T", b"y", delay=5, properties={"mine": "2"})
     assert isinstance(broker.clock, VirtualClock)
     broker.clock.advance(10)
-    frame = spark_connector.for_write(read(spark, broker, includeHeaders="true"))
-    write(frame, broker, topic="U")
-    found = {m.body: m for m in broker.messages.in_topic("U")}
+    with pytest.raises(ValueError, match=r"user properties would be lost: .*includeHeaders=true"):
+        spark_connector.for_write(read(spark, broker))
+    bare = spark_connector.for_write(read(spark, broker), properties=False)
+    assert bare.columns == ["body", "keys", "tags"]
+    columns = "body,keys,tags,flag,deliver_at"
+    rows = read(spark, broker, includeHeaders="true", columns=columns)
+    write(spark_connector.for_write(rows), broker, topic="U")
+    found = {m.body: m for m in broker.messages.in_topic("U")}  # both are there, the clock stands
     assert (found[b"x"].tags, found[b"x"].properties["mine"]) == ("t", "1")
     assert (found[b"x"].properties["KEYS"], found[b"x"].properties["DEDUPE_ID"]) == ("k l", "old")
+    flags = read(spark, broker, topic="U", columns="body,flag").collect()
+    assert {bytes(row.body): row.flag for row in flags} == {b"x": 0, b"y": 0, b"z": 9}
     assert found[b"y"].properties["mine"] == "2"
+    assert broker.timers.count() == 0
+
+
+@pytest.mark.case("SP75")
+def test_what_is_read_under_other_names_can_be_written_too(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=1)
+    broker.send("T", b"x", keys="k", properties={"mine": "1"})
+    named = read(spark, broker, schema="Value string, key string, headers map<string,string>")
+    frame = spark_connector.for_write(named)
+    assert frame.columns == ["body", "keys", "properties"]
+    assert [tuple(row) for row in frame.collect()] == [("x", "k", {"mine": "1"})]
+    listed = "value string, headers array<struct<key:string,value:string>>"
+    with pytest.raises(SchemaError, match=r"headers is array<.*read it as a map"):
+        spark_connector.for_write(read(spark, broker, schema=listed))
+    with pytest.raises(ValueError, match="needs the column body"):
+        spark_connector.for_write(named.select("key"))
 
 
 @pytest.mark.case("SP69")

@@ -154,6 +154,20 @@ def test_a_group_shows_how_far_the_stream_is(
     assert seen.bodies == names(0, 12)
 
 
+@pytest.mark.case("SP54")
+def test_runs_of_one_batch_tell_the_group_what_the_run_before_has_done(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    frame = stream(spark, broker, groupId="G")
+    for run in range(3):
+        fill(broker, 6 * run, 6 * run + 6)
+        seen, _ = read_all(frame, tmp_path, once=True)
+        assert seen.sizes == [6]
+        if run:  # Spark asks once in a run: what this run reads is told by the next one
+            stored = broker.groups["G"].offsets(topic="T")
+            assert sum(place.committed or 0 for place in stored) == 6 * run
+
+
 @pytest.mark.case("SP56")
 def test_two_queries_of_one_group_each_see_all_rows(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path

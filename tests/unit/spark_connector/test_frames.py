@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 import spark_connector
 
 
-def report(end: dict[str, object], latest: dict[str, object]) -> dict[str, object]:
+def report(end: Mapping[str, object], latest: Mapping[str, object]) -> dict[str, object]:
     texts = [json.dumps({"topics": one, "v": 1}) for one in (end, latest)]
     other = {"endOffset": '{"0":5}', "latestOffset": '{"0":9}'}
     return {"sources": [{"endOffset": texts[0], "latestOffset": texts[1]}, other]}
@@ -45,3 +46,14 @@ def test_a_query_is_asked_for_its_last_progress_which_may_not_be_there_yet() -> 
     assert none_yet.metrics["maxOffsetsBehindLatest"] == 0
     with pytest.raises(TypeError, match="list of sources"):
         spark_connector.lag({"sources": None})
+
+
+@pytest.mark.case("SP55")
+def test_a_queue_whose_end_nobody_knows_is_counted_and_named() -> None:
+    done = {"T": {"a": {"0": 10}, "b": {"0": 7}}, "U": {"b": {"1": 2}}}
+    behind = spark_connector.lag(report(done, {"T": {"a": {"0": 16}}}))
+    assert behind == {("T", "a", 0): 6, ("T", "b", 0): 0, ("U", "b", 1): 0}
+    assert behind.missing == {("T", "b", 0), ("U", "b", 1)}
+    assert behind.topic("T").missing == {("T", "b", 0)}
+    assert behind.topics == ["T", "U"]
+    assert not spark_connector.lag(None).missing

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 pytest.importorskip(
@@ -11,10 +13,14 @@ pytest.importorskip(
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.errors import OptionError, SchemaError
+from spark_connector.positions import StreamOffset
 from spark_connector.source import RocketMQDataSource
 from spark_connector.stream_reader import StreamReader
 
+GUARD_S = 30.0
 READ = {"nameServer": "h:1", "subscribe": "T"}
 OFFSETS = StructType([StructField("offset", LongType())])
 
@@ -72,3 +78,36 @@ def test_a_stream_that_cannot_be_made_says_so_when_it_is_asked_for_something(
 def test_a_column_of_another_type_is_refused_by_a_batch_at_once() -> None:
     with pytest.raises(SchemaError, match="offset cannot be string"):
         RocketMQDataSource(READ).reader(StructType([StructField("offset", StringType())]))
+
+
+@pytest.mark.case("SP54")
+def test_a_stream_that_is_stopped_tells_its_group_what_it_could_not_tell_before() -> None:
+    session = VirtualClock()
+    with EmbeddedBroker(session_clock=session) as broker:
+        broker.topics.create("T", queues=1)
+        given = {"nameServer": broker.namesrv_addr, "subscribe": "T", "groupId": "G"}
+        given |= {"startingOffsets": "earliest", "offsetPollIntervalMs": "1"}
+        given["rocketmq.mqClientApiTimeout"] = "30000"
+        reader = RocketMQDataSource(given).streamReader(OFFSETS)
+        assert isinstance(reader, StreamReader)
+        held = broker.faults.on(RequestCode.UPDATE_CONSUMER_OFFSET).delay(60)
+        place, everything = reader.initialOffset(), ReadAllAvailable()
+        group = reader._track()._group
+        assert group is not None
+        group._patience_s = 0.0
+
+        def planned() -> int:
+            end = StreamOffset.from_json(reader.latestOffset(place, everything))
+            return end.topics["T"]["broker-a"][0]
+
+        for count in (1, 2):
+            broker.send("T", b"x", queue=0)
+            broker.wait_for(partial(lambda n, _b: planned() == n, count))
+            place = StreamOffset({"T": {"broker-a": {0: count}}}).to_json()
+            reader.latestOffset(place, everything)  # what the batch did is told now
+            broker.wait_for(lambda _b: held.hits == 1)
+        group._patience_s = GUARD_S
+        session.advance(60)
+        reader.stop()
+        stored = broker.groups["G"].offsets(topic="T")
+        assert [one.committed for one in stored] == [2]
