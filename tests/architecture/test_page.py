@@ -30,7 +30,7 @@ def listed(page: str) -> dict[str, set[str]]:
         if above:
             found[above[-1][1]] |= {name.removesuffix("/").removesuffix(".py") for name in names}
         if names[0].endswith("/"):
-            folder = "/".join([*(above[-1:] and [above[-1][1]]), names[0].rstrip("/")])
+            folder = "/".join([*(name for _, name in above[-1:]), names[0].rstrip("/")])
             above.append((indent, folder))
             found.setdefault(folder, set())
     return found
