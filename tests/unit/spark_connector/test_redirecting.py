@@ -10,9 +10,8 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 import pyarrow as pa
 
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker, StoredMessage, VirtualClock
 from rocketmq_py import QueueAccess
-from rocketmq_py.message import MessageExt
 from spark_connector.encoding import BODY_SIZE_MAX
 from spark_connector.options import write_options
 from spark_connector.rows import check_columns
@@ -44,7 +43,7 @@ def send(
         return sender.finish()
 
 
-def bad_ones(broker: EmbeddedBroker) -> dict[str, MessageExt]:
+def bad_ones(broker: EmbeddedBroker) -> dict[str, StoredMessage]:
     """The messages of the topic for invalid rows by their key."""
     return {one.properties["KEYS"]: one for one in broker.messages.in_topic("Bad")}
 

@@ -101,12 +101,8 @@ def test_giving_up_says_how_often_how_long_why_and_what_to_set() -> None:
 
 
 def test_an_error_goes_to_the_driver_without_its_chain() -> None:
-    try:
-        try:
-            raise KeyError("hidden")
-        except KeyError as cause:
-            raise RemotingException("closed") from cause
-    except RemotingException as error:
-        alone = plain(error)
+    caused = RemotingException("closed")
+    caused.__cause__ = caused.__context__ = KeyError("hidden")
+    alone = plain(caused)
     assert (alone.__cause__, alone.__context__, alone.__traceback__) == (None, None, None)
     assert str(plain(ValueError("other"))) == "other"
