@@ -69,18 +69,20 @@ class Patience:
         """Return what ``sendRetries`` and ``sendDeadlineMs`` say."""
         return cls(options.retries, options.send_deadline_ms / 1000)
 
-    def next_try(self, failed: int, first_at: float, last_at: float, now: float) -> float | None:
+    def next_try(
+        self, failed: int, first_at: float, last_at: float, now: float, *, lasting: bool = True
+    ) -> float | None:
         """Return when to try again after ``failed`` tries (from 1), or None: give up.
 
         Tries begin at least a pause apart, which doubles each time; the last one is made when the
-        deadline is over. The moment may be past.
+        deadline is over, or, not ``lasting``, no more after ``retries``. The moment may be past.
         """
         pause = min(WAIT_AGAIN_S * 2 ** min(failed - 1, DOUBLINGS), WAIT_MOST_S)
         again = last_at + pause
         if failed <= self.retries:
             return again
         end = first_at + self.deadline_s
-        return None if now >= end else min(again, end)
+        return min(again, end) if lasting and now < end else None
 
 
 def weakness_of(answer: RawSend) -> WeaklyStoredError | None:

@@ -37,6 +37,7 @@ from rocketmq_py import (
     SendOutcome,
 )
 from rocketmq_py.clock import monotonic, wall_ms
+from spark_connector.access import is_transient
 from spark_connector.answers import Answers
 from spark_connector.encoding import Encoded, Encoder, batch_bodies
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
@@ -388,7 +389,9 @@ class Sender:
         now = monotonic()
         first_at = now if request.first_at is None else request.first_at
         request.attempt += 1
-        again = self._patience.next_try(request.attempt, first_at, request.sent_at, now)
+        again = self._patience.next_try(
+            request.attempt, first_at, request.sent_at, now, lasting=is_transient(error)
+        )
         if again is None:
             what = f"topic {request.topic}, queue {request.queue}"
             self._transient = given_up(what, request.topic, request.attempt, now - first_at, error)

@@ -45,6 +45,12 @@ def test_tries_that_are_asked_for_are_made_even_after_the_deadline() -> None:
     assert patience.next_try(3, first_at=0.0, last_at=23.0, now=26.0) is None
 
 
+def test_an_error_that_does_not_look_like_a_restart_has_no_deadline() -> None:
+    patience = Patience(retries=1, deadline_s=10.0)
+    assert patience.next_try(1, 0.0, 0.0, 0.0, lasting=False) == pytest.approx(0.1)
+    assert patience.next_try(2, 0.0, 0.1, 0.1, lasting=False) is None
+
+
 def test_no_deadline_leaves_only_the_tries_that_are_asked_for() -> None:
     options = write_options(
         {"nameServer": "h:1", "topic": "T", "sendRetries": "1", "sendDeadlineMs": "0"},

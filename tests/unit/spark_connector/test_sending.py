@@ -133,6 +133,15 @@ def test_a_broker_that_stays_busy_fails_the_task_so_that_spark_repeats_it(
         send(access, {"body": rows(10)}, sendRetries=0, sendDeadlineMs=0)
 
 
+def test_an_answer_that_says_nothing_about_now_is_not_waited_for(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    odd = broker.faults.on(RequestCode.SEND_BATCH_MESSAGE).always()
+    odd.respond(ResponseCode.SYSTEM_ERROR, "odd")
+    with pytest.raises(MQClientException, match="not stored after 3 tries"):
+        send(access, {"body": rows(1)}, sendRetries=2)
+
+
 def test_what_no_repetition_can_help_comes_back_in_the_report(
     broker: EmbeddedBroker, access: QueueAccess
 ) -> None:
