@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import RequestCode
 from tests.spark.queries import WORKER_LOGS, fill
 
 if TYPE_CHECKING:
@@ -99,9 +99,8 @@ def test_a_write_goes_on_when_its_only_broker_was_away_for_a_while(spark: SparkS
 
         def stop_and_start() -> int:
             broker.wait_for(lambda _b: held.hits, timeout=WAIT_S)
-            address = broker.addr
+            address, stored = broker.addr, broker.topics["T"].count()
             cluster.stop("broker-a")
-            stored = broker.topics["T"].count()
             refuse_one(address)
             cluster.start("broker-a")
             return stored
@@ -132,20 +131,20 @@ def refuse_one(address: str) -> None:
         arrived.close()
 
 
-@pytest.mark.case("SP39")
 def test_what_is_stored_less_safely_is_stored_once_and_ends_the_write(
-    spark: SparkSession, broker: EmbeddedBroker
+    spark: SparkSession,
 ) -> None:
-    broker.topics.create("T", queues=1)
-    broker.faults.on(RequestCode.SEND_BATCH_MESSAGE).always().respond(
-        ResponseCode.FLUSH_DISK_TIMEOUT
-    )
     frame = spark.range(0, 10, 1, 1).selectExpr("CAST(id AS string) AS body")
-    writer = frame.write.format("rocketmq").mode("append")
-    writer = writer.options(nameServer=broker.namesrv_addr, topic="T")
-    with pytest.raises(PySparkException, match=r"FLUSH_DISK_TIMEOUT.*IS stored.*acceptStatus"):
-        writer.save()
-    assert len(broker.journal.requests(code=RequestCode.SEND_BATCH_MESSAGE)) == 1
+    with EmbeddedBroker(
+        config={"flushDiskType": "SYNC_FLUSH", "syncFlushTimeout": 50}, topics=["T"]
+    ) as broker:
+        broker.faults.disk.fail_next_flush(times=1000)
+        writer = frame.write.format("rocketmq").mode("append")
+        writer = writer.options(nameServer=broker.namesrv_addr, topic="T", batchSend="false")
+        with pytest.raises(PySparkException, match=r"FLUSH_DISK_TIMEOUT.*IS stored.*acceptStatus"):
+            writer.save()
+        found = [message.body for message in broker.messages.in_topic("T")]
+    assert sorted(found) == sorted(str(number).encode() for number in range(10))
 
 
 @pytest.mark.case("SP20")
