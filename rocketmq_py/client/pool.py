@@ -121,9 +121,10 @@ def _exiting() -> None:
     """End what the program forgot, and say so: unsent messages would be lost in silence."""
     with _pool.lock:
         forgotten = list(_pool.instances.values())
-    for instance in forgotten:
+    if forgotten:
         _log.warning(
             "client %s was not shut down: call shutdown(), or use it in a with block",
-            instance.client_id,
+            ", ".join(instance.client_id for instance in forgotten),
         )
+    for instance in forgotten:
         instance.end(EXIT_TIMEOUT_S)
