@@ -36,8 +36,8 @@ _WRONG_TYPE = re.compile(r"(?:this one is of type|but actual type is) (\w+)")
 _DELAY_TOO_LONG = ("timer message illegal", "delay time")
 """Words of brokers and proxies for a delay that they do not take; no topic name has blanks."""
 
-_LIMITS = {"timermaxdelaysec": "timerMaxDelaySec", "maxdelaytimemills": "maxDelayTimeMills"}
-"""Settings that limit delays, as a remark in lower case may name them."""
+_LIMITS = ("timerMaxDelaySec at the broker", "maxDelayTimeMills at the proxy")
+"""Settings that limit delays; a remark may name one."""
 
 
 def check_answer(answer: RemotingCommand, address: str, topic: str | None = None) -> None:
@@ -118,10 +118,10 @@ def _illegal(remark: str, properties: Mapping[str, str]) -> tuple[type[MQBrokerE
     except DelayValueError as error:
         return InvalidDelayError, f"Correct the delay: {error}"
     if asked is not None and any(words in remark for words in _DELAY_TOO_LONG):
-        named = (setting for name, setting in _LIMITS.items() if name in remark)
+        named = [limit for limit in _LIMITS if limit.partition(" ")[0].lower() in remark]
         advice = (
             f"{asked.kind.value}={asked.value} is beyond the server's limit: choose a shorter "
-            f"delay, or raise {next(named, 'timerMaxDelaySec')} at the server"
+            f"delay, or raise {' or '.join(named or _LIMITS)}"
         )
         return DelayOutOfRangeError, advice
     return MQBrokerException, "Check body and properties against the broker's limits"
