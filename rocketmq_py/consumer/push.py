@@ -56,9 +56,11 @@ SUBSCRIBE_ALL = "*"
 _BLANK = re.compile(r"\s")
 _SIGN = re.compile(r"[<>='\"]")
 _SQL = re.compile(
-    r"[<>='\"]|\bis\s+(?:not\s+)?null\b|\bin\s*\(|\bbetween\s.+\sand\s", re.IGNORECASE
+    r"""(?:[<>=]|\bin\s*\(|\bbetween\s)\s*(?:['"\d+-]|true\b|false\b)"""
+    r"""|\bis\s+(?:not\s+)?null\b""",
+    re.IGNORECASE,
 )
-"""What an SQL filter holds besides names and blanks."""
+"""A comparison with a value: what SQL filters hold, and hardly a tag."""
 
 
 class DefaultMQPushConsumer(SettingAttributes):

@@ -576,6 +576,7 @@ def test_a_start_with_a_subscription_says_nothing(
         "a between 1 and 3",
         "TAGS IN ('a', 'b')",
         "a || b <> 3",
+        "paid = TRUE",
     ],
 )
 def test_an_sql_filter_is_not_taken_for_a_tag(expression: str) -> None:
@@ -585,7 +586,7 @@ def test_an_sql_filter_is_not_taken_for_a_tag(expression: str) -> None:
         DefaultMQPushConsumer("G").subscribe("T", MessageSelector.by_tag(expression))
 
 
-@pytest.mark.parametrize("tag", ["rock and roll", "a>1", "it's"])
+@pytest.mark.parametrize("tag", ["rock and roll", "a>1", "it's a tag", "x -> y", "in (stock)"])
 def test_a_strange_tag_is_taken_with_a_word_and_matches(
     broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture, tag: str
 ) -> None:
