@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         MessageSelector,
     )
     from rocketmq_py.consumer.push import DefaultMQPushConsumer
+    from rocketmq_py.consumer.settings import PushConsumerConfig
     from rocketmq_py.errors import (
         ClientClosedError,
         ConfigError,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         NoRouteError,
         NotStartedError,
         PermissionDeniedError,
+        RecallNotSupportedError,
         RemotingCommandException,
         RemotingConnectException,
         RemotingException,
@@ -68,13 +70,18 @@ if TYPE_CHECKING:
         UnsupportedOperationError,
     )
     from rocketmq_py.message import Message, MessageBatch, MessageExt
+    from rocketmq_py.producer.async_send import SendCallback
+    from rocketmq_py.producer.batch import BatchRefusedError
+    from rocketmq_py.producer.config import ProducerConfig
     from rocketmq_py.producer.producer import DefaultMQProducer
+    from rocketmq_py.producer.selection import MessageQueueSelector
     from rocketmq_py.producer.transaction import (
         LocalTransactionState,
         TransactionListener,
         TransactionMQProducer,
         TransactionSendResult,
     )
+    from rocketmq_py.protocol.codes import RequestCode, ResponseCode
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
     from rocketmq_py.protocol.handles import RecallHandle
     from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
@@ -91,20 +98,26 @@ _NAMES_OF = {
         "MessageListenerConcurrently MessageModel MessageSelector"
     ),
     "consumer.push": "DefaultMQPushConsumer",
+    "consumer.settings": "PushConsumerConfig",
     "errors": (
         "ClientClosedError ConfigError DelayConflictError DelayOutOfRangeError DelayValueError "
         "FlowControlError ForkedClientError IllegalStateError InvalidDelayError MQBrokerException "
         "MQClientException NameServerUnavailableError NoRouteError NotStartedError "
-        "PermissionDeniedError RemotingCommandException RemotingConnectException "
-        "RemotingException RemotingSendRequestException RemotingTimeoutException "
-        "RemotingTooMuchRequestException ReservedPropertyError RocketMQError SendFailedError "
-        "TopicNotExistError UnsupportedOperationError"
+        "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
+        "RemotingConnectException RemotingException RemotingSendRequestException "
+        "RemotingTimeoutException RemotingTooMuchRequestException ReservedPropertyError "
+        "RocketMQError SendFailedError TopicNotExistError UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
+    "producer.async_send": "SendCallback",
+    "producer.batch": "BatchRefusedError",
+    "producer.config": "ProducerConfig",
     "producer.producer": "DefaultMQProducer",
+    "producer.selection": "MessageQueueSelector",
     "producer.transaction": (
         "LocalTransactionState TransactionListener TransactionMQProducer TransactionSendResult"
     ),
+    "protocol.codes": "RequestCode ResponseCode",
     "protocol.delay": "Delay DelayKind DelayLevel",
     "protocol.handles": "RecallHandle",
     "send_result": "MessageQueue SendResult SendStatus",
@@ -112,6 +125,7 @@ _NAMES_OF = {
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = [
+    "BatchRefusedError",
     "ClientClosedError",
     "ClientConfig",
     "Clock",
@@ -143,6 +157,7 @@ __all__ = [
     "MessageListenerConcurrently",
     "MessageModel",
     "MessageQueue",
+    "MessageQueueSelector",
     "MessageSelector",
     "NameServerUnavailableError",
     "NamespacedQueueAccess",
@@ -150,20 +165,26 @@ __all__ = [
     "NotStartedError",
     "PermissionDeniedError",
     "PreparedMessage",
+    "ProducerConfig",
+    "PushConsumerConfig",
     "QueueAccess",
     "QueueBounds",
     "RawMessages",
     "RawPull",
     "RawSend",
     "RecallHandle",
+    "RecallNotSupportedError",
     "RemotingCommandException",
     "RemotingConnectException",
     "RemotingException",
     "RemotingSendRequestException",
     "RemotingTimeoutException",
     "RemotingTooMuchRequestException",
+    "RequestCode",
     "ReservedPropertyError",
+    "ResponseCode",
     "RocketMQError",
+    "SendCallback",
     "SendFailedError",
     "SendOutcome",
     "SendResult",
