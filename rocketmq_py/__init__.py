@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         MessageSelector,
     )
     from rocketmq_py.consumer.push import DefaultMQPushConsumer
+    from rocketmq_py.consumer.settings import PushConsumerConfig
     from rocketmq_py.errors import (
         ClientClosedError,
         ConfigError,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
         NoRouteError,
         NotStartedError,
         PermissionDeniedError,
+        RecallNotSupportedError,
         RemotingCommandException,
         RemotingConnectException,
         RemotingException,
@@ -68,7 +70,11 @@ if TYPE_CHECKING:
         UnsupportedOperationError,
     )
     from rocketmq_py.message import Message, MessageBatch, MessageExt
+    from rocketmq_py.producer.async_send import SendCallback
+    from rocketmq_py.producer.batch import BatchRefusedError
+    from rocketmq_py.producer.config import ProducerConfig
     from rocketmq_py.producer.producer import DefaultMQProducer
+    from rocketmq_py.producer.selection import MessageQueueSelector
     from rocketmq_py.producer.transaction import (
         LocalTransactionState,
         TransactionListener,
@@ -92,17 +98,22 @@ _NAMES_OF = {
         "MessageListenerConcurrently MessageModel MessageSelector"
     ),
     "consumer.push": "DefaultMQPushConsumer",
+    "consumer.settings": "PushConsumerConfig",
     "errors": (
         "ClientClosedError ConfigError DelayConflictError DelayOutOfRangeError DelayValueError "
         "FlowControlError ForkedClientError IllegalStateError InvalidDelayError MQBrokerException "
         "MQClientException NameServerUnavailableError NoRouteError NotStartedError "
-        "PermissionDeniedError RemotingCommandException RemotingConnectException "
-        "RemotingException RemotingSendRequestException RemotingTimeoutException "
-        "RemotingTooMuchRequestException ReservedPropertyError RocketMQError SendFailedError "
-        "TopicNotExistError UnsupportedOperationError"
+        "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
+        "RemotingConnectException RemotingException RemotingSendRequestException "
+        "RemotingTimeoutException RemotingTooMuchRequestException ReservedPropertyError "
+        "RocketMQError SendFailedError TopicNotExistError UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
+    "producer.async_send": "SendCallback",
+    "producer.batch": "BatchRefusedError",
+    "producer.config": "ProducerConfig",
     "producer.producer": "DefaultMQProducer",
+    "producer.selection": "MessageQueueSelector",
     "producer.transaction": (
         "LocalTransactionState TransactionListener TransactionMQProducer TransactionSendResult"
     ),
@@ -114,6 +125,7 @@ _NAMES_OF = {
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = [
+    "BatchRefusedError",
     "ClientClosedError",
     "ClientConfig",
     "Clock",
@@ -145,6 +157,7 @@ __all__ = [
     "MessageListenerConcurrently",
     "MessageModel",
     "MessageQueue",
+    "MessageQueueSelector",
     "MessageSelector",
     "NameServerUnavailableError",
     "NamespacedQueueAccess",
@@ -152,12 +165,15 @@ __all__ = [
     "NotStartedError",
     "PermissionDeniedError",
     "PreparedMessage",
+    "ProducerConfig",
+    "PushConsumerConfig",
     "QueueAccess",
     "QueueBounds",
     "RawMessages",
     "RawPull",
     "RawSend",
     "RecallHandle",
+    "RecallNotSupportedError",
     "RemotingCommandException",
     "RemotingConnectException",
     "RemotingException",
@@ -168,6 +184,7 @@ __all__ = [
     "ReservedPropertyError",
     "ResponseCode",
     "RocketMQError",
+    "SendCallback",
     "SendFailedError",
     "SendOutcome",
     "SendResult",

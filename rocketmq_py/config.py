@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, Generic, Literal, Self, TypedDict, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, overload
 
 from attrs import Attribute, define, evolve, field, fields, frozen
 
@@ -294,6 +294,41 @@ class ConfigValue(Generic[_T]):
 
     def __set__(self, client: Any, value: _T) -> None:  # Any: whatever class has `config`
         setattr(client.config, self._name, value)
+
+
+class SettingAttributes:
+    """Base of a client with settings as attributes (`ConfigValue`): refuses misspelt ones.
+
+    ``_attributes`` names what else may be assigned. A subclass of a program may have attributes
+    of its own, so it is not watched.
+    """
+
+    _attributes: frozenset[str] = frozenset()
+
+    if not TYPE_CHECKING:  # a checker that saw this method would accept every name
+
+        def __setattr__(self, name: str, value: object) -> None:
+            kind = type(self)
+            if (
+                name.startswith("_")
+                or name in self._attributes
+                or hasattr(kind, name)
+                or not kind.__module__.startswith("rocketmq_py.")
+            ):
+                object.__setattr__(self, name, value)
+                return
+            settings = {known for known in dir(kind) if _is_settable(getattr(kind, known))}
+            raise AttributeError(
+                _unknown_setting(kind.__name__, name, settings | self._attributes),
+                name=name,
+                obj=self,
+            )
+
+
+def _is_settable(member: object) -> bool:
+    if isinstance(member, property):
+        return member.fset is not None
+    return isinstance(member, ConfigValue)
 
 
 def _unknown_setting(owner: str, name: str, known: set[str]) -> str:

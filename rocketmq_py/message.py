@@ -52,6 +52,11 @@ _conflict_was_told = False
 _FORWARDED_SYSTEM_PROPERTIES = frozenset({Prop.KEYS, Prop.TAGS, Prop.WAIT, Prop.BUYER_ID})
 """Of all reserved names, those that the first sender chose."""
 
+_RECEIVED_PROPERTIES = (
+    RESERVED - _FORWARDED_SYSTEM_PROPERTIES - delays.DELAY_PROPERTIES - {Prop.UNIQ_KEY}
+)
+"""Reserved names that nobody gives who makes a message: no setter writes them, and no id."""
+
 _HISTORY_PROPERTIES = (
     RESERVED
     | delays.DELAY_PROPERTIES
@@ -76,10 +81,14 @@ class Message:
 
     `tags` is one word that consumers filter by, `keys` words that queries find. `delay` (a
     `timedelta` counted from arrival at the broker) and `deliver_at` (an aware `datetime`) are the
-    preferred ways to send later; only one of them may be given. `properties` starts as a copy.
-    `flag` is a number that RocketMQ stores untouched.
+    preferred ways to send later; only one of them may be given. `properties` starts as a copy; it
+    may hold what the setters of tags, keys and delays write, and an id. `flag` is a number that
+    RocketMQ stores untouched.
 
-    The body must be bytes: TypeError otherwise. Lengths and topic are checked when it is sent.
+    The body must be bytes, topic and properties text: TypeError otherwise. Raises ValueError for
+    properties that cannot be stored and ReservedPropertyError for names that only RocketMQ
+    writes: a message that arrived is forwarded by `from_ext`. Lengths and topic are checked when
+    it is sent.
 
     >>> from datetime import timedelta
     >>> Message("orders", b"cancel 42", tags="cancel", delay=timedelta(minutes=30))
@@ -106,10 +115,10 @@ class Message:
         deliver_at: datetime | None = None,
         wait_store_msg_ok: bool = True,
     ) -> None:
-        self.topic = topic
+        self.topic = topic if type(topic) is str else _checked_topic(topic)
         self._body = body if type(body) is bytes else _checked_body(body)
         self.flag = flag
-        self.properties = dict(properties) if properties else {}
+        self.properties = _checked_properties(properties) if properties else {}
         self.transaction_id = None
         self._legacy_delays = ()
         if tags is not None:
@@ -141,7 +150,10 @@ class Message:
             for name, value in message.properties.items()
             if name not in _HISTORY_PROPERTIES
         }
-        return cls(message.topic, message.body, flag=message.flag, properties=kept)
+        fresh = cls(message.topic, message.body, flag=message.flag)
+        # Not checked as the constructor does: whoever sent them could, so they can travel on.
+        fresh.properties.update(kept)
+        return fresh
 
     @property
     def body(self) -> bytes:
@@ -178,7 +190,7 @@ class Message:
 
     def set_keys(self, keys: str | Iterable[str] | None) -> Self:
         """Set the index words, joined by one blank. Raises ValueError for unstorable text."""
-        joined = keys if keys is None or isinstance(keys, str) else " ".join(keys)
+        joined = keys if keys is None or isinstance(keys, str) else _joined(keys)
         return self._write(Prop.KEYS, joined)
 
     @property
@@ -574,16 +586,17 @@ class MessageBatch(Message):
 
     They must share topic and `wait_store_msg_ok`, go to no retry topic, and ask for no delay of
     any kind: the broker reads only what stands on the batch, so the delay of an item would be
-    lost. Raises UnsupportedOperationError otherwise, and for no messages at all.
+    lost. Raises UnsupportedOperationError otherwise, and for no messages at all; TypeError for
+    what is not several of anything.
     """
 
     messages: tuple[Message, ...] = field(init=False)
 
-    def __init__(self, messages: Sequence[Message]) -> None:
-        _check_batch(messages)
-        first = messages[0]
+    def __init__(self, messages: Iterable[Message]) -> None:
+        self.messages = _several(messages)
+        _check_batch(self.messages)
+        first = self.messages[0]
         super().__init__(first.topic, wait_store_msg_ok=first.wait_store_msg_ok)
-        self.messages = tuple(messages)
 
     def encode(self) -> bytes:
         """Give the batch body of the messages as they are now, ids included.
@@ -612,6 +625,44 @@ def _checked_body(body: object) -> bytes:
     raise TypeError(f"a body is bytes, not {type(body).__name__}")
 
 
+def _checked_topic(topic: object) -> str:
+    if isinstance(topic, str):
+        return topic
+    raise TypeError(f"a topic is a str, not {type(topic).__name__} {topic!r}")
+
+
+def _checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    if type(properties) is not dict and not isinstance(properties, Mapping):
+        raise TypeError(f"properties are a mapping of texts, not {type(properties).__name__}")
+    checked = dict(properties)
+    if not _are_plain(checked):
+        for name, value in checked.items():
+            _require_text(name, name)
+            _checked_text(name, value)
+    if not _RECEIVED_PROPERTIES.isdisjoint(checked):
+        reason = "only RocketMQ writes it; forward a message with Message.from_ext"
+        name = next(name for name in checked if name in _RECEIVED_PROPERTIES)
+        raise ReservedPropertyError(name, reason)
+    return checked
+
+
+def _are_plain(properties: dict[str, str]) -> bool:
+    """Whether no property needs a closer look: all of them text, printable, without a blank."""
+    try:
+        text = "".join([*properties, *properties.values()])
+    except TypeError:
+        return False
+    blank = " " in text or "" in properties or "" in properties.values()
+    return not blank and text.isprintable()
+
+
+def _joined(keys: Iterable[str]) -> str:
+    try:
+        return " ".join(keys)
+    except TypeError:
+        raise TypeError(f"keys are one str or several, not {keys!r}") from None
+
+
 def _checked_text(name: str, value: str) -> str:
     _require_text(name, value)
     problem = user_text_problem(name, value)
@@ -631,6 +682,18 @@ def _host_text(host: bytes) -> str:
         return ""
     ip, port = unpack_host(host)
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def _several(messages: object) -> tuple[Message, ...]:
+    if not isinstance(messages, Iterable):
+        raise TypeError(f"a batch is made of messages, not of one {type(messages).__name__}")
+    checked = []
+    for position, message in enumerate(messages):
+        if not isinstance(message, Message):
+            kind = type(message).__name__
+            raise UnsupportedOperationError(f"item {position} of the batch is no Message: {kind}")
+        checked.append(message)
+    return tuple(checked)
 
 
 def _check_batch(messages: Sequence[Message]) -> None:

@@ -4,7 +4,8 @@ Pure Python: no JAR. Needs what the extra ``spark`` brings: PySpark 4.2 or newer
 
     import spark_connector
     spark_connector.register(spark)
-    rows = spark.read.format("rocketmq").options(nameServer="host:9876", subscribe="T").load()
+    reader = spark.read.format("rocketmq").options(nameServer="host:9876", subscribe="T")
+    rows = reader.option("includeHeaders", True).load()
     copies = spark_connector.for_write(rows).write.format("rocketmq")
     copies.options(nameServer="host:9876", topic="U").mode("append").save()
 

@@ -26,6 +26,7 @@ from spark_connector.origin import Shipped
 from spark_connector.replay_guard import ReplayGuard
 from spark_connector.rows import check_columns
 from spark_connector.sending import Report, Sender
+from spark_connector.spreading import first_queues
 
 __all__ = [
     "BatchWriter",
@@ -64,13 +65,20 @@ class WriteTask:
         check_compression(self.options.compression)
         self.meanings = check_columns(to_arrow_schema(schema, timezone="UTC"), self.options)
         self.fixed_queues: dict[str, tuple[MessageQueue, ...]] = {}
+        self.is_planned = False
 
     def plan_queues(self) -> None:
-        """Fix the queues that sharding keys are spread over, the same for every task."""
+        """Look once, before any task, whether there is a name server and the option ``topic``.
+
+        The tasks then wait for a route that is gone for a while. Fixes the queues that sharding
+        keys are spread over, the same for every task. Raises `NoRouteError` for a topic that
+        does not exist, `NameServerUnavailableError`.
+        """
         topic = self.options.topic
-        if topic is not None and "sharding_key" in self.meanings.values():
-            access = access_for(self.options.connection)
-            self.fixed_queues = {topic: access.write_queues(topic)}
+        queues = first_queues(access_for(self.options.connection), topic)
+        if topic is not None and queues and "sharding_key" in self.meanings.values():
+            self.fixed_queues = {topic: queues}
+        self.is_planned = True
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> WrittenMessage:
         """Send all batches; returns when everything is acknowledged."""
@@ -95,6 +103,8 @@ class WriteTask:
             self.options,
             self.meanings,
             fixed_queues=self.fixed_queues,
+            # A query that is past its first batch has found its topic before.
+            planned=self.is_planned or (here is not None and here[1] > 0),
             dedupe=dedupe,
             answers=answers,
         )
@@ -115,6 +125,9 @@ class BatchWriter(Shipped, DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         self._task = WriteTask(options, schema, overwrite=overwrite, streaming=False)
+
+    def plan(self) -> None:
+        """Look at the topic before Spark starts tasks; raises as `WriteTask.plan_queues`."""
         self._task.plan_queues()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -149,6 +162,9 @@ def raise_failure(messages: list[Any]) -> None:
     skipped = sum(report.skipped for report in reports)
     if skipped:
         _log.warning("%d invalid rows were left out", skipped)
+    redirected = sum(report.redirected for report in reports)
+    if redirected:
+        _log.warning("%d invalid rows went to invalidRowTopic", redirected)
 
 
 def log_abort(messages: list[Any]) -> None:

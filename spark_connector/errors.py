@@ -15,6 +15,7 @@ __all__ = [
     "RocketMQDataLossError",
     "SchemaError",
     "VersionError",
+    "WeaklyStoredError",
 ]
 
 GO_ON = "set failOnDataLoss=false to go on with what there is"
@@ -46,3 +47,11 @@ class RocketMQDataLossError(RocketMQError):
 
 class VersionError(RocketMQError):
     """Driver and worker run different versions of Python or of this package."""
+
+
+class WeaklyStoredError(RocketMQError):
+    """A broker stored messages, but not as safely as it is set up to; they stay stored.
+
+    Sending them again would store them twice: repair the broker, or take such answers by
+    ``acceptStatus=stored``.
+    """

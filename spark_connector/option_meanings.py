@@ -184,7 +184,13 @@ MEANINGS = {
         "`never` leaves it as it is, for Aliyun ONS. `auto` and `always` do the same."
     ),
     "sendTimeoutMs": "How many ms one send may take; then it counts as failed and is made again.",
-    "sendRetries": "How often a failed send is repeated, at another broker if there is one.",
+    "sendDeadlineMs": (
+        "For how many ms after its first try a send is tried again while brokers restart, are away "
+        "or are busy; then the task fails, and Spark repeats it. 0: only `sendRetries`."
+    ),
+    "sendRetries": (
+        "How often a failed send is repeated in any case, at another broker if there is one."
+    ),
     "maxInFlight": "Most sends of a task that wait for an answer.",
     "batchSend": "Whether rows without delay travel many in one request; `false` sends each alone.",
     "batchBytes": "Most bytes of one such request; must be under the broker's limit for messages.",

@@ -115,6 +115,7 @@ OPTIONS = _table(
     ("translateStartDeliverTime", "auto|always|never", "auto", "W"),
     ("sendTimeoutMs", "int", "3000", "W", 1),
     ("sendRetries", "int", "2", "W"),
+    ("sendDeadlineMs", "int", "120000", "W"),
     ("maxInFlight", "int", "256", "W", 1, 65_535),
     ("batchSend", "bool", "true", "W"),
     ("batchBytes", "int", str(MIB), "W", 1024, BATCH_BYTES_MOST),
@@ -198,6 +199,7 @@ class WriteOptions:
     translate_start_deliver: bool
     timeout_ms: int
     retries: int
+    send_deadline_ms: int
     max_in_flight: int
     batch_send: bool
     batch_bytes: int
@@ -317,6 +319,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         translate_start_deliver=given.word("translateStartDeliverTime") != "never",
         timeout_ms=given.count("sendTimeoutMs"),
         retries=given.count("sendRetries"),
+        send_deadline_ms=given.count("sendDeadlineMs"),
         max_in_flight=given.count("maxInFlight"),
         batch_send=given.flag("batchSend"),
         batch_bytes=_batch_bytes(given),

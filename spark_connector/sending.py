@@ -2,21 +2,22 @@
 
 Rows without a fixed queue go to all queues in turn, as batches of one queue; delayed and
 compressed rows go alone, because a broker ignores delays inside a batch. Rows with a fixed queue
-or a sharding key keep their order: one request at a time per queue. `Sender.finish` returns only
-when every request is answered. Must not know Spark.
+or a sharding key keep their order: one request at a time per queue. What fails for now is sent
+again after a pause, while the others go on. `Sender.finish` returns only when every request is
+answered. Must not know Spark. Read on: ``spreading.py`` for queues, ``send_errors.py`` for what is
+tried again, ``redirecting.py`` for invalid rows.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from itertools import cycle
-from queue import SimpleQueue
-from random import randrange
+from heapq import heappop, heappush
+from itertools import count
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import pyarrow as pa
@@ -24,15 +25,9 @@ import pyarrow.compute as pc
 from attrs import define, field
 
 from rocketmq_py import (
-    DelayKind,
-    DelayOutOfRangeError,
-    InvalidDelayError,
     MessageIds,
     MessageQueue,
-    MQBrokerException,
-    MQClientException,
     NoRouteError,
-    PermissionDeniedError,
     PreparedMessage,
     QueueAccess,
     RawMessages,
@@ -40,15 +35,24 @@ from rocketmq_py import (
     RemotingException,
     RocketMQError,
     SendOutcome,
-    SendStatus,
-    TopicNotExistError,
 )
 from rocketmq_py.clock import monotonic, wall_ms
+from spark_connector.access import is_transient
 from spark_connector.answers import Answers
-from spark_connector.encoding import BODY_SIZE_MAX, NAME_END, Encoded, Encoder, batch_bodies
-from spark_connector.errors import InvalidRowError
+from spark_connector.encoding import Encoded, Encoder, batch_bodies
+from spark_connector.errors import InvalidRowError, WeaklyStoredError
 from spark_connector.options import WriteOptions
 from spark_connector.progress import Progress
+from spark_connector.redirecting import redirected
+from spark_connector.send_errors import (
+    Patience,
+    explained,
+    given_up,
+    is_permanent,
+    plain,
+    weakness_of,
+)
+from spark_connector.spreading import Spread
 
 try:
     import numpy as np
@@ -59,21 +63,10 @@ __all__ = ["Report", "Sender"]
 
 _log = logging.getLogger("spark_connector")
 
-MESSAGE_ILLEGAL = 13
 RETRY_PREFIX = "%RETRY%"
 SHOWN_PROBLEMS = 3
-WAIT_AGAIN_S = 0.1
 BATCHES_IN_FLIGHT = 2
 BATCHES_WAITING = 16
-DELAY_PROPERTIES = tuple(kind.value for kind in DelayKind)
-_PERMANENT = (
-    InvalidRowError,
-    NoRouteError,
-    PermissionDeniedError,
-    TopicNotExistError,
-    InvalidDelayError,
-    DelayOutOfRangeError,
-)
 
 
 @define
@@ -99,6 +92,7 @@ class _Request:
     sys_flag: int = 0
     batch: bool = False
     attempt: int = 0
+    first_at: float | None = None
     sent_at: float = 0.0
     queue: MessageQueue | None = None
     redirected: bool = False
@@ -109,8 +103,9 @@ class Sender:
     """Sends the Arrow batches of one task. One thread uses it, once.
 
     ``fixed_queues``: the queues of topics that sharding keys are spread over, the same for every
-    task of the write. ``dedupe``: beginning of generated DEDUPE_ID values, None for none.
-    ``answers`` is told about every row; its user settles each batch before the next one.
+    task of the write. ``planned``: the name server answered when the write was planned, and knew
+    the option ``topic``, if given. ``dedupe``: beginning of generated DEDUPE_ID values, None for
+    none. ``answers`` is told about every row; its user settles each batch before the next one.
     """
 
     def __init__(
@@ -120,6 +115,7 @@ class Sender:
         meanings: dict[str, str],
         *,
         fixed_queues: dict[str, tuple[MessageQueue, ...]] | None = None,
+        planned: bool = False,
         dedupe: str | None = None,
         answers: Answers | None = None,
     ) -> None:
@@ -127,19 +123,23 @@ class Sender:
         self._access = access
         self._options = options
         self._ids = MessageIds()
+        self._meanings = meanings
         self._encoder = Encoder(options, meanings, self._ids)
-        self._fixed_queues = fixed_queues or {}
+        self._patience = Patience.of(options)
+        expected = options.topic if planned else None
+        self._spread = Spread(access, self._patience, fixed_queues or {}, planned, expected)
         self._dedupe = dedupe
-        self._queues: dict[str, tuple[MessageQueue, ...]] = {}
-        self._turns: dict[str, Iterator[MessageQueue]] = {}
         self._lanes: dict[MessageQueue, deque[_Request]] = defaultdict(deque)
         self._answered: SimpleQueue[_Request] = SimpleQueue()
         self._waiting: list[_Request] = []
+        self._resting: list[tuple[float, int, _Request]] = []  # in flight, until their next try
+        self._rests = count()
         self._in_flight = 0
         self._bytes_in_flight = 0
         self._bytes_behind = 0  # behind others of their lane
         self._rows_seen = 0
         self._transient: Exception | None = None
+        self._is_told = False
         self._progress = Progress("writing", "rows not answered yet", options.progress_ms)
         self.report = Report()
 
@@ -148,7 +148,8 @@ class Sender:
     def send(self, batch: pa.RecordBatch) -> bool:
         """Check all rows of a batch, then send them; False when the task should stop.
 
-        Raises the error of a server that did not take a message, tries included.
+        Raises the error of a server that did not take a message, tries included. Of rows that
+        fail for now some may still rest when this returns.
         """
         if self.report.failure is not None:
             return False
@@ -162,14 +163,17 @@ class Sender:
         try:
             for topic in topics:
                 if RawMessages.topic_problem(topic) is None:
-                    self._queues_of(topic)
-            lanes = self._lanes_of(encoded)
+                    self._spread.queues_of(topic)
+            lanes = self._spread.lanes_of(encoded)
+            if encoded.problems and self._options.on_invalid_row == "topic":
+                self._spread.queues_of(self._options.invalid_row_topic or "")
         except NoRouteError as error:
-            self.report.failure = _plain(error)
+            self.report.failure = plain(error)
             self._drain()
             return False
-        if encoded.problems and not self._handle_problems(encoded):
-            return False
+        if encoded.problems and not self._handle_problems(batch, encoded):
+            self._drain()
+            return self._settled()
         good = np.ones(len(encoded), bool)
         good[list(encoded.problems)] = False
         for topic in topics:
@@ -179,7 +183,7 @@ class Sender:
             for lane, some in _by_lane(rows, lanes):
                 for request in self._requests(encoded, topic, some, lane):
                     self._submit(request)
-                    if self._transient is not None or self.report.failure is not None:
+                    if self._has_ended:
                         self._drain()
                         return self._settled()
         self._send_waiting()
@@ -194,6 +198,11 @@ class Sender:
         """Wait for all answers, as `finish` does; False when the task should stop."""
         self._drain()
         return self._settled()
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether something failed that is not tried again: what is in flight is waited for."""
+        return self._transient is not None or self.report.failure is not None
 
     def _settled(self) -> bool:
         if self._transient is not None:
@@ -214,7 +223,7 @@ class Sender:
         if not options.batch_send or topic.startswith(RETRY_PREFIX):
             alone[:] = True
         groups = _runs(rows, alone) if lane is not None else _halves(rows, alone)
-        spread = 1 if lane is not None else len(self._queues_of(topic))
+        spread = 1 if lane is not None else len(self._spread.queues_of(topic))
         for some, is_alone in groups:
             if is_alone:
                 yield from self._singles(encoded, topic, some, lane)
@@ -243,7 +252,7 @@ class Sender:
             most = self._options.max_in_flight // 2 if _goes_in_groups(request) else 1 << 31
             while self._is_full(len(request.body)) or self._in_flight > most:
                 self._take_answer()
-                if self._transient is not None or self.report.failure is not None:
+                if self._has_ended:
                     return
         if request.lane is not None:
             lane = self._lanes[request.lane]
@@ -257,7 +266,7 @@ class Sender:
     def _wait_behind(self, lane: deque[_Request]) -> None:
         """Take answers while too many requests, or too many bytes, wait for their forerunners."""
         most = BATCHES_WAITING * self._options.batch_bytes
-        while self._in_flight and (
+        while (self._in_flight and not self._has_ended) and (
             len(lane) > self._options.max_in_flight or self._bytes_behind > most
         ):
             self._take_answer()
@@ -275,12 +284,17 @@ class Sender:
     def _start(self, request: _Request) -> None:
         self._in_flight += 1
         self._bytes_in_flight += len(request.body)
+        self._launch(request)
+
+    def _launch(self, request: _Request) -> None:
         request.sent_at = monotonic()
+        if request.first_at is None:
+            request.first_at = request.sent_at
         if _goes_in_groups(request):
             self._waiting.append(request)  # sent before anybody waits for an answer
             return
         try:
-            queue = request.lane or self._next_queue(request)
+            queue = request.lane or self._spread.next_queue(request.topic, request.queue)
             request.queue = queue
             request.future = self._access.send(
                 queue,
@@ -315,12 +329,12 @@ class Sender:
 
     def _prepared(self, topic: str, requests: list[_Request]) -> list[PreparedMessage]:
         """Give each of the queues in turn some neighbours, and a repeated request its own."""
-        size = -(-len(requests) // len(self._queues_of(topic)))
+        size = -(-len(requests) // len(self._spread.queues_of(topic)))
         queue: MessageQueue | None = None
         prepared = []
         for number, request in enumerate(requests):
             if queue is None or number % size == 0 or request.attempt:
-                queue = self._next_queue(request)
+                queue = self._spread.next_queue(topic, request.queue)
             request.queue = queue
             body = bytes(request.body)
             prepared.append(
@@ -329,13 +343,11 @@ class Sender:
         return prepared
 
     def _take_answer(self) -> None:
-        """Take one answer, which there must be: send again, go on with its lane, or note why not.
+        """Take one answer, which there must be: go on with its lane, let it rest, or note why not.
 
-        Every future ends within its time-out, so this waits no longer than that.
+        Every future ends within its time-out, and every rest is bounded: so is this.
         """
-        if self._waiting:
-            self._send_waiting()
-        request = self._answered.get()
+        request = self._next_answer()
         self._in_flight -= 1
         self._bytes_in_flight -= len(request.body)
         error = _failure_of(request, accept_stored=self._options.accept_stored)
@@ -348,100 +360,81 @@ class Sender:
             left = self._rows_seen - self.report.skipped - self.report.stored
             self._progress.add(len(request.rows), left)
             self._next_in_lane(request)
-        elif _is_permanent(error):
-            self.report.failure = self.report.failure or _plain(_explained(error, request))
-        elif request.attempt < self._options.retries and self._transient is None:
-            request.attempt += 1
-            if isinstance(error, RemotingException):
-                with suppress(RemotingException, MQClientException):
-                    self._access.read_queues(request.topic)  # the broker may have moved
-            if not isinstance(error, RemotingException) or not self._has_another(request):
-                # Busy or restarting. Counted from its sending: what failed together waits once.
-                threading.Event().wait(max(0.0, request.sent_at + WAIT_AGAIN_S - monotonic()))
-            self._start(request)
-        else:
-            self._transient = self._transient or MQClientException(
-                f"topic {request.topic}, queue {request.queue}: not stored after "
-                f"{request.attempt + 1} tries: {error}",
-                topic=request.topic,
-            )
+        elif is_permanent(error):
+            if isinstance(error, WeaklyStoredError):
+                self.report.stored += len(request.rows)
+            why = explained(error, request.topic, len(request.rows), request.properties)
+            self.report.failure = self.report.failure or plain(why)
+            self._drop_resting()
+        elif not self._has_ended:
+            self._try_again(request, error)
 
-    def _has_another(self, request: _Request) -> bool:
-        """Whether a request that its broker did not take may go to another one at once."""
-        brokers = {queue.broker_name for queue in self._queues.get(request.topic, ())}
-        return request.lane is None and len(brokers) > 1
+    def _next_answer(self) -> _Request:
+        """Wait for an answer; meanwhile send again what has rested long enough."""
+        while True:
+            now = monotonic()
+            while self._resting and self._resting[0][0] <= now:
+                self._launch(heappop(self._resting)[2])
+            if self._waiting:
+                self._send_waiting()
+            rest_s = max(0.0, self._resting[0][0] - now) if self._resting else None
+            with suppress(Empty):
+                return self._answered.get(timeout=rest_s)
+
+    def _try_again(self, request: _Request, error: Exception) -> None:
+        """Let a request rest, still as one in flight; without patience left the task has failed.
+
+        What one broker did not take goes to another one without a rest, ``sendRetries`` times.
+        """
+        now = monotonic()
+        first_at = now if request.first_at is None else request.first_at
+        request.attempt += 1
+        again = self._patience.next_try(
+            request.attempt, first_at, request.sent_at, now, lasting=is_transient(error)
+        )
+        if again is None:
+            what = f"topic {request.topic}, queue {request.queue}"
+            self._transient = given_up(what, request.topic, request.attempt, now - first_at, error)
+            self._drop_resting()
+            return
+        if request.attempt == self._options.retries + 1 and not self._is_told:
+            self._is_told = True
+            _log.warning("topic %s: not stored yet, trying again: %s", request.topic, error)
+        if isinstance(error, RemotingException):
+            self._spread.look_again(request.topic)  # the broker may have moved
+            is_free = request.lane is None and self._spread.has_several_brokers(request.topic)
+            if is_free and request.attempt <= self._options.retries:
+                again = now
+        self._in_flight += 1
+        self._bytes_in_flight += len(request.body)
+        heappush(self._resting, (again, next(self._rests), request))
+
+    def _drop_resting(self) -> None:
+        """Forget what would be sent again: the task has failed."""
+        for _, _, request in self._resting:
+            self._in_flight -= 1
+            self._bytes_in_flight -= len(request.body)
+        self._resting.clear()
 
     def _next_in_lane(self, request: _Request) -> None:
         if request.lane is None:
             return
         lane = self._lanes[request.lane]
         lane.popleft()
-        if lane and self._transient is None and self.report.failure is None:
+        if lane and not self._has_ended:
             self._bytes_behind -= len(lane[0].body)
             self._start(lane[0])
 
     def _drain(self) -> None:
+        if self._has_ended:
+            self._drop_resting()
         while self._in_flight:
             self._take_answer()
 
-    # --- queues ----------------------------------------------------------------------------------
-
-    def _queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
-        queues = self._queues.get(topic)
-        if queues is None:
-            queues = self._fixed_queues.get(topic) or self._access.write_queues(topic)
-            self._queues[topic] = queues
-            self._turns[topic] = cycle(queues[(at := randrange(len(queues))) :] + queues[:at])
-        return queues
-
-    def _next_queue(self, request: _Request) -> MessageQueue:
-        """Return the next queue; of a repeated request on another broker, if there is one."""
-        queues = self._queues_of(request.topic)
-        turn = self._turns[request.topic]
-        queue = next(turn)
-        if request.queue is not None:
-            for _ in queues:
-                if queue.broker_name != request.queue.broker_name:
-                    break
-                queue = next(turn)
-        return queue
-
-    def _lanes_of(self, encoded: Encoded) -> dict[int, MessageQueue]:
-        """Return the fixed queue of each row that has one; rows that cannot have it: problems."""
-        lanes: dict[int, MessageQueue] = {}
-        topics = encoded.topics.to_pylist() if encoded.sharding_keys is not None else []
-        if encoded.sharding_keys is not None:
-            for row, key in enumerate(encoded.sharding_keys.to_pylist()):
-                if key is not None and row not in encoded.problems:
-                    queues = self._queues_of(topics[row])
-                    lanes[row] = queues[RawMessages.hash_of_key(key) % len(queues)]
-        if encoded.queue_ids is not None:
-            names = encoded.broker_names
-            brokers = [None] * len(encoded) if names is None else names.to_pylist()
-            topics = encoded.topics.to_pylist()
-            for row, queue_id in enumerate(encoded.queue_ids.to_pylist()):
-                if queue_id is None or row in encoded.problems:
-                    continue
-                lane = self._queue_named(topics[row], brokers[row], queue_id)
-                if lane is None:
-                    encoded.problems[row] = (
-                        f"topic {topics[row]} has no writable queue {queue_id}"
-                        + (f" at broker {brokers[row]}" if brokers[row] else "")
-                    )
-                else:
-                    lanes[row] = lane
-        return lanes
-
-    def _queue_named(self, topic: str, broker: str | None, queue_id: int) -> MessageQueue | None:
-        for queue in self._queues_of(topic):
-            if queue.queue_id == queue_id and broker in {None, queue.broker_name}:
-                return queue
-        return None
-
     # --- invalid rows ----------------------------------------------------------------------------
 
-    def _handle_problems(self, encoded: Encoded) -> bool:
-        """Do with invalid rows what ``onInvalidRow`` says; False: stop, nothing of it is sent."""
+    def _handle_problems(self, batch: pa.RecordBatch, encoded: Encoded) -> bool:
+        """Do with invalid rows what ``onInvalidRow`` says; False: stop, no good row is sent."""
         problems = encoded.problems
         rows = sorted(problems)
         if self._options.on_invalid_row == "fail":
@@ -451,7 +444,6 @@ class Sender:
                 "Arrow batch was sent; onInvalidRow=skip leaves such rows out",
                 row=rows[0],
             )
-            self._drain()
             return False
         if self._options.on_invalid_row == "skip":
             self.report.skipped += len(rows)
@@ -459,15 +451,11 @@ class Sender:
             _log.warning("%d invalid rows skipped, the first one: %s", len(rows), shown)
             return True
         topic = self._options.invalid_row_topic or ""
-        for row in rows:
-            body = encoded.bodies[row].as_py() or b"?"
-            prefix, number = self._ids.block(1)
-            reason = problems[row].replace("\x01", " ").replace("\x02", " ")
-            text = f"UNIQ_KEY\x01{prefix}{number:012X}\x02INVALID_REASON\x01{reason}\x02"
-            self._submit(
-                _Request(topic, body[:BODY_SIZE_MAX], (row,), properties=text, redirected=True)
-            )
-        return self.report.failure is None
+        for row, body, properties in redirected(batch, self._meanings, encoded, self._ids):
+            self._submit(_Request(topic, body, (row,), properties=properties, redirected=True))
+            if self._has_ended:
+                return False
+        return True
 
 
 def _goes_in_groups(request: _Request) -> bool:
@@ -493,38 +481,7 @@ def _failure_of(request: _Request, *, accept_stored: bool) -> Exception | None:
     error = request.future.exception()
     if error is not None:
         return error if isinstance(error, Exception) else RuntimeError(str(error))
-    status = request.future.result().status
-    if status is not SendStatus.SEND_OK and not accept_stored:
-        return MQClientException(
-            f"the broker says {status.name}: stored, but not as safely as it is set up to; "
-            "acceptStatus=stored takes that"
-        )
-    return None
-
-
-def _is_permanent(error: Exception) -> bool:
-    return isinstance(error, _PERMANENT) or (
-        isinstance(error, MQBrokerException) and error.response_code == MESSAGE_ILLEGAL
-    )
-
-
-def _explained(error: Exception, request: _Request) -> Exception:
-    """Return what a user can do about rows that the broker calls illegal (13)."""
-    if not isinstance(error, MQBrokerException) or error.response_code != MESSAGE_ILLEGAL:
-        return error
-    text = f"the broker refuses {len(request.rows)} rows of topic {request.topic} for good: {error}"
-    if any(f"{name}{NAME_END}" in request.properties for name in DELAY_PROPERTIES):
-        text += (
-            "; a delay may be over its timerMaxDelaySec: with that as maxDelayMs such rows are "
-            "found before anything is sent"
-        )
-    return InvalidRowError(text)
-
-
-def _plain(error: Exception) -> RocketMQError:
-    """Return an error without its chain, which could not be pickled."""
-    error.__cause__ = error.__context__ = error.__traceback__ = None
-    return error if isinstance(error, RocketMQError) else RocketMQError(str(error))
+    return None if accept_stored else weakness_of(request.future.result())
 
 
 def _by_lane(

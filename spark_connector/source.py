@@ -88,10 +88,12 @@ class RocketMQDataSource(DataSource):
             return RefusingStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Make the writer of a batch."""
+        """Make the writer of a batch; raises what keeps it from its topic at once."""
         from spark_connector.batch_writer import BatchWriter
 
-        return BatchWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
+        writer = BatchWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
+        writer.plan()
+        return writer
 
     def streamWriter(  # noqa: N802 - Spark's
         self, schema: StructType, overwrite: bool

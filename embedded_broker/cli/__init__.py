@@ -14,7 +14,7 @@ def main() -> None:
     try:
         import typer
     except ModuleNotFoundError:
-        sys.exit("this command needs typer and rich, which the extra 'cli' of rocketmq-py brings")
+        sys.exit('rocketmq-py needs its cli extra: pip install "rocketmq-py[cli]"')
     from embedded_broker.cli.serve import serve, version
     from embedded_broker.cli.timers import timers
 

@@ -6,6 +6,7 @@ who asked. The classes are in ``errors.py``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rocketmq_py.errors import (
@@ -28,6 +29,15 @@ _CONGESTED = (
     "timerCongestNumEachSlot at the broker"
 )
 _NOTHING: Mapping[str, str] = {}
+
+_WRONG_TYPE = re.compile(r"(?:this one is of type|but actual type is) (\w+)")
+"""How servers that check ``message.type`` name the type of the message that they refuse."""
+
+_DELAY_TOO_LONG = ("timer message illegal", "delay time")
+"""Words of brokers and proxies for a delay that they do not take; no topic name has blanks."""
+
+_LIMITS = ("timerMaxDelaySec at the broker", "maxDelayTimeMills at the proxy")
+"""Settings that limit delays; a remark may name one."""
 
 
 def check_answer(answer: RemotingCommand, address: str, topic: str | None = None) -> None:
@@ -75,6 +85,12 @@ def _kind_of(
     code = answer.code
     remark = (answer.remark or "").lower()
     if code == ResponseCode.MESSAGE_ILLEGAL:
+        wrong_type = _WRONG_TYPE.search(answer.remark or "")
+        if wrong_type is not None:
+            return MQBrokerException, (
+                f"Send it to a topic of type {wrong_type[1]} (attribute message.type), or of type "
+                "MIXED"
+            )
         return _illegal(remark, properties)
     if code in {ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL}:
         return FlowControlError, "The broker is overloaded: send again later, or more slowly"
@@ -101,10 +117,11 @@ def _illegal(remark: str, properties: Mapping[str, str]) -> tuple[type[MQBrokerE
         asked = delay.effective_delay(properties)
     except DelayValueError as error:
         return InvalidDelayError, f"Correct the delay: {error}"
-    if asked is not None and ("timer" in remark or "delay" in remark):
+    if asked is not None and any(words in remark for words in _DELAY_TOO_LONG):
+        named = [limit for limit in _LIMITS if limit.partition(" ")[0].lower() in remark]
         advice = (
-            f"{asked.kind.value}={asked.value} is beyond the broker's limit: choose a shorter "
-            "delay, or raise timerMaxDelaySec at the broker"
+            f"{asked.kind.value}={asked.value} is beyond the server's limit: choose a shorter "
+            f"delay, or raise {' or '.join(named or _LIMITS)}"
         )
         return DelayOutOfRangeError, advice
     return MQBrokerException, "Check body and properties against the broker's limits"

@@ -121,9 +121,15 @@ def _exiting() -> None:
     """End what the program forgot, and say so: unsent messages would be lost in silence."""
     with _pool.lock:
         forgotten = list(_pool.instances.values())
-    for instance in forgotten:
+    if forgotten:
         _log.warning(
-            "client %s was not shut down: call shutdown(), or use it in a with block",
-            instance.client_id,
+            "%s not shut down: call shutdown(), or use it in a with block",
+            _told(instance.client_id for instance in forgotten),
         )
+    for instance in forgotten:
         instance.end(EXIT_TIMEOUT_S)
+
+
+def _told(ids: Iterable[str]) -> str:
+    names = sorted(ids)
+    return f"client {names[0]} was" if len(names) == 1 else f"clients {', '.join(names)} were"

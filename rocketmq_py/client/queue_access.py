@@ -29,6 +29,7 @@ from rocketmq_py.errors import (
     RocketMQError,
 )
 from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.protocol.bodies.routes import ClusterInfo
 from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -186,20 +187,16 @@ class QueueAccess(Caller):
 
     def topic_names(self) -> list[str]:
         """Ask a name server for the names of all topics (206), sorted."""
-        command = RemotingCommand(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        servers = self.config.name_servers
-        failed: Exception | None = None
-        for address in servers:
-            try:
-                answer = self._instance.invoke(address, command, self._timeout_ms)
-                check_answer(answer, address)
-            except (OSError, MQClientException) as error:
-                failed = failed or error
-            else:
-                return sorted(TopicList.decode(answer.body).topic_list)
-        # The route of any topic fails with the sentence that says what to set.
-        self._instance.routes.check_name_servers()
-        raise MQClientException(f"no name server lists its topics: {failed}") from failed
+        body = self._ask_name_servers(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, "topics")
+        return sorted(TopicList.decode(body).topic_list)
+
+    def registered_brokers(self) -> list[str]:
+        """Ask a name server for the names of all brokers that are registered now (106), sorted.
+
+        Raises `NameServerUnavailableError` when no name server answers.
+        """
+        body = self._ask_name_servers(RequestCode.GET_BROKER_CLUSTER_INFO, "brokers")
+        return sorted(ClusterInfo.decode(body).broker_addr_table)
 
     def read_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Ask the name server for the readable queues of a topic, sorted.
@@ -515,6 +512,21 @@ class QueueAccess(Caller):
                 topic=topic,
             )
         return address
+
+    def _ask_name_servers(self, code: RequestCode, what: str) -> bytes:
+        """Return what the first name server that answers says; raise when none does."""
+        failed: Exception | None = None
+        for address in self.config.name_servers:
+            try:
+                answer = self._instance.invoke(address, RemotingCommand(code), self._timeout_ms)
+                check_answer(answer, address)
+            except (OSError, MQClientException) as error:
+                failed = failed or error
+            else:
+                return answer.body
+        # The route of any topic fails with the sentence that says what to set.
+        self._instance.routes.check_name_servers()
+        raise MQClientException(f"no name server lists its {what}: {failed}") from failed
 
     def _ask(
         self, address: str, topic: str, code: RequestCode, fields: dict[str, str]

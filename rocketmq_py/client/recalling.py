@@ -23,8 +23,12 @@ from rocketmq_py.protocol.headers.send import (
 __all__ = ["parse_handle", "recall_request", "recalled_id"]
 
 
-def parse_handle(topic: str, handle: str | RecallHandle) -> RecallHandle:
+def parse_handle(topic: str, handle: str | RecallHandle | None) -> RecallHandle:
     """Take a handle apart; raises `MQClientException` for a text that cannot be one."""
+    if handle is not None and not isinstance(handle, (str, RecallHandle)):
+        raise MQClientException(
+            f"a recall handle is a str, not {type(handle).__name__} {handle!r}", topic=topic
+        )
     try:
         return handle if isinstance(handle, RecallHandle) else RecallHandle.decode(handle)
     except RemotingCommandException as error:

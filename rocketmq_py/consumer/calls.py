@@ -91,6 +91,11 @@ class Engine(Protocol):
     client_id: str
     """Name of this client in its groups."""
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it is started and not closed: nothing can be asked through a closed one."""
+        ...
+
     def publish_info(self, topic: str) -> WritableQueues:
         """Writable queues of a topic; MQClientException without a route."""
         ...

@@ -105,6 +105,11 @@ class MessageListenerConcurrently:
     def __init__(self, consume: ConsumeFunction | None = None) -> None:
         self._consume = consume
 
+    @property
+    def wrapped(self) -> ConsumeFunction | None:
+        """The callable that was passed; None when there is none."""
+        return self._consume
+
     def consume_message(
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
     ) -> ConsumeConcurrentlyStatus | None:
@@ -161,9 +166,12 @@ def consume_function(listener: Listener) -> ConsumeFunction:
 
 
 def _bound(listener: Listener) -> ConsumeFunction:
+    base = MessageListenerConcurrently
     for name in ("consume_message", "consumeMessage"):
         # A name from a foreign program: what it is, is checked by the caller.
         function = getattr(listener, name, None)
+        if isinstance(listener, base) and _is_method(function, base.consume_message):
+            function = listener.wrapped  # the method would only pass the call on to it
         if callable(function):
             bound: ConsumeFunction = function
             return bound
@@ -173,3 +181,7 @@ def _bound(listener: Listener) -> ConsumeFunction:
         f"{type(listener).__name__} is no listener: pass a callable (messages, context) or an "
         "object with consume_message"
     )
+
+
+def _is_method(bound: object, method: object) -> bool:
+    return getattr(bound, "__func__", None) is method

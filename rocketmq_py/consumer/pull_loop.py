@@ -236,6 +236,8 @@ class PullLoop:
             self.pull(state)
 
     def _failed(self, state: PullState, error: BaseException | None) -> None:
+        if self._stopped or not self._engine.is_running:
+            return  # our own client closes: nothing failed, and nobody will pull again
         if isinstance(error, MQBrokerException) and error.code == ResponseCode.FLOW_CONTROL:
             self._later(state, BROKER_BUSY_WAIT_MS, "the broker is busy")
             return

@@ -9,12 +9,13 @@ consumed: `group_member` and the modules that it names do. Names and rules as in
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from datetime import datetime
 from typing import TYPE_CHECKING, Self, Unpack
 
 from rocketmq_py.clock import Clock, SystemClock
-from rocketmq_py.config import ClientConfig, ConfigValue
+from rocketmq_py.config import ClientConfig, ConfigValue, SettingAttributes
 from rocketmq_py.consumer.allocate import AllocateMessageQueueStrategy
 from rocketmq_py.consumer.listener import (
     ConsumeFromWhere,
@@ -52,8 +53,17 @@ logger = logging.getLogger(__name__)
 
 SUBSCRIBE_ALL = "*"
 
+_BLANK = re.compile(r"\s")
+_SIGN = re.compile(r"[<>='\"]")
+_SQL = re.compile(
+    r"""(?:[<>=]|\bin\s*\(|\bbetween\s)\s*(?:['"\d+-]|true\b|false\b)"""
+    r"""|\bis\s+(?:not\s+)?null\b""",
+    re.IGNORECASE,
+)
+"""A comparison with a value: what SQL filters hold, and hardly a tag."""
 
-class DefaultMQPushConsumer:
+
+class DefaultMQPushConsumer(SettingAttributes):
     """Receives messages of a group and hands them to a listener, side by side on a thread pool.
 
     `consumer_group` names the group, whose members share the messages. `config` is a
@@ -75,6 +85,8 @@ class DefaultMQPushConsumer:
     ...     lambda messages, context: ConsumeConcurrentlyStatus.CONSUME_SUCCESS
     ... )
     """
+
+    _attributes = frozenset({"config", "consumer_group"})
 
     namesrv_addr = ConfigValue[str]()
     instance_name = ConfigValue[str]()
@@ -124,7 +136,8 @@ class DefaultMQPushConsumer:
         """Want the messages of a topic; also after `start`.
 
         `expression` names tags separated by ``||``; None, "" and ``*`` mean all messages. A second
-        call for a topic replaces the first. Raises MQClientException for an impossible topic.
+        call for a topic replaces the first. Raises MQClientException for an impossible topic,
+        UnsupportedOperationError for an SQL filter, TypeError for an expression that is no text.
         """
         problem = topic_problem(topic)
         if problem is not None:
@@ -135,6 +148,7 @@ class DefaultMQPushConsumer:
                     f"{expression.expression_type} selectors are not built: select by tag"
                 )
             expression = expression.expression
+        _check_expression(topic, expression)
         try:
             self._subscriptions.put(topic, expression)
         except RocketMQError as error:
@@ -183,6 +197,11 @@ class DefaultMQPushConsumer:
                     "once, make a new consumer to start again"
                 )
             consume = self._checked()
+            if not self._subscriptions.topics():
+                logger.warning(
+                    "group %s: no topic is subscribed, so nothing will arrive: call subscribe()",
+                    self.consumer_group,
+                )
             self._state = "start failed"
             self._start(consume)
             self._state = "running"
@@ -360,3 +379,28 @@ class DefaultMQPushConsumer:
         if member is None or self._state != "running":
             raise NotStartedError(f"consumer of group {self.consumer_group} is not started")
         return member
+
+
+def _check_expression(topic: str, expression: object) -> None:
+    """Refuse what is SQL, and warn of tags that are hardly meant so.
+
+    A tag may hold blanks, quotes and signs, and would match a message that has just this tag.
+    """
+    if expression is None:
+        return
+    if not isinstance(expression, str):
+        kind = type(expression).__name__
+        raise TypeError(f"subscription of {topic}: an expression is a str, not {kind}")
+    for tag in filter(None, map(str.strip, expression.split("||"))):
+        if _BLANK.search(tag) and _SQL.search(tag):
+            raise UnsupportedOperationError(
+                f"subscription of {topic}: {expression!r} is no tag expression; SQL filters are "
+                "not supported by this client yet: name tags, separated by ||"
+            )
+        if _BLANK.search(tag) or _SIGN.search(tag):
+            logger.warning(
+                "subscription of %s: only messages whose tag is just %r match; tags are separated "
+                "by ||, SQL filters are not supported by this client yet",
+                topic,
+                tag,
+            )

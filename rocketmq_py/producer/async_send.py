@@ -30,7 +30,7 @@ from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
 from rocketmq_py.producer.sync_send import failed_code
 from rocketmq_py.protocol.command import RemotingCommand
 
-__all__ = ["AsyncSend", "AsyncSender", "SendCallback"]
+__all__ = ["AsyncSend", "AsyncSender", "SendCallback", "check_callback"]
 
 _log = logging.getLogger(__name__)
 
@@ -62,6 +62,19 @@ class SendCallback:
         """Take the reason why the send failed."""
         if self._exception is not None:
             self._exception(error)
+
+
+def check_callback(callback: object) -> None:
+    """Raise TypeError for what cannot be told an outcome: found before anything is sent."""
+    if isinstance(callback, SendCallback):
+        return
+    for name in ("on_success", "on_exception"):
+        if not callable(getattr(callback, name, None)) or isinstance(callback, type):
+            kind = "a plain callable" if callable(callback) else f"a {type(callback).__name__}"
+            raise TypeError(
+                f"send_async takes a SendCallback, not {kind}: pass SendCallback(on_success, "
+                "on_exception), or use the future that send_async returns"
+            )
 
 
 class AsyncSender:

@@ -6,7 +6,7 @@ not know how a batch is sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from rocketmq_py.errors import MQClientException, UnsupportedOperationError
 from rocketmq_py.message import Message, MessageBatch
@@ -25,7 +25,7 @@ class BatchRefusedError(MQClientException, UnsupportedOperationError):
     """These messages cannot travel in one batch; nothing was sent."""
 
 
-def make_batch(messages: Sequence[Message] | MessageBatch) -> MessageBatch:
+def make_batch(messages: Iterable[Message]) -> MessageBatch:
     """Make a batch; raises `BatchRefusedError` for what cannot be one."""
     if isinstance(messages, MessageBatch):
         return messages

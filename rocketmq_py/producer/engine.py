@@ -124,7 +124,7 @@ class ProducerEngine:
             self.instance.submit(callback.on_exception, error)
         return future
 
-    def recall(self, topic: str, handle: str | RecallHandle) -> str:
+    def recall(self, topic: str, handle: str | RecallHandle | None) -> str:
         """Ask the broker named in the handle."""
         parsed = parse_handle(topic, handle)
         address = self.instance.broker_address(parsed.broker_name)
@@ -138,7 +138,10 @@ class ProducerEngine:
                 topic=topic,
             )
         command = recall_request(
-            topic, handle, broker_name=parsed.broker_name, producer_group=self._group
+            topic,
+            handle if isinstance(handle, str) else parsed,
+            broker_name=parsed.broker_name,
+            producer_group=self._group,
         )
         answer = self.instance.invoke(address, command, self._config.send_msg_timeout)
         return recalled_id(answer, address, topic)

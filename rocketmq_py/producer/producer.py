@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
 from types import TracebackType
@@ -24,6 +24,7 @@ from rocketmq_py.config import (
     CredentialsSource,
     DelayConflict,
     PastDeliver,
+    SettingAttributes,
     StartDeliverMode,
 )
 from rocketmq_py.errors import (
@@ -33,15 +34,15 @@ from rocketmq_py.errors import (
     NotStartedError,
     RocketMQError,
 )
-from rocketmq_py.message import Message, MessageBatch, MessageExt, MessageQueue, SendResult
-from rocketmq_py.producer.async_send import SendCallback
+from rocketmq_py.message import Message, MessageExt, MessageQueue, SendResult
+from rocketmq_py.producer.async_send import SendCallback, check_callback
 from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
 from rocketmq_py.producer.engine import ProducerEngine
 from rocketmq_py.producer.fault import FaultTable
 from rocketmq_py.producer.selection import Choice, MessageQueueSelector
 from rocketmq_py.producer.sync_send import SyncSend
-from rocketmq_py.producer.validation import check_group, check_recall_topic
+from rocketmq_py.producer.validation import check_group, check_recall_topic, checked_timeout
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.protocol.sysflag import CompressionType
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["DefaultMQProducer", "SendCallback"]
 
 
-class DefaultMQProducer:
+class DefaultMQProducer(SettingAttributes):
     """Sends messages to topics.
 
     ``producer_group`` names the kind of sender. Settings are those of `ProducerConfig`, as
@@ -85,6 +86,8 @@ class DefaultMQProducer:
         self._state = "new"  # new, starting, running, closed, failed
         self._pid = os.getpid()
         self._engine: ProducerEngine | None = None
+
+    _attributes = frozenset({"config", "producer_group"})
 
     create_topic_key = ConfigValue[str]()
     default_topic_queue_nums = ConfigValue[int]()
@@ -223,10 +226,11 @@ class DefaultMQProducer:
         ``timeout`` in ms covers all attempts (default ``send_msg_timeout``). With ``queue`` or
         ``selector`` (called with all queues, the message and ``arg``) there is one attempt only.
         Raises `SendFailedError` after the last attempt, `MQBrokerException` for a refusal that no
-        other broker would mend, `MQClientException` for what cannot be sent.
+        other broker would mend, `MQClientException` for what cannot be sent, `TypeError` for
+        another argument of a wrong type.
         """
         engine = self._running()
-        timeout_ms = self.config.send_msg_timeout if timeout is None else timeout
+        timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
         outgoing = engine.kernel.prepare(message)
         engine.in_flight.enter(outgoing)
         try:
@@ -250,11 +254,15 @@ class DefaultMQProducer:
     ) -> Future[SendResult]:
         """Send without waiting; the future and the callback get the same outcome, once.
 
-        The message has its id when this returns. Raises only when the producer is not running:
-        everything else, also a message that cannot be sent, is an outcome.
+        ``callback`` is a `SendCallback`, or any object with ``on_success`` and ``on_exception``.
+        The message has its id when this returns. Raises only when the producer is not running
+        and, before anything is sent, `TypeError` for an argument of a wrong type: everything
+        else, also a message that cannot be sent, is an outcome.
         """
         engine = self._running()
-        timeout_ms = self.config.send_msg_timeout if timeout is None else timeout
+        if callback is not None:
+            check_callback(callback)
+        timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
         choose = None
         if queue is not None or selector is not None:
             choose = Choice(queue, selector, message, arg)
@@ -285,15 +293,16 @@ class DefaultMQProducer:
 
     def send_batch(
         self,
-        messages: Sequence[Message] | MessageBatch,
+        messages: Iterable[Message],
         *,
         timeout: int | None = None,
         queue: MessageQueue | None = None,
     ) -> SendResult:
         """Send several messages in one request; they are stored together, each with its own id.
 
-        Same topic, no delay of any kind, no retry topic: else `BatchRefusedError` (both a
-        `MQClientException` and an `UnsupportedOperationError`) and nothing is sent. See
+        ``messages`` is any iterable of them, or a `MessageBatch`. Same topic, no delay of any
+        kind, no retry topic: else `BatchRefusedError` (both a `MQClientException` and an
+        `UnsupportedOperationError`) and nothing is sent. See
         `rocketmq_py.producer.batch.split_batch` for more than ``max_message_size``.
         """
         self._running()
@@ -310,12 +319,13 @@ class DefaultMQProducer:
             topic=message.topic,
         )
 
-    def recall_message(self, topic: str, recall_handle: str | RecallHandle) -> str:
+    def recall_message(self, topic: str, recall_handle: str | RecallHandle | None) -> str:
         """Take back a timer message that is not due yet; return its id (370).
 
-        ``recall_handle`` is `SendResult.recall_handle`. Raises `RecallNotSupportedError` when the
-        broker does not offer it, `MQClientException` for a handle that cannot be one,
-        `MQBrokerException` 604 when it is too late.
+        ``recall_handle`` is `SendResult.recall_handle`, which is None for messages that cannot be
+        taken back. Raises `RecallNotSupportedError` when the broker does not offer it,
+        `MQClientException` for None and for a handle that cannot be one, `MQBrokerException` 604
+        when it is too late.
         """
         engine = self._running()
         check_recall_topic(topic)

@@ -85,6 +85,15 @@ class Choice:
     ) -> None:
         if queue is not None and selector is not None:
             raise TypeError("give queue= or selector=, not both")
+        if queue is not None and not isinstance(queue, MessageQueue):
+            raise TypeError(
+                f"queue is a MessageQueue, not {type(queue).__name__} {queue!r}: "
+                "fetch_publish_message_queues gives them"
+            )
+        if selector is not None and not callable(selector):
+            raise TypeError(
+                f"selector is a callable (queues, message, arg), not {type(selector).__name__}"
+            )
         self._queue = queue
         self._selector = selector
         self._message = message
@@ -104,6 +113,12 @@ class Choice:
         if queue is None:
             raise MQClientException(
                 f"the queue selector returned no queue for topic {topic}", topic=topic
+            )
+        if not isinstance(queue, MessageQueue):
+            raise MQClientException(
+                f"the queue selector returned {type(queue).__name__} {queue!r} for topic {topic} "
+                "instead of one of the queues that it got",
+                topic=topic,
             )
         if queue.topic != topic:
             raise MQClientException(

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Unpack
 
 from attrs import field, fields, frozen
 
@@ -88,7 +88,11 @@ _NUMBER_OF = {
 
 
 class TransactionListener(Protocol):
-    """The two questions an application answers. Whatever it raises counts as `UNKNOW`."""
+    """The two questions an application answers. Whatever it raises counts as `UNKNOW`.
+
+    So does None, and whatever else is no state, with a word in the log. Java's names
+    ``executeLocalTransaction`` and ``checkLocalTransaction`` are accepted too.
+    """
 
     def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
         """Do the local work, on the thread that sends; ``message.transaction_id`` names it."""
@@ -97,6 +101,27 @@ class TransactionListener(Protocol):
     def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
         """Say what became of earlier work; on a thread of its own, perhaps after a restart."""
         ...
+
+
+class _JavaTransactionListener(Protocol):
+    def executeLocalTransaction(  # noqa: N802 - the spelling that ported listeners bring along
+        self, message: Message, arg: object, /
+    ) -> LocalTransactionState: ...
+
+    def checkLocalTransaction(  # noqa: N802 - likewise
+        self, message: MessageExt, /
+    ) -> LocalTransactionState: ...
+
+
+AnyTransactionListener = TransactionListener | _JavaTransactionListener
+"""What `TransactionMQProducer` takes as ``transaction_listener``."""
+
+
+class _Questions(NamedTuple):
+    """The methods of a listener, whatever they are called there."""
+
+    execute: Callable[[Message, object], LocalTransactionState | None]
+    check: Callable[[MessageExt], LocalTransactionState | None]
 
 
 @frozen(kw_only=True)
@@ -110,10 +135,12 @@ class TransactionMQProducer(DefaultMQProducer):
     """Sends messages whose delivery depends on local work.
 
     ``transaction_listener`` does the work and answers later questions; it may be set until the
-    first send. All producers that share a ``producer_group`` must be able to answer for one
-    another, and one of them must be alive when the broker asks: without any, messages stay
-    undelivered and end in ``TRANS_CHECK_MAX_TIME_TOPIC``. A producer that only restarts, without
-    sending, is known to the brokers of its ``topics`` and of ``create_topic_key``.
+    first send. `TypeError` for one that lacks a method of `TransactionListener`.
+
+    All producers that share a ``producer_group`` must be able to answer for one another, and one
+    of them must be alive when the broker asks: without any, messages stay undelivered and end in
+    ``TRANS_CHECK_MAX_TIME_TOPIC``. A producer that only restarts, without sending, is known to
+    the brokers of its ``topics`` and of ``create_topic_key``.
 
     Questions are answered on ``executor``, or on up to ``check_thread_pool_max`` own threads, of
     which `start` starts ``check_thread_pool_min``; when ``check_request_hold_max`` of them wait,
@@ -127,11 +154,13 @@ class TransactionMQProducer(DefaultMQProducer):
     The other arguments are those of `DefaultMQProducer`.
     """
 
+    _attributes = frozenset({"config", "producer_group", "transaction_delay"})
+
     def __init__(
         self,
         producer_group: str = DEFAULT_PRODUCER_GROUP,
         *,
-        transaction_listener: TransactionListener | None = None,
+        transaction_listener: AnyTransactionListener | None = None,
         executor: Executor | None = None,
         check_thread_pool_min: int = 1,
         check_thread_pool_max: int = 1,
@@ -168,6 +197,16 @@ class TransactionMQProducer(DefaultMQProducer):
 
     def __repr__(self) -> str:
         return f"TransactionMQProducer({self.producer_group!r}, {self._state})"
+
+    @property
+    def transaction_listener(self) -> AnyTransactionListener | None:
+        """Who does the local work and answers questions about it; None: nobody yet."""
+        return self._listener
+
+    @transaction_listener.setter
+    def transaction_listener(self, listener: AnyTransactionListener | None) -> None:
+        self._questions = None if listener is None else _questions_of(listener)
+        self._listener = listener
 
     # --- life ------------------------------------------------------------------------------
 
@@ -212,8 +251,8 @@ class TransactionMQProducer(DefaultMQProducer):
         `DelayConflictError` for a delay (see ``transaction_delay``); then the work is not done.
         """
         engine = self._running()
-        listener = self.transaction_listener
-        if listener is None:
+        questions = self._questions
+        if questions is None:
             raise MQClientException(
                 "no transaction_listener: give TransactionMQProducer(transaction_listener=...) "
                 "one, nobody could do the local work or answer the broker",
@@ -227,7 +266,7 @@ class TransactionMQProducer(DefaultMQProducer):
             if result.send_status is SendStatus.SEND_OK:
                 message.transaction_id = result.msg_id
                 state, remark = _outcome(
-                    lambda: listener.execute_local_transaction(message, arg),
+                    lambda: questions.execute(message, arg),
                     "executeLocalTransactionBranch exception",
                 )
             self._end(engine, message, result, state, remark)
@@ -341,12 +380,12 @@ class TransactionMQProducer(DefaultMQProducer):
     def _ask_listener(self, check: TransactionCheck) -> None:
         """Ask the listener and tell the broker, also that nothing is known yet."""
         address, asked, message = check
-        listener, engine = self.transaction_listener, self._engine
-        if listener is None or engine is None:
+        questions, engine = self._questions, self._engine
+        if questions is None or engine is None:
             _log.warning("transaction check of %s: no listener, or shut down", message.msg_id)
             return
         state, remark = _outcome(
-            lambda: listener.check_local_transaction(message),
+            lambda: questions.check(message),
             "checkLocalTransactionState Exception",
         )
         header = EndTransactionRequestHeader(
@@ -420,6 +459,29 @@ class TransactionMQProducer(DefaultMQProducer):
         engine.instance.invoke_oneway(address, command, timeout_ms)
 
 
+def _questions_of(listener: object) -> _Questions:
+    """Find the two methods of a listener; TypeError when one is missing or cannot be called."""
+    if isinstance(listener, type):
+        raise TypeError(
+            f"{listener.__name__} is a class: pass an object of it as transaction_listener"
+        )
+    return _Questions(
+        _method(listener, "execute_local_transaction", "executeLocalTransaction"),
+        _method(listener, "check_local_transaction", "checkLocalTransaction"),
+    )
+
+
+def _method(listener: object, name: str, java_name: str) -> Any:  # Any: a foreign program's method
+    for known in (name, java_name):
+        method = getattr(listener, known, None)
+        if callable(method):
+            return method
+    raise TypeError(
+        f"{type(listener).__name__} is no transaction_listener: it has no method {name}, see "
+        "TransactionListener"
+    )
+
+
 def _outcome(
     ask: Callable[[], LocalTransactionState | None], trouble: str
 ) -> tuple[LocalTransactionState, str | None]:
@@ -427,6 +489,10 @@ def _outcome(
     try:
         state = ask()
         if state is None:
+            _log.warning(
+                "the transaction listener returned None, which counts as UNKNOW, so the broker "
+                "asks again: return a LocalTransactionState"
+            )
             return LocalTransactionState.UNKNOW, None
         if isinstance(state, LocalTransactionState):
             return state, None

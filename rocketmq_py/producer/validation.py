@@ -6,7 +6,7 @@ Must not know routes or connections. The limits of the broker are its own busine
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from rocketmq_py.clock import wall_ms
@@ -34,6 +34,7 @@ __all__ = [
     "check_message",
     "check_recall_topic",
     "check_topic",
+    "checked_timeout",
     "encoded_properties",
 ]
 
@@ -77,13 +78,17 @@ def check_recall_topic(topic: str) -> None:
         )
 
 
+def checked_timeout(timeout: object) -> int:
+    """Return a timeout in milliseconds; TypeError for what is no number."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout is a number of ms, not {type(timeout).__name__} {timeout!r}")
+    return timeout  # type: ignore[return-value] # a float is as good, the budget is worked out in it
+
+
 def check_message(message: Message, config: ProducerConfig) -> None:
     """Raise `MQClientException` (13 for the body) or a delay error for what cannot be sent."""
     if not isinstance(message, Message):
-        raise MQClientException(
-            f"a Message is needed, not {type(message).__name__}",
-            response_code=ResponseCode.MESSAGE_ILLEGAL,
-        )
+        raise _no_message(message)
     check_topic(message.topic)
     check_body(message.topic, message.body, config.max_message_size)
     properties = message.properties
@@ -95,6 +100,15 @@ def check_message(message: Message, config: ProducerConfig) -> None:
         )
     if not delay.DELAY_PROPERTIES.isdisjoint(properties):
         _check_delay(message, config)
+
+
+def _no_message(thing: object) -> MQClientException:
+    several = isinstance(thing, Iterable) and not isinstance(thing, (str, bytes))
+    hint = "; send_batch takes several messages" if several else ""
+    return MQClientException(
+        f"a Message is needed, not {type(thing).__name__}{hint}",
+        response_code=ResponseCode.MESSAGE_ILLEGAL,
+    )
 
 
 def check_body(topic: str, body: bytes, size_max: int) -> None:

@@ -174,7 +174,7 @@ def topic_problem(
     >>> topic_problem("a b")
     'The specified topic: a b, contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$'
     """
-    if topic is not None and topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+    if isinstance(topic, str) and topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
         length_max = retry_length_max
     return _problem("topic", topic, length_max)
 
@@ -188,7 +188,9 @@ def group_problem(group: str | None, *, length_max: int = GROUP_LENGTH_MAX) -> s
     return _problem("group", group, length_max)
 
 
-def _problem(kind: str, name: str | None, length_max: int) -> str | None:
+def _problem(kind: str, name: object, length_max: int) -> str | None:
+    if name is not None and not isinstance(name, str):
+        return f"The specified {kind} is no str: {type(name).__name__} {name!r}."
     if not name or name.isspace():
         return f"The specified {kind} is blank."
     shown = name if len(name) <= 2 * RETRY_TOPIC_LENGTH_MAX else f"{name[:length_max]}..."

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Place = tuple[str, str, int, int]
 GUARD_S = 90.0
+WORKER_LOGS = "spark.sql.pyspark.worker.logging.enabled"
 
 
 class Seen:

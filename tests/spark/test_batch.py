@@ -19,12 +19,13 @@ if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, functions
+from pyspark.sql import Column, DataFrame, functions
 
 import spark_connector
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.errors import SchemaError
+from tests.spark.queries import WORKER_LOGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -298,33 +299,74 @@ def test_delays_are_columns(spark: SparkSession, broker: EmbeddedBroker) -> None
     assert len(seen()) == 5
 
 
-@pytest.mark.case("SP27", "SP33")
+BAD_ROWS = {
+    "body is null": ("CAST(NULL AS binary)", "map()"),
+    "body is empty": ("CAST('' AS binary)", "map()"),
+    "reserves": ("CAST('b' AS binary)", "map('KEYS', 'x')"),
+    "body is over": ("CAST(repeat('x', 5242880) AS binary)", "map()"),
+}
+"""SQL of the body and the properties of a bad row by what is said about it."""
+
+
+@pytest.mark.case("SP27")
+@pytest.mark.parametrize("problem", BAD_ROWS)
 def test_one_bad_row_stops_its_arrow_batch_and_is_tried_once(
-    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path, problem: str
 ) -> None:
     broker.topics.create("T")
     broker.topics.create("Bad")
-    attempts = tmp_path / "attempts"
-
-    def noted(body: str | None) -> str | None:
-        with attempts.open("a") as seen:
-            seen.write("." if body is None else "")
-        return body
-
-    rows = spark.createDataFrame([("good",)] * 9 + [(None,)], "body string").coalesce(1)
-    frame = rows.select(functions.udf(noted)("body").alias("body"))
-    with pytest.raises(PySparkException, match="row 9: body is null"):
+    body, properties = BAD_ROWS[problem]
+    frame = spark.range(0, 1_000, 1, 1).select(
+        tries_noted(tmp_path / "tries", "id").alias("keys"),
+        functions.expr(f"if(id = 900, {body}, CAST('good' AS binary))").alias("body"),
+        functions.expr(
+            f"if(id = 900, CAST({properties} AS map<string,string>), map('p', 'v'))"
+        ).alias("properties"),
+    )
+    with pytest.raises(PySparkException, match=f"row 900: .*{problem}.*none of this"):
         write(frame, broker)
-    assert attempts.read_text() == "."
+    assert (tmp_path / "tries").read_text() == "."
     assert broker.messages.in_topic("T") == []
-    write(frame, broker, onInvalidRow="skip")
-    assert len(broker.messages.in_topic("T")) == 9
+    spark.conf.set(WORKER_LOGS, "true")
+    try:
+        write(frame, broker, onInvalidRow="skip")
+        told = [row.msg for row in spark.tvf.python_worker_logs().collect()]
+    finally:
+        spark.conf.unset(WORKER_LOGS)
+    assert [one for one in told if "1 invalid rows skipped" in one and problem in one] != []
+    assert len(broker.messages.in_topic("T")) == 999
     write(frame, broker, onInvalidRow="topic", invalidRowTopic="Bad")
+    assert len(broker.messages.in_topic("T")) == 2 * 999
     (bad,) = broker.messages.in_topic("Bad")
-    assert bad.properties["INVALID_REASON"] == "body is null"
-    far = spark.createDataFrame([("x", 400_000_000)], "body string, delay_ms int")
-    with pytest.raises(PySparkException, match="maxDelayMs"):
-        write(far, broker)
+    assert problem in bad.properties["INVALID_REASON"]
+    assert (bad.properties["KEYS"], bad.properties["ORIGINAL_TOPIC"]) == ("900", "T")
+
+
+@pytest.mark.case("SP33")
+def test_a_delay_that_is_too_long_is_refused_before_anything_is_sent_and_tried_once(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    broker.topics.create("T")
+    frame = spark.range(0, 1_000, 1, 1).select(
+        tries_noted(tmp_path / "tries", "id").alias("body"),
+        functions.expr("if(id = 900, 400000000, 5000)").alias("delay_ms"),
+    )
+    with pytest.raises(PySparkException, match=r"row 900: .*maxDelayMs"):
+        write(frame, broker)
+    assert (tmp_path / "tries").read_text() == "."
+    assert broker.journal.requests(code=RequestCode.SEND_MESSAGE_V2) == []
+
+
+def tries_noted(path: Path, column: str) -> Column:
+    """The text of a number column, which notes each time that it makes row 900."""
+
+    def noted(number: int) -> str:
+        if number == 900:
+            with path.open("a") as seen:
+                seen.write(".")
+        return str(number)
+
+    return functions.udf(noted)(column)
 
 
 @pytest.mark.case("SP13")

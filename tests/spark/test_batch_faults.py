@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -14,18 +15,21 @@ pytest.importorskip(
 if shutil.which("java") is None:
     pytest.skip("no java on this machine", allow_module_level=True)
 
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
-from embedded_broker import EmbeddedBroker, TopicSpec, VirtualClock
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode
-from tests.spark.queries import fill
+from tests.spark.queries import WORKER_LOGS, fill
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 WAIT_S = 60
-WORKER_LOGS = "spark.sql.pyspark.worker.logging.enabled"
+ROWS = 50_000
 
 
 @pytest.mark.case("SP18")
@@ -75,29 +79,87 @@ def test_messages_that_grow_too_old_while_they_are_read(
 
 
 @pytest.mark.case("SP39")
-def test_a_broker_that_restarts_in_the_middle_of_a_write_gets_every_row(
-    spark: SparkSession, broker: EmbeddedBroker
-) -> None:
-    broker.topics.create("T", queues=4)
-    frame = spark.range(50_000).select(
+def test_a_write_goes_on_when_its_only_broker_was_away_for_a_while(spark: SparkSession) -> None:
+    def attempt(_number: int) -> int:
+        context = TaskContext.get()
+        return -1 if context is None else context.attemptNumber()
+
+    frame = spark.range(ROWS).select(
         functions.col("id").cast("string").alias("body"),
         functions.concat(functions.lit("id-"), functions.col("id")).alias("dedupe_key"),
+        functions.udf(attempt, "int")("id").alias("attempt"),
     )
-    # The tenth request waits until the restart ends its connection.
-    held = broker.faults.on(RequestCode.SEND_BATCH_MESSAGE, nth=10).delay(600)
+    with (
+        EmbeddedCluster(brokers=1, topics=[TopicSpec("T", queues=4)]) as cluster,
+        ThreadPoolExecutor(1) as other,
+    ):
+        broker = cluster["broker-a"]
+        # The tenth request waits until the stop ends its connection.
+        held = broker.faults.on(RequestCode.SEND_BATCH_MESSAGE, nth=10).delay(600)
 
-    def restart() -> int:
-        broker.wait_for(lambda _b: held.hits, timeout=WAIT_S)
-        stored = broker.topics["T"].count()
-        broker.restart()
-        return stored
+        def stop_and_start() -> int:
+            broker.wait_for(lambda _b: held.hits, timeout=WAIT_S)
+            address, stored = broker.addr, broker.topics["T"].count()
+            cluster.stop("broker-a")
+            refuse_one(address)
+            cluster.start("broker-a")
+            return stored
 
-    with ThreadPoolExecutor(1) as other:
-        restarted = other.submit(restart)
+        away = other.submit(stop_and_start)
         frame.write.format("rocketmq").mode("append").options(
-            nameServer=broker.namesrv_addr, topic="T", batchBytes="65536"
+            nameServer=cluster.namesrv_addr,
+            topic="T",
+            batchBytes="65536",
+            extraColumns="properties",
+            sendRetries="0",
         ).save()
-        before = restarted.result(WAIT_S)
-    assert 0 < before < 50_000
-    found = [message.properties["DEDUPE_ID"] for message in broker.messages.in_topic("T")]
-    assert set(found) == {f"id-{number}" for number in range(50_000)}
+        before = away.result(WAIT_S)
+        found = broker.messages.in_topic("T")
+    assert 0 < before < ROWS
+    assert {one.properties["DEDUPE_ID"] for one in found} == {f"id-{n}" for n in range(ROWS)}
+    # Its tasks waited themselves: only what the stop left without an answer may be there twice.
+    assert {one.properties["attempt"] for one in found} == {"0"}
+    assert len(found) - ROWS < before
+
+
+def refuse_one(address: str) -> None:
+    """Listen where a broker was, and end the first connection that comes: a write is refused."""
+    host, port = address.rsplit(":", 1)
+    with socket.create_server((host, int(port))) as listening:
+        listening.settimeout(WAIT_S)
+        arrived, _ = listening.accept()
+        arrived.close()
+
+
+def test_what_is_stored_less_safely_is_stored_once_and_ends_the_write(
+    spark: SparkSession,
+) -> None:
+    frame = spark.range(0, 10, 1, 1).selectExpr("CAST(id AS string) AS body")
+    with EmbeddedBroker(
+        config={"flushDiskType": "SYNC_FLUSH", "syncFlushTimeout": 50}, topics=["T"]
+    ) as broker:
+        broker.faults.disk.fail_next_flush(times=1000)
+        writer = frame.write.format("rocketmq").mode("append")
+        writer = writer.options(nameServer=broker.namesrv_addr, topic="T", batchSend="false")
+        with pytest.raises(PySparkException, match=r"FLUSH_DISK_TIMEOUT.*IS stored.*acceptStatus"):
+            writer.save()
+        found = [message.body for message in broker.messages.in_topic("T")]
+    assert sorted(found) == sorted(str(number).encode() for number in range(10))
+
+
+@pytest.mark.case("SP20")
+def test_a_topic_that_does_not_exist_is_refused_before_a_task_begins(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+
+    def noted(number: int) -> str:
+        begun.touch()
+        return str(number)
+
+    frame = spark.range(3).select(functions.udf(noted)("id").alias("body"))
+    with EmbeddedBroker(config={"autoCreateTopicEnable": False}) as broker:
+        writer = frame.write.format("rocketmq").mode("append")
+        with pytest.raises(PySparkException, match="create the topic"):
+            writer.options(nameServer=broker.namesrv_addr, topic="Nowhere").save()
+    assert not begun.exists()

@@ -15,6 +15,7 @@ from rocketmq_py import (
     Message,
     MessageExt,
     MessageQueue,
+    SendCallback,
     SendResult,
     SendStatus,
     TransactionListener,
@@ -46,7 +47,9 @@ def producing(producer: DefaultMQProducer, message: Message) -> None:
     assert_type(result.message_queue, MessageQueue)
     assert_type(producer.send_async(message), Future[SendResult])
     assert_type(producer.send_batch([message]), SendResult)
-    assert_type(producer.recall_message("T", "handle"), str)
+    assert_type(producer.send_batch(one for one in (message,)), SendResult)
+    assert_type(producer.recall_message("T", result.recall_handle), str)
+    assert_type(producer.send_async(message, SendCallback(print, print)), Future[SendResult])
 
 
 def listener(

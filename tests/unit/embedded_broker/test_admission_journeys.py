@@ -89,7 +89,9 @@ def producer(broker: EmbeddedBroker, connect: Connect) -> DefaultMQProducer:
 
 def send(producer: DefaultMQProducer, properties: dict[str, str]) -> SendResult:
     """Send as a client that lets everything through, so that the broker has to judge."""
-    return producer.send(Message("T", b"x", properties=properties))
+    message = Message("T", b"x")
+    message.properties |= properties
+    return producer.send(message)
 
 
 def stored(broker: EmbeddedBroker) -> list[MessageRecord]:
@@ -511,7 +513,9 @@ def test_a_copy_that_a_client_publishes_for_retry_is_not_timed_again(
 ) -> None:
     broker.topics.create(RETRY, queues=1)
     timed_once = {name: value, "TIMER_OUT_MS": str(broker.clock.now_ms - 1000)}
-    producer.send(Message(RETRY, b"x", properties=timed_once))
+    message = Message(RETRY, b"x")
+    message.properties |= timed_once
+    producer.send(message)
     kept = the_one(broker, RETRY).properties
     assert kept == kept | timed_once
     assert broker.timers.count() == 0

@@ -35,3 +35,17 @@ def test_a_public_name_is_found_and_kept(name: str) -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Mesage'"):
         _ = rocketmq_py.Mesage  # type: ignore[attr-defined]
+
+
+def test_every_error_that_a_send_or_a_recall_names_is_public() -> None:
+    for name in (
+        "BatchRefusedError",
+        "MessageQueueSelector",
+        "ProducerConfig",
+        "PushConsumerConfig",
+        "RecallNotSupportedError",
+        "RequestCode",
+        "ResponseCode",
+        "SendCallback",
+    ):
+        assert name in rocketmq_py.__all__

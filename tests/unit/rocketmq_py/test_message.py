@@ -542,5 +542,65 @@ def test_a_batch_to_a_retry_topic_or_of_nothing_is_refused() -> None:
 
 @pytest.mark.case("W44")
 def test_a_batch_with_a_property_that_cannot_be_stored_is_refused() -> None:
+    message = Message("T")
+    message.properties["a"] = "b\x01"
     with pytest.raises(BodyError):
-        MessageBatch([Message("T", properties={"a": "b\x01"})]).encode()
+        MessageBatch([message]).encode()
+
+
+# --- what cannot be given ---
+
+
+@pytest.mark.parametrize("topic", [3, None, b"T"])
+def test_a_topic_that_is_no_text_is_refused_when_the_message_is_made(topic: Any) -> None:
+    with pytest.raises(TypeError, match="a topic is a str"):
+        Message(topic, b"x")
+
+
+@pytest.mark.parametrize(
+    ("properties", "kind", "hint"),
+    [
+        ({"n": None}, TypeError, "'n': names and values are str"),
+        ({"n": 1, "a": "b"}, TypeError, "int 1"),
+        ({1: "b"}, TypeError, "names and values"),
+        ({"n": ""}, ValueError, "blank"),
+        ({"n": "  "}, ValueError, "blank"),
+        ({"": "b"}, ValueError, "blank"),
+        ({"n": "b\x02"}, ValueError, r"U\+0002"),
+        ({"n": "\ud800"}, ValueError, "surrogate"),
+        ([("n", "b")], TypeError, "a mapping"),
+        ({"REAL_TOPIC": "U"}, ReservedPropertyError, "from_ext"),
+        ({"TRAN_MSG": "true"}, ReservedPropertyError, "TRAN_MSG"),
+        ({"TAGS": "a", "TIMER_OUT_MS": "1"}, ReservedPropertyError, "TIMER_OUT_MS"),
+    ],
+)
+def test_properties_are_checked_when_the_message_is_made(
+    properties: Any, kind: type[Exception], hint: str
+) -> None:
+    with pytest.raises(kind, match=hint):
+        Message("T", b"x", properties=properties)
+
+
+def test_properties_may_hold_what_setters_write_and_every_storable_text() -> None:
+    given = {"TAGS": "a", "KEYS": "k1 k2", "TIMER_DELAY_SEC": "5", "UNIQ_KEY": "A", "n": "ü\n 語"}
+    assert Message("T", b"x", properties=given).properties == {**given, "WAIT": "true"}
+
+
+def test_what_another_sender_wrote_is_forwarded_as_it_is() -> None:
+    arrived = MessageExt("T", b"x", properties={"a": "b\x01c", "WAIT": "false", "REAL_TOPIC": "U"})
+    assert Message.from_ext(arrived).properties == {"a": "b\x01c", "WAIT": "false"}
+
+
+@pytest.mark.parametrize("keys", [[1], 5, ["a", None]])
+def test_keys_that_are_no_texts_are_refused_by_name(keys: Any) -> None:
+    with pytest.raises(TypeError, match="keys are one str or several"):
+        Message("T", b"x", keys=keys)
+
+
+def test_a_batch_is_made_of_any_iterable_of_messages_and_of_nothing_else() -> None:
+    assert len(MessageBatch(Message("T", b"x") for _ in range(3))) == 3
+    not_one: Any = 3
+    with pytest.raises(TypeError, match="not of one int"):
+        MessageBatch(not_one)
+    with pytest.raises(UnsupportedOperationError, match="item 1 of the batch is no Message: bytes"):
+        MessageBatch([Message("T", b"x"), b"y"])  # type: ignore[list-item] # the point of the test

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from types import SimpleNamespace
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 import pyarrow as pa
+from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from rocketmq_py import (
@@ -23,13 +24,15 @@ from rocketmq_py import (
     QueueAccess,
     RawMessages,
     RawSend,
+    SendOutcome,
     SendStatus,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from spark_connector.errors import InvalidRowError
+from spark_connector.errors import InvalidRowError, WeaklyStoredError
 from spark_connector.options import write_options
 from spark_connector.rows import check_columns
-from spark_connector.sending import BATCHES_WAITING, WAIT_AGAIN_S, Report, Sender, _Request
+from spark_connector.sending import BATCHES_WAITING, Report, Sender, _Request
+from spark_connector.spreading import Spread
 
 
 @pytest.fixture
@@ -46,13 +49,17 @@ def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
 
 
 def send(
-    access: QueueAccess, *batches: dict[str, pa.Array], dedupe: str | None = None, **given: object
+    access: QueueAccess,
+    *batches: dict[str, pa.Array],
+    dedupe: str | None = None,
+    planned: bool = False,
+    **given: object,
 ) -> Report:
     texts = {"nameServer": "h:1", "topic": "T"} | {name: str(one) for name, one in given.items()}
     options = write_options(texts, streaming=False)
     frames = [pa.RecordBatch.from_pydict(one) for one in batches]
     meanings = check_columns(frames[0].schema, options)
-    sender = Sender(access, options, meanings, dedupe=dedupe)
+    sender = Sender(access, options, meanings, dedupe=dedupe, planned=planned)
     for frame in frames:
         if not sender.send(frame):
             break
@@ -123,7 +130,16 @@ def test_a_broker_that_stays_busy_fails_the_task_so_that_spark_repeats_it(
     busy = broker.faults.on(RequestCode.SEND_BATCH_MESSAGE).always()
     busy.respond(ResponseCode.SYSTEM_BUSY)
     with pytest.raises(MQClientException, match="not stored after 1 tries"):
-        send(access, {"body": rows(10)}, sendRetries=0)
+        send(access, {"body": rows(10)}, sendRetries=0, sendDeadlineMs=0)
+
+
+def test_an_answer_that_says_nothing_about_now_is_not_waited_for(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    odd = broker.faults.on(RequestCode.SEND_BATCH_MESSAGE).always()
+    odd.respond(ResponseCode.SYSTEM_ERROR, "odd")
+    with pytest.raises(MQClientException, match="not stored after 3 tries"):
+        send(access, {"body": rows(1)}, sendRetries=2)
 
 
 def test_what_no_repetition_can_help_comes_back_in_the_report(
@@ -147,8 +163,37 @@ def test_a_status_that_is_not_ok_counts_as_stored_only_when_that_is_accepted(
 
     monkeypatch.setattr(access, "send", slave_is_away)
     assert send(access, {"body": rows(3)}, acceptStatus="stored").stored == 3
-    with pytest.raises(MQClientException, match=r"SLAVE_NOT_AVAILABLE.*acceptStatus=stored"):
-        send(access, {"body": rows(3)}, sendRetries=0)
+    report = send(access, {"body": rows(3)})
+    assert "SLAVE_NOT_AVAILABLE" in str(report.failure)
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_is_stored_less_safely_is_not_sent_again(
+    broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    send_one, send_many = access.send, access.send_many
+
+    def weak(sent: RawSend) -> RawSend:
+        return evolve(sent, status=SendStatus.FLUSH_DISK_TIMEOUT)
+
+    def flushes_late(*given: Any, **more: Any) -> Future[RawSend]:
+        answer: Future[RawSend] = Future()
+        answer.set_result(weak(send_one(*given, **more).result(5)))
+        return answer
+
+    def flush_late(messages: Any, told: Any, **more: Any) -> None:
+        def weakly(number: int, outcome: SendOutcome) -> None:
+            told(number, SendOutcome(weak(outcome.result()), None))
+
+        send_many(messages, weakly, **more)
+
+    monkeypatch.setattr(access, "send", flushes_late)
+    monkeypatch.setattr(access, "send_many", flush_late)
+    report = send(access, {"body": rows(1)}, batchSend=not alone)
+    assert isinstance(report.failure, WeaklyStoredError)
+    for told in ("FLUSH_DISK_TIMEOUT", "the message IS stored", "acceptStatus=stored"):
+        assert told in str(report.failure)
+    assert report.stored == len(broker.messages.in_topic("T")) == 1
 
 
 @pytest.mark.case("SP33")
@@ -191,7 +236,9 @@ def test_a_topic_that_cannot_exist_is_such_a_failure() -> None:
         EmbeddedBroker(config={"autoCreateTopicEnable": False}) as broker,
         QueueAccess(namesrv_addr=broker.namesrv_addr) as access,
     ):
-        assert isinstance(send(access, {"body": rows(1)}).failure, NoRouteError)
+        failure = send(access, {"body": rows(1)}).failure
+        assert isinstance(failure, NoRouteError)
+        assert "create the topic" in str(failure)
 
 
 @pytest.mark.case("SP27")
@@ -215,6 +262,30 @@ def test_a_queue_that_does_not_exist_is_an_invalid_row(
     report = send(access, columns, onInvalidRow="skip")
     assert (report.stored, report.skipped) == (2, 1)
     assert 1 in {message.queue_id for message in broker.messages.in_topic("T")}
+
+
+@pytest.mark.case("SP26")
+def test_a_broker_name_and_a_queue_id_say_where_a_row_is_stored() -> None:
+    with (
+        EmbeddedCluster(brokers=2, topics=["T"]) as cluster,
+        QueueAccess(namesrv_addr=cluster.namesrv_addr) as access,
+    ):
+        names = ["broker-a", "broker-b", "broker-b", None, "broker-c"]
+        queue_ids = [2, 2, 3, 1, 0]
+        columns = {
+            "body": rows(5),
+            "queue_id": pa.array(queue_ids),
+            "broker_name": pa.array(names),
+        }
+        report = send(access, columns, onInvalidRow="skip")
+        found = {
+            one.body: (broker.broker_name, one.queue_id)
+            for broker in cluster.brokers
+            for one in broker.messages.in_topic("T")
+        }
+    assert (report.stored, report.skipped) == (4, 1)
+    assert found.pop(b"00003")[1] == 1
+    assert found == {b"%05d" % row: (names[row], queue_ids[row]) for row in range(3)}
 
 
 def test_ids_against_repetition_are_the_same_for_the_same_rows(
@@ -298,42 +369,73 @@ def test_a_row_of_a_group_that_is_refused_for_good_fails_the_task(
     assert report.stored == broker.timers.count(topic="T") == 9
 
 
-@pytest.fixture
-def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses that a sender would have made, on a clock that stands still."""
-    made: list[float] = []
-
-    class NotedEvent:
-        def wait(self, timeout: float) -> None:
-            made.append(timeout)
-
-    monkeypatch.setattr("spark_connector.sending.threading", SimpleNamespace(Event=NotedEvent))
-    monkeypatch.setattr("spark_connector.sending.monotonic", lambda: 5.0)
-    return made
-
-
-def test_the_only_broker_is_given_time_to_come_back(
-    broker: EmbeddedBroker, access: QueueAccess, pauses: list[float]
+def test_without_a_deadline_there_are_as_many_tries_as_asked_for(
+    broker: EmbeddedBroker, access: QueueAccess
 ) -> None:
     access.write_queues("T")
     broker.close()
     with pytest.raises(MQClientException, match="not stored after 3 tries"):
-        send(access, {"body": rows(1)}, sendRetries=2)
-    assert pauses == pytest.approx([WAIT_AGAIN_S] * 2)
+        send(access, {"body": rows(1)}, sendRetries=2, sendDeadlineMs=0)
 
 
-def test_another_broker_gets_at_once_what_one_did_not_take(pauses: list[float]) -> None:
+def test_another_broker_gets_at_once_what_one_did_not_take(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spark_connector.send_errors.WAIT_AGAIN_S", 900.0)  # a rest would not end
+    monkeypatch.setattr("spark_connector.send_errors.WAIT_MOST_S", 900.0)
     with (
         EmbeddedCluster(brokers=2, topics=["T"]) as cluster,
         QueueAccess(namesrv_addr=cluster.namesrv_addr) as access,
     ):
         before = access.write_queues("T")
         cluster.stop("broker-a")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(access, "write_queues", lambda _topic: before)
-            assert send(access, {"body": rows(100)}).stored == 100
+        monkeypatch.setattr(access, "write_queues", lambda _topic: before)
+        assert send(access, {"body": rows(100)}).stored == 100
         assert cluster["broker-b"].topics["T"].count() == 100
-    assert pauses == []
+
+
+@pytest.mark.case("SP39")
+@pytest.mark.parametrize("batch_send", [True, False])
+def test_rows_in_a_write_wait_for_the_only_broker_and_keep_their_order(
+    monkeypatch: pytest.MonkeyPatch, batch_send: bool
+) -> None:
+    refused = threading.Event()
+    look_again = Spread.look_again
+
+    def noting(spread: Spread, topic: str) -> None:
+        look_again(spread, topic)
+        refused.set()
+
+    monkeypatch.setattr(Spread, "look_again", noting)
+    in_flight: list[int] = []
+    launch = Sender._launch
+
+    def counting(sender: Sender, request: _Request) -> None:
+        in_flight.append(sender._in_flight)
+        launch(sender, request)
+
+    monkeypatch.setattr(Sender, "_launch", counting)
+    with (
+        EmbeddedCluster(brokers=1, topics=["T"]) as cluster,
+        QueueAccess(namesrv_addr=cluster.namesrv_addr) as access,
+        ThreadPoolExecutor(1) as other,
+    ):
+        access.write_queues("T")
+        cluster.stop("broker-a")
+        keyed = pa.array([f"k{number % 7}" if number % 2 else None for number in range(400)])
+        columns = {"body": rows(400), "sharding_key": keyed}
+        sent = other.submit(
+            send, access, columns, sendRetries=0, batchSend=batch_send, maxInFlight=20
+        )
+        assert refused.wait(30)
+        cluster.start("broker-a")
+        assert sent.result(60).stored == 400
+        found = cluster["broker-a"].messages.in_topic("T")
+    assert sorted(message.body for message in found) == rows(400).to_pylist()
+    for queue_id in range(4):
+        mine = [one.body for one in found if one.queue_id == queue_id and int(one.body) % 2]
+        assert mine == sorted(mine)
+    assert max(in_flight) <= 20
 
 
 @pytest.mark.case("SP39")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from embedded_broker import EmbeddedBroker, TopicSpec
+from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.errors import (
     DelayOutOfRangeError,
@@ -19,6 +23,19 @@ DELAYED = {"TIMER_DELAY_SEC": "5"}
 JUNK = {"TIMER_DELAY_SEC": "five"}
 TOO_FAR = "timer message illegal, the delay time should not be bigger than the max delay"
 
+OUR_PROXY = (
+    "timer message illegal: TIMER_DELAY_SEC=5 asks for 5000 ms; the delay time should not be "
+    "longer than 1000 ms (maxDelayTimeMills, limits=proxy)"
+)
+PROXY = "the max delay time of message is too large, max is 86400000"
+OUR_TYPE = (
+    "the topic[delay-timer] takes messages of type NORMAL (message.type), this one is of type DELAY"
+)
+FIFO_TYPE = "the topic[T] takes messages of type NORMAL (message.type), this one is of type FIFO"
+PROXY_TYPE = (
+    "TopicMessageType validate failed, the expected type is NORMAL, but actual type is DELAY"
+)
+
 
 def error_of(code: int, remark: str, properties: dict[str, str]) -> MQBrokerException:
     answer = RemotingCommand(code, flag=1, remark=remark)
@@ -31,6 +48,13 @@ def error_of(code: int, remark: str, properties: dict[str, str]) -> MQBrokerExce
         (13, "body too long", {}, MQBrokerException, "limits"),
         (13, "body too long", DELAYED, MQBrokerException, "limits"),
         (13, TOO_FAR, DELAYED, DelayOutOfRangeError, "timerMaxDelaySec"),
+        (13, OUR_PROXY, DELAYED, DelayOutOfRangeError, "delay, or raise maxDelayTimeMills at"),
+        (13, PROXY, DELAYED, DelayOutOfRangeError, "or maxDelayTimeMills at the proxy"),
+        (13, OUR_TYPE, DELAYED, MQBrokerException, "topic of type DELAY (attribute message.type)"),
+        (13, PROXY_TYPE, DELAYED, MQBrokerException, "to a topic of type DELAY (attribute"),
+        (13, OUR_TYPE, JUNK, MQBrokerException, "topic of type DELAY"),
+        (13, FIFO_TYPE, {}, MQBrokerException, "topic of type FIFO"),
+        (13, "the topic delay-timer is odd", DELAYED, MQBrokerException, "limits"),
         (13, "illegal", JUNK, InvalidDelayError, "five"),
         (2, "[REJECTREQUEST]", {}, FlowControlError, "later"),
         (215, "", {}, FlowControlError, "later"),
@@ -65,3 +89,27 @@ def test_only_success_passes() -> None:
 @pytest.mark.case("W19")
 def test_success_passes_whatever_its_remark_says() -> None:
     check_answer(RemotingCommand(0, flag=1, remark="not set any response code"), "h:1")
+
+
+@pytest.mark.parametrize(
+    ("limits", "setting"), [("proxy", "maxDelayTimeMills"), ("broker", "timerMaxDelaySec")]
+)
+def test_the_embedded_brokers_limit_is_named_in_the_advice(limits: str, setting: str) -> None:
+    config = {"timerMaxDelaySec": 100, "maxDelayTimeMills": 50_000}
+    topics = [TopicSpec("D", message_type="DELAY")]
+    with (
+        EmbeddedBroker(config=config, topics=topics, limits=limits) as broker,
+        DefaultMQProducer("G", namesrv_addr=broker.namesrv_addr) as producer,
+        pytest.raises(DelayOutOfRangeError, match=f"shorter delay, or raise {setting} at"),
+    ):
+        producer.send(Message("D", b"x", delay=timedelta(days=1)))
+
+
+def test_a_message_of_a_wrong_type_is_not_told_to_be_too_late() -> None:
+    with (
+        EmbeddedBroker(topics=["T"], limits="proxy") as broker,
+        DefaultMQProducer("G", namesrv_addr=broker.namesrv_addr) as producer,
+        pytest.raises(MQBrokerException, match=r"to a topic of type DELAY \(") as caught,
+    ):
+        producer.send(Message("T", b"x", delay=timedelta(seconds=1)))
+    assert type(caught.value) is MQBrokerException

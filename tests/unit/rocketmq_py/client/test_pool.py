@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -89,3 +90,23 @@ def test_a_forked_child_begins_with_an_empty_pool(caplog: pytest.LogCaptureFixtu
         os._exit(0 if acquire_instance(config) is not instance else 1)
     assert os.waitpid(child, 0)[1] == 0
     instance.shutdown()
+
+
+def test_forgotten_clients_are_told_in_one_line_and_their_pulls_not_at_all() -> None:
+    program = (
+        "import logging; logging.basicConfig()\n"
+        "from embedded_broker import EmbeddedBroker\n"
+        "from rocketmq_py import DefaultMQProducer, DefaultMQPushConsumer, Message\n"
+        "broker = EmbeddedBroker(topics=['T']).start()\n"
+        "consumer = DefaultMQPushConsumer('G', namesrv_addr=broker.namesrv_addr)\n"
+        "consumer.subscribe('T')\n"
+        "consumer.register_message_listener(lambda messages, context: None)\n"
+        "consumer.start()\n"
+        "DefaultMQProducer('G', namesrv_addr=broker.namesrv_addr).start()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert re.search(r"clients \S+, \S+ were not shut down: call shutdown\(\)", line)

@@ -54,6 +54,7 @@ class FakeClock:
 class FakeEngine:
     def __init__(self) -> None:
         self.client_id = ME
+        self.is_running = True
         self.queues: dict[str, tuple[MessageQueue, ...]] = {}
         self.name_server: dict[str, tuple[MessageQueue, ...]] = {}
         self.addresses: dict[tuple[str, int], str] = {(BROKER, 0): ADDRESS}

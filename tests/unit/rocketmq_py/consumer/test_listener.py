@@ -89,3 +89,30 @@ def test_a_selector_by_tag_keeps_the_expression() -> None:
 def test_a_fresh_context_acknowledges_everything() -> None:
     assert CONTEXT.ack_index == 2**31 - 1
     assert CONTEXT.delay_level_when_next_consume == 0
+
+
+class _OnlyJava(MessageListenerConcurrently):
+    def consumeMessage(  # noqa: N802
+        self, msgs: Sequence[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        return OK
+
+
+def test_a_listener_base_with_nothing_to_call_is_refused_when_it_is_registered() -> None:
+    class Nothing(MessageListenerConcurrently):
+        pass
+
+    number: Any = 5
+    for listener in (Nothing(), MessageListenerConcurrently(), MessageListenerConcurrently(number)):
+        with pytest.raises(TypeError, match="is no listener"):
+            consume_function(listener)
+
+
+def test_what_a_listener_base_wraps_is_looked_at_too() -> None:
+    one_argument: Any = lambda _messages: OK  # noqa: E731 - what a program writes
+    with pytest.raises(TypeError, match="called with"):
+        consume_function(MessageListenerConcurrently(one_argument))
+
+
+def test_a_listener_base_may_be_overridden_under_javas_name() -> None:
+    assert consume_function(_OnlyJava())([], CONTEXT) is OK

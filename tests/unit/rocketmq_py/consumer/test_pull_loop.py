@@ -291,3 +291,31 @@ def test_a_full_callback_pool_does_not_lose_the_queue(monkeypatch: pytest.Monkey
     monkeypatch.undo()
     assert bench.engine.run_scheduled() == [PAUSE_MS]
     assert len(bench.delivered) == 1
+
+
+def test_pulls_that_our_own_end_cuts_off_are_not_told_as_failures(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.engine.is_running = False
+    bench.engine.complete_pull(RemotingConnectException("the client closed it"))
+    assert bench.waits() == []
+    assert caplog.records == []
+
+
+def test_a_pull_that_cannot_be_asked_any_more_after_the_stop_is_no_failure(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    bench.engine.addresses.clear()
+    stop = bench.engine.update_route
+
+    def stopped_meanwhile(topic: str) -> bool:
+        bench.loop.stop()
+        return stop(topic)
+
+    bench.engine.update_route = stopped_meanwhile  # type: ignore[method-assign] # the moment
+    bench.loop.pull(bench.state)
+    assert bench.waits() == []
+    assert caplog.records == []

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -542,3 +543,72 @@ def test_an_offset_the_broker_does_not_have_is_corrected_and_nothing_is_lost(
         broker.send("T", b"after", queue=0)
         wait(broker, inbox, 1)
     assert b"after" in inbox.bodies
+
+
+# --- what would lose messages without a word ----------------------------------------------------
+
+
+def test_a_start_without_a_subscription_is_told(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    inbox = Inbox()
+    with consumer("G", broker.namesrv_addr, inbox, {}) as late:
+        assert "group G: no topic is subscribed" in caplog.text
+        late.subscribe("T")
+        broker.send("T", b"x")
+        wait(broker, inbox, 1)
+
+
+def test_a_start_with_a_subscription_says_nothing(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    with consumer("G", broker.namesrv_addr, Inbox(), {"T": "*"}):
+        pass
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "a > 1 AND b = 'x'",
+        "a = 1",
+        "TAGS is not null",
+        "a between 1 and 3",
+        "TAGS IN ('a', 'b')",
+        "a || b <> 3",
+        "paid = TRUE",
+    ],
+)
+def test_an_sql_filter_is_not_taken_for_a_tag(expression: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match="is no tag expression; SQL filters"):
+        DefaultMQPushConsumer("G").subscribe("T", expression)
+    with pytest.raises(UnsupportedOperationError, match="is no tag expression; SQL filters"):
+        DefaultMQPushConsumer("G").subscribe("T", MessageSelector.by_tag(expression))
+
+
+@pytest.mark.parametrize("tag", ["rock and roll", "a>1", "it's a tag", "x -> y", "in (stock)"])
+def test_a_strange_tag_is_taken_with_a_word_and_matches(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture, tag: str
+) -> None:
+    inbox = Inbox()
+    with consumer("G", broker.namesrv_addr, inbox, {"T": f"other || {tag}"}):
+        broker.send("T", b"x", tags=tag)
+        wait(broker, inbox, 1)
+    (told,) = caplog.records
+    assert f"whose tag is just {tag!r}" in told.getMessage()
+
+
+@pytest.mark.parametrize("expression", ["a", "a || b", " a||b ", "*", "", None, "a-b_c.d:e"])
+def test_usual_tags_are_taken_without_a_word(
+    expression: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    DefaultMQPushConsumer("G").subscribe("T", expression)
+    assert caplog.records == []
+
+
+def test_a_topic_and_an_expression_that_are_no_texts_are_refused() -> None:
+    number: Any = 3
+    with pytest.raises(MQClientException, match="topic is no str: int 3"):
+        DefaultMQPushConsumer("G").subscribe(number)
+    with pytest.raises(TypeError, match="an expression is a str, not int"):
+        DefaultMQPushConsumer("G").subscribe("T", number)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future, wait
+from queue import Queue
+from typing import Any
 
 import pytest
 
@@ -195,3 +197,31 @@ def test_a_connection_that_cannot_be_opened_is_an_outcome(
     producer = start(cluster.namesrv_addr, retry_times_when_send_async_failed=0)
     with pytest.raises(RemotingConnectException):
         producer.send_async(Message("T", b"x")).result(10)
+
+
+@pytest.mark.parametrize("callback", [lambda *_: None, 5, SendCallback])
+def test_what_is_no_callback_is_refused_before_anything_is_sent(
+    cluster: ScriptedCluster, start: ProducerMaker, callback: Any
+) -> None:
+    producer = start(cluster.namesrv_addr)
+    with pytest.raises(TypeError, match=r"takes a SendCallback, not a .* the future"):
+        producer.send_async(Message("T", b"x"), callback)
+    assert cluster.sends() == []
+
+
+def test_any_object_with_the_two_methods_is_a_callback(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    class Own:
+        def __init__(self) -> None:
+            self.results: Queue[SendResult] = Queue()
+
+        def on_success(self, result: SendResult) -> None:
+            self.results.put(result)
+
+        def on_exception(self, error: Exception) -> None:
+            raise AssertionError(error)
+
+    own: Any = Own()
+    sent = start(cluster.namesrv_addr).send_async(Message("T", b"x"), own).result(5)
+    assert own.results.get(timeout=5) == sent

@@ -7,14 +7,22 @@ import os
 import pickle
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from attrs import fields
 
-from rocketmq_py import ClientConfig, DefaultMQProducer, Message, MessageQueue
+from rocketmq_py import (
+    ClientConfig,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageQueue,
+    TransactionMQProducer,
+)
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     ClientClosedError,
@@ -585,3 +593,103 @@ def test_a_time_out_names_the_silent_address(
         start(cluster.namesrv_addr).send(
             Message("T", b"x"), timeout=50, queue=MessageQueue("T", "broker-a", 0)
         )
+
+
+# --- what is given by mistake -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "hint"),
+    [
+        ("queue", 1, "queue is a MessageQueue, not int 1"),
+        ("selector", 1, "selector is a callable"),
+        ("timeout", "3", "timeout is a number of ms, not str '3'"),
+        ("timeout", True, "timeout is a number of ms"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_is_named_before_anything_is_sent(
+    cluster: ScriptedCluster, start: ProducerMaker, argument: str, value: object, hint: str
+) -> None:
+    producer = start(cluster.namesrv_addr)
+    wrong: dict[str, Any] = {argument: value}
+    for send in (producer.send, producer.send_async):
+        with pytest.raises(TypeError, match=hint):
+            send(Message("T", b"x"), **wrong)
+    assert cluster.sends() == []
+
+
+def test_a_selector_that_returns_no_queue_is_told_what_it_returned(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    number: Any = lambda *_: 0  # noqa: E731 - what a program writes
+    with pytest.raises(MQClientException, match="returned int 0 for topic T"):
+        start(cluster.namesrv_addr).send(Message("T", b"x"), selector=number)
+    assert cluster.sends() == []
+
+
+def test_a_list_of_messages_is_sent_to_send_batch(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    producer = start(cluster.namesrv_addr)
+    several: Any = [Message("T", b"x"), Message("T", b"y")]
+    with pytest.raises(MQClientException, match="not list; send_batch takes several"):
+        producer.send(several)
+    text: Any = "hello"
+    with pytest.raises(MQClientException, match=r"not str$"):
+        producer.send(text)
+
+
+def test_a_batch_may_be_a_generator(cluster: ScriptedCluster, start: ProducerMaker) -> None:
+    producer = start(cluster.namesrv_addr)
+    result = producer.send_batch(Message("T", b"x") for _ in range(3))
+    assert len(result.msg_id.split(",")) == 3
+
+
+def test_a_topic_that_was_changed_to_no_text_is_refused(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    message: Any = Message("T", b"x")
+    message.topic = 3
+    with pytest.raises(MQClientException, match="topic is no str: int 3"):
+        start(cluster.namesrv_addr).send(message)
+
+
+def test_a_missing_handle_and_one_of_a_wrong_type_are_told_as_such(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    producer = start(cluster.namesrv_addr)
+    with pytest.raises(MQClientException, match="handle is empty"):
+        producer.recall_message("T", None)
+    number: Any = 5
+    with pytest.raises(MQClientException, match="not int 5"):
+        producer.recall_message("T", number)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "nearest"),
+    [
+        (DefaultMQProducer, "send_timeout", "send_msg_timeout"),
+        (TransactionMQProducer, "transaction_listner", "transaction_listener"),
+        (TransactionMQProducer, "max_mesage_size", "max_message_size"),
+        (DefaultMQPushConsumer, "consume_from_were", "consume_from_where"),
+    ],
+)
+def test_a_misspelt_attribute_is_refused_with_the_nearest_setting(
+    make: Callable[[str], object], name: str, nearest: str
+) -> None:
+    client = make("G")
+    with pytest.raises(AttributeError, match=f"has no setting '{name}'; did you mean {nearest}"):
+        setattr(client, name, 5)
+    assert not hasattr(client, name)
+
+
+def test_a_programs_own_producer_may_have_attributes_of_its_own() -> None:
+    class Shop(DefaultMQProducer):
+        def __init__(self) -> None:
+            super().__init__("shop")
+            self.sold = 0
+
+    shop = Shop()
+    shop.sold += 1
+    shop.send_msg_timeout = 5
+    assert (shop.sold, shop.config.send_msg_timeout) == (1, 5)

@@ -66,8 +66,8 @@ def test_sends_to_a_retry_topic_carry_the_counters_in_the_header(
     cluster: ScriptedCluster, start: ProducerMaker
 ) -> None:
     cluster.routes["%RETRY%C"] = cluster.whole_route()
-    properties = {"RECONSUME_TIME": "2", "MAX_RECONSUME_TIMES": "16"}
-    message = Message("%RETRY%C", b"x", properties=properties)
+    message = Message("%RETRY%C", b"x")
+    message.properties |= {"RECONSUME_TIME": "2", "MAX_RECONSUME_TIMES": "16"}
     start(cluster.namesrv_addr).send(message)
     fields = cluster.sends()[0].ext_fields
     assert (fields["j"], fields["l"]) == ("2", "16")

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import timedelta
 from queue import Queue
+from typing import Any
 
 import pytest
 
@@ -530,3 +531,37 @@ def test_shutdown_is_bounded_and_ends_every_thread(broker: EmbeddedBroker, bank:
     producer.shutdown()
     left = {thread.name for thread in set(threading.enumerate()) - before}
     assert not {name for name in left if name.startswith("rocketmq-")}
+
+
+class JavaBank:
+    def executeLocalTransaction(self, msg: Message, arg: object) -> LocalTransactionState:  # noqa: N802
+        return UNKNOW
+
+    def checkLocalTransaction(self, msg: MessageExt) -> LocalTransactionState:  # noqa: N802
+        return COMMIT
+
+
+@pytest.mark.parametrize("listener", [Bank, object(), "bank", lambda *_: COMMIT])
+def test_a_listener_without_the_two_methods_is_refused_where_it_is_set(listener: Any) -> None:
+    with pytest.raises(TypeError, match="transaction_listener"):
+        TransactionMQProducer("bank", transaction_listener=listener)
+    producer = TransactionMQProducer("bank")
+    with pytest.raises(TypeError, match="transaction_listener"):
+        producer.transaction_listener = listener
+    assert producer.transaction_listener is None
+
+
+def test_a_listener_with_javas_names_is_asked_too(broker: EmbeddedBroker, start: Start) -> None:
+    result = start(JavaBank()).send_message_in_transaction(Message("T", b"x"))
+    assert result.local_transaction_state is UNKNOW
+    broker.clock.advance(TIMEOUT_S)
+    assert ended(broker, 2)[1]["commitOrRollback"] == "8"
+
+
+def test_a_listener_that_returns_nothing_is_told_in_the_log(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    start().send_message_in_transaction(Message("T", b"x"), None)
+    (told,) = [record for record in caplog.records if "returned None" in record.message]
+    assert told.levelname == "WARNING"
+    assert "return a LocalTransactionState" in told.message
