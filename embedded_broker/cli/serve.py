@@ -76,19 +76,9 @@ def serve(
         settings = settings_of(conf, assignments or [])
         for name in settings.ignored:
             typer.secho(f"{name} has no effect here", err=True, fg="yellow")
-        # What the command line says wins over the file, the file over the defaults.
-        given = {
-            "store": store,
-            "broker_port": broker_port,
-            "cluster_name": cluster,
-            "host": host,
-        }
-        arguments: dict[str, Any] = {  # Any: keyword arguments of different types
-            "broker_port": DEFAULT_BROKER_PORT,
-            **settings.arguments,
-            **{name: value for name, value in given.items() if value is not None},
-        }
-        arguments["broker_port"] = _port(arguments["broker_port"])
+        arguments = _arguments(
+            settings, store=store, broker_port=broker_port, cluster_name=cluster, host=host
+        )
         running = EmbeddedCluster(
             brokers=brokers,
             namesrv_port=namesrv_port,
@@ -108,6 +98,17 @@ def serve(
         text = str(error).replace("allow_remote=True", "--allow-remote")
         typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
         sys.exit(1)
+
+
+def _arguments(settings: ConfFile, **given: object) -> dict[str, Any]:  # Any: of many types
+    """What the command line says wins over the file, the file over the defaults."""
+    arguments: dict[str, Any] = {
+        "broker_port": DEFAULT_BROKER_PORT,
+        **settings.arguments,
+        **{name: value for name, value in given.items() if value is not None},
+    }
+    arguments["broker_port"] = _port(arguments["broker_port"])
+    return arguments
 
 
 def _port(given: object) -> int:
