@@ -380,7 +380,9 @@ class VirtualClock(BrokerClock):
                 f"clock.jump_to({when!r}): a datetime without time zone names no instant; pass "
                 "an aware one such as datetime(..., tzinfo=UTC)"
             )
-        return self.jump_to_ms(epoch_ms(when), age=age, roll_elision=roll_elision)
+        # Up to the next millisecond, as a delivery time is: what is due at that instant fires.
+        up = epoch_ms(when + timedelta(microseconds=999))
+        return self.jump_to_ms(up, age=age, roll_elision=roll_elision)
 
     def jump_to_ms(self, when_ms: int, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an instant in epoch milliseconds."""

@@ -113,6 +113,8 @@ def _arguments(settings: ConfFile, **given: object) -> dict[str, Any]:  # Any: o
 
 def _port(given: object) -> int:
     """Read the port of the first broker: a number of the command line, or text of the file."""
+    if isinstance(given, int):
+        return given
     text = str(given)
     if not (text.isascii() and text.isdecimal()):
         raise ConfigError("listenPort", given, f"a port from 0 (any free one) to {PORT_MAX}")

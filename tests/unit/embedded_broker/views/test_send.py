@@ -92,6 +92,15 @@ def test_advancing_by_a_delay_delivers_whatever_its_fraction(
     assert bodies(broker) == [b"x"]
 
 
+def test_jumping_to_a_delivery_time_delivers_whatever_its_fraction(
+    broker: EmbeddedBroker, clock: VirtualClock
+) -> None:
+    moment = clock.now() + timedelta(microseconds=1_000_001)
+    broker.send("T", b"x", deliver_at=moment)
+    clock.jump_to(moment)
+    assert bodies(broker) == [b"x"]
+
+
 def test_two_delays_at_once_are_refused(broker: EmbeddedBroker) -> None:
     with pytest.raises(ConfigError, match="one of delay, delay_level and deliver_at"):
         broker.send("T", b"x", delay=1, delay_level=1)
