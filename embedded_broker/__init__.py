@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from embedded_broker.errors import StoreLockedError as StoreLockedError
     from embedded_broker.errors import TimerNotPending as TimerNotPending
     from embedded_broker.errors import WaitTimeoutError as WaitTimeoutError
+    from embedded_broker.faults import DiskFaults as DiskFaults
+    from embedded_broker.faults import Faults as Faults
     from embedded_broker.journal import Journal as Journal
     from embedded_broker.journal import JournalEntry as JournalEntry
     from embedded_broker.profiles import Limits as Limits
@@ -43,14 +45,21 @@ if TYPE_CHECKING:
     from embedded_broker.timer.recall import RecallOutcome as RecallOutcome
     from embedded_broker.views import GroupMember as GroupMember
     from embedded_broker.views import GroupOffset as GroupOffset
+    from embedded_broker.views import GroupsView as GroupsView
     from embedded_broker.views import GroupTrace as GroupTrace
     from embedded_broker.views import GroupView as GroupView
+    from embedded_broker.views import HasMessageId as HasMessageId
     from embedded_broker.views import MessageState as MessageState
+    from embedded_broker.views import MessagesView as MessagesView
     from embedded_broker.views import MessageTrace as MessageTrace
     from embedded_broker.views import PendingTimer as PendingTimer
     from embedded_broker.views import Retry as Retry
     from embedded_broker.views import SentMessage as SentMessage
+    from embedded_broker.views import StageView as StageView
     from embedded_broker.views import StoredMessage as StoredMessage
+    from embedded_broker.views import TimersView as TimersView
+    from embedded_broker.views import TopicsView as TopicsView
+    from embedded_broker.views import TopicView as TopicView
 
 __all__ = [
     "Advanced",
@@ -59,15 +68,19 @@ __all__ = [
     "BrokerStateError",
     "ClockError",
     "DiskFault",
+    "DiskFaults",
     "DoorReentryError",
     "EmbeddedBroker",
     "EmbeddedCluster",
     "Fault",
     "FaultNotUsedError",
+    "Faults",
     "GroupMember",
     "GroupOffset",
     "GroupTrace",
     "GroupView",
+    "GroupsView",
+    "HasMessageId",
     "InnerMessage",
     "Journal",
     "JournalEntry",
@@ -75,6 +88,7 @@ __all__ = [
     "MessageNotFound",
     "MessageState",
     "MessageTrace",
+    "MessagesView",
     "NextDeadline",
     "PendingTimer",
     "Profile",
@@ -87,12 +101,16 @@ __all__ = [
     "SentMessage",
     "SettleTimeout",
     "Settled",
+    "StageView",
     "StoreError",
     "StoreLockedError",
     "StoredMessage",
     "TimerKind",
     "TimerNotPending",
+    "TimersView",
     "TopicSpec",
+    "TopicView",
+    "TopicsView",
     "VirtualClock",
     "WaitTimeoutError",
 ]
@@ -104,15 +122,19 @@ _MODULES = {
     "BrokerStateError": "errors",
     "ClockError": "errors",
     "DiskFault": "store.fault_points",
+    "DiskFaults": "faults",
     "DoorReentryError": "errors",
     "EmbeddedBroker": "broker",
     "EmbeddedCluster": "cluster",
     "Fault": "request_faults",
     "FaultNotUsedError": "errors",
+    "Faults": "faults",
     "GroupMember": "views",
     "GroupOffset": "views",
     "GroupTrace": "views",
     "GroupView": "views",
+    "GroupsView": "views",
+    "HasMessageId": "views",
     "InnerMessage": "store.inner",
     "Journal": "journal",
     "JournalEntry": "journal",
@@ -120,6 +142,7 @@ _MODULES = {
     "MessageNotFound": "errors",
     "MessageState": "views",
     "MessageTrace": "views",
+    "MessagesView": "views",
     "NextDeadline": "clock",
     "PendingTimer": "views",
     "Profile": "profiles",
@@ -133,12 +156,16 @@ _MODULES = {
     "SentMessage": "views",
     "SettleTimeout": "errors",
     "Settled": "clock",
+    "StageView": "views",
     "StoreError": "errors",
     "StoreLockedError": "errors",
     "StoredMessage": "views",
     "TimerKind": "timer.listing",
     "TimerNotPending": "errors",
+    "TimersView": "views",
     "TopicSpec": "arguments",
+    "TopicView": "views",
+    "TopicsView": "views",
     "VirtualClock": "clock",
     "WaitTimeoutError": "errors",
 }

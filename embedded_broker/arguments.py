@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from embedded_broker.store.fs import FileSystem
 
-__all__ = ["Arguments", "ListenerFactory", "TopicSpec", "check_arguments"]
+__all__ = ["Arguments", "ListenerFactory", "TopicSpec", "check_arguments", "checked_store"]
 
 ListenerFactory = Callable[[str, int], "socket.socket"]
 """``(host, port)`` to a bound, listening stream socket; port 0 asks for a free one."""
@@ -135,11 +135,15 @@ def check_arguments(
         defaults=defaults,
         presets={**found.options, **limited.options},
     )
-    broker_clock = _as_broker_clock(clock)
+    broker_clock = _as_broker_clock("clock", clock)
     return Arguments(
-        store=None if store is None else os.fspath(store),
+        store=checked_store(store),
         clock=broker_clock,
-        session_clock=broker_clock if session_clock is clock else _as_broker_clock(session_clock),
+        session_clock=(
+            broker_clock
+            if session_clock is clock
+            else _as_broker_clock("session_clock", session_clock)
+        ),
         profile=found,
         limits=limited,
         levels=levels == "on",
@@ -179,9 +183,24 @@ def _with_engine(config: Mapping[str, object] | None, engine: str | None) -> dic
     return options
 
 
-def _as_broker_clock(clock: Clock | None) -> BrokerClock:
+def checked_store(store: object) -> str | None:
+    """Give the argument ``store`` as a path, None for memory; ``ConfigError`` for anything else."""
+    if store is None:
+        return None
+    path = os.fspath(store) if isinstance(store, os.PathLike) else store
+    if not isinstance(path, str) or not path:
+        raise ConfigError("store", store, "the path of a directory, or None to stay in memory")
+    return path
+
+
+def _as_broker_clock(setting: str, clock: object) -> BrokerClock:
     if isinstance(clock, BrokerClock):
         return clock
+    if isinstance(clock, type):
+        wanted = f"a clock, not the class itself: {clock.__name__}()"
+        raise ConfigError(setting, clock, wanted)
+    if clock is not None and not isinstance(clock, Clock):
+        raise ConfigError(setting, clock, "a clock such as VirtualClock(), or None for wall time")
     return WallClock(clock)
 
 
@@ -198,7 +217,7 @@ def _check_host(host: str, *, allow_remote: bool) -> None:
 
 def _check_ports(namesrv_port: int, broker_port: int) -> None:
     for setting, port in (("namesrv_port", namesrv_port), ("broker_port", broker_port)):
-        if not 0 <= port <= PORT_MAX:
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= PORT_MAX:
             raise ConfigError(setting, port, f"0 (any free port) to {PORT_MAX}")
     if namesrv_port == broker_port != 0:
         raise ConfigError("broker_port", broker_port, "another port than namesrv_port")

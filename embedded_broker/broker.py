@@ -21,14 +21,14 @@ from embedded_broker.arguments import (
     check_arguments,
 )
 from embedded_broker.clock import BrokerClock
-from embedded_broker.config import BrokerConfig
+from embedded_broker.config import BrokerConfig, Defaults
 from embedded_broker.core import BrokerCore
 from embedded_broker.ensemble import BrokerSlot, Ensemble
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.faults import Faults
 from embedded_broker.journal import Journal
 from embedded_broker.node import BrokerNode
-from embedded_broker.profiles import Limits, Profile
+from embedded_broker.profiles import Limits, LimitsName, Profile, ProfileName
 from embedded_broker.put_hooks import PutHooks
 from embedded_broker.recovery_report import RecoveryReport
 from embedded_broker.store.fs import FileSystem
@@ -85,11 +85,11 @@ class EmbeddedBroker:
         store: str | os.PathLike[str] | None = None,
         clock: "Clock | None" = None,
         session_clock: "Clock | None" = None,
-        profile: str = "rocketmq-5.x",
-        limits: str = "broker",
+        profile: ProfileName = "rocketmq-5.x",
+        limits: LimitsName = "broker",
         engine: Literal["wheel", "sliced"] | None = None,
         levels: Literal["on", "off"] = "on",
-        defaults: str = "embedded",
+        defaults: Defaults = "embedded",
         config: Mapping[str, object] | None = None,
         cluster_name: str = "DefaultCluster",
         broker_name: str = "broker-a",
@@ -143,6 +143,10 @@ class EmbeddedBroker:
     def __repr__(self) -> str:
         state = f"at {self._slot.address}" if self.is_running else "not running"
         return f"<EmbeddedBroker {self._arguments.broker_name} {state}>"
+
+    def __dir__(self) -> list[str]:
+        """Leave out what is only for ``EmbeddedCluster``."""
+        return [name for name in super().__dir__() if name not in {"join", "slot"}]
 
     # -- attributes -------------------------------------------------------------------------
 
@@ -244,7 +248,9 @@ class EmbeddedBroker:
         """Copy the store, as it is at this instant, to a new directory that ``store=path`` opens.
 
         Works for every store, also one in memory, while clients go on. A virtual clock's time is
-        in it. Returns the directory; ``StoreError`` when there is something already.
+        in it: ``EmbeddedBroker(store=path, clock=VirtualClock())`` goes on at that time, while a
+        broker on wall time logs a warning and takes wall time. Returns the directory;
+        ``StoreError`` when there is something already.
         """
         return self._node().snapshot(path)
 
@@ -290,7 +296,7 @@ class EmbeddedBroker:
     def send(
         self,
         topic: str,
-        body: bytes,
+        body: bytes | bytearray | memoryview,
         *,
         tags: str | None = None,
         keys: str | None = None,
@@ -302,8 +308,10 @@ class EmbeddedBroker:
     ) -> SentMessage:
         """Send one message without any client, for tests of consumers only.
 
-        ``delay`` is seconds or a timedelta, ``delay_level`` one of the levels, ``deliver_at`` an
-        aware datetime. Raises ``MQBrokerException`` when the broker refuses it.
+        ``delay`` is seconds or a timedelta, at least 0 and rounded up to a millisecond,
+        ``delay_level`` one of the levels, ``deliver_at`` an aware datetime; one of them at most.
+        Raises ``MQBrokerException`` when the broker refuses it, ``DelayValueError`` for a delay
+        that cannot be meant, ``ConfigError`` for two, ``TypeError`` for anything but such values.
         """
         return send_message(
             self._core(),

@@ -34,6 +34,9 @@ __all__ = [
 ]
 
 NANOS_PER_MS = 1_000_000
+_FOR_THE_BROKER = frozenset(
+    {"attach", "detach", "go_to", "move_in", "move_out", "next_due_ms", "raise_to", "residents"}
+)
 
 
 @frozen
@@ -104,6 +107,10 @@ class BrokerClock(ABC):
         self._tracks: list[Track] = []
         self._residents: list[Resident] = []
         self._tracks_lock = Lock()
+
+    def __dir__(self) -> list[str]:
+        """Leave out what is only for the broker's inside."""
+        return [name for name in super().__dir__() if name not in _FOR_THE_BROKER]
 
     @property
     @abstractmethod
@@ -301,8 +308,14 @@ class VirtualClock(BrokerClock):
         super().__init__()
         if rate not in {0, 1}:
             raise ConfigError("rate", rate, "0 (frozen) or 1 (flows with wall time)")
-        if watchdog <= 0:
+        if not isinstance(watchdog, (int, float)) or watchdog <= 0:
             raise ConfigError("watchdog", watchdog, "more than 0 seconds")
+        if start is not None and not isinstance(start, datetime):
+            raise ConfigError(
+                "start",
+                start,
+                "an aware datetime, such as datetime(2030, 1, 1, tzinfo=UTC)",
+            )
         self.rate = int(rate)
         self.watchdog = float(watchdog)
         self._explicit = start is not None
@@ -350,10 +363,11 @@ class VirtualClock(BrokerClock):
         """Move time forward; see ``BrokerClock.advance``."""
         span = amount if isinstance(amount, timedelta) else timedelta(seconds=amount)
         span += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        span_ms = round(span / timedelta(milliseconds=1))
-        if span_ms < 0:
+        # Rounded up as a delay is: advance(d) delivers what was sent with the delay d.
+        span_ms = -(-span // timedelta(milliseconds=1))
+        if span < timedelta(0):
             raise ClockError(
-                f"clock.advance({span_ms / 1000} s): time never goes back here; set_back(ms) "
+                f"clock.advance({span.total_seconds()} s): time never goes back here; set_back(ms) "
                 "exists for the test of a corrected machine clock"
             )
         with self._jump():
@@ -366,7 +380,9 @@ class VirtualClock(BrokerClock):
                 f"clock.jump_to({when!r}): a datetime without time zone names no instant; pass "
                 "an aware one such as datetime(..., tzinfo=UTC)"
             )
-        return self.jump_to_ms(epoch_ms(when), age=age, roll_elision=roll_elision)
+        # Up to the next millisecond, as a delivery time is: what is due at that instant fires.
+        up = epoch_ms(when + timedelta(microseconds=999))
+        return self.jump_to_ms(up, age=age, roll_elision=roll_elision)
 
     def jump_to_ms(self, when_ms: int, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an instant in epoch milliseconds."""

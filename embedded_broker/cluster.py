@@ -11,10 +11,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-from embedded_broker.arguments import TopicSpec
+from embedded_broker.arguments import TopicSpec, checked_store
 from embedded_broker.broker import EmbeddedBroker
 from embedded_broker.clock import BrokerClock
+from embedded_broker.config import Defaults
 from embedded_broker.ensemble import Ensemble
+from embedded_broker.profiles import LimitsName, ProfileName
 from embedded_broker.request_faults import Fault
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
@@ -50,11 +52,11 @@ class EmbeddedCluster:
         store: str | os.PathLike[str] | None = None,
         clock: "Clock | None" = None,
         session_clock: "Clock | None" = None,
-        profile: str = "rocketmq-5.x",
-        limits: str = "broker",
+        profile: ProfileName = "rocketmq-5.x",
+        limits: LimitsName = "broker",
         engine: Literal["wheel", "sliced"] | None = None,
         levels: Literal["on", "off"] = "on",
-        defaults: str = "embedded",
+        defaults: Defaults = "embedded",
         config: Mapping[str, object] | None = None,
         cluster_name: str = "DefaultCluster",
         broker_name: str = "broker-a",
@@ -70,7 +72,8 @@ class EmbeddedCluster:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ConfigError("brokers", brokers, f"an integer from 1 to {BROKERS_MAX}")
         specs = list(topics)
-        self._store = None if store is None else Path(store)
+        path = checked_store(store)
+        self._store = None if path is None else Path(path)
         self._shares_store = brokers > 1
         self._first_name = broker_name
 

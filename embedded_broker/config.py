@@ -7,7 +7,7 @@ it. Read on: ``embedded_broker/options.py`` for the table.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
-from typing import Literal
+from typing import Final, Literal
 
 from attrs import frozen
 
@@ -23,9 +23,11 @@ from embedded_broker.options import (
 from rocketmq_py.errors import ConfigError
 
 __all__ = [
+    "ASSIGNMENT",
     "OPTIONS",
     "BrokerConfig",
     "ConfFile",
+    "Defaults",
     "Option",
     "OptionValue",
     "check_known",
@@ -33,6 +35,7 @@ __all__ = [
     "read_properties",
 ]
 
+ASSIGNMENT: Final = "name=value, such as timerMaxDelaySec=3456000"
 Defaults = Literal["embedded", "upstream"]
 
 
@@ -72,12 +75,13 @@ class BrokerConfig:
         self._check_together(self._values)
 
     def __repr__(self) -> str:
-        changed = ", ".join(
-            f"{name}={show(value)}"
-            for name, value in self._values.items()
-            if value != OPTIONS[name].default
-        )
-        return f"BrokerConfig({changed})"
+        upstream = self.defaults == "upstream"
+        told = ["defaults=upstream"] if upstream else []
+        for name, value in self._values.items():
+            option = OPTIONS[name]
+            if value != (option.upstream if upstream else option.default):
+                told.append(f"{name}={show(value)}")
+        return f"BrokerConfig({', '.join(told)})"
 
     def __getitem__(self, name: str) -> OptionValue:
         try:
@@ -191,7 +195,7 @@ def read_properties(text: str) -> Iterator[tuple[str, str]]:
             continue
         name, separator, value = line.partition("=")
         if not separator:
-            raise ConfigError("broker.conf line", line, "name=value")
+            raise ConfigError("broker.conf line", line, f"a line is {ASSIGNMENT}")
         yield name.strip(), value.strip()
 
 

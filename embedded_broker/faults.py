@@ -49,6 +49,12 @@ class DiskFaults:
         self._disk = disk
         self._asked: list[DiskFault] = []
 
+    def __repr__(self) -> str:
+        told = [f"{one.what} ({one.hits} hits)" for one in self._asked]
+        if self._disk.loses is not None:
+            told.append("the next crash loses unsynced bytes")
+        return f"<disk faults: {'; '.join(told) or 'none'}>"
+
     def fail_next_flush(self, *, times: int = 1, path: str = "") -> DiskFault:
         """Let the next ``times`` syncs fail: nothing is durable that was to become so.
 
@@ -120,9 +126,13 @@ class Faults:
         """Syncs that fail, writes that are torn, bytes that are lost, a disk that is full."""
         self._requests = requests
 
+    def __repr__(self) -> str:
+        told = [repr(one) for one in self._requests.asked]
+        return f"<faults: {'; '.join(told) or 'none of requests'}; {self.disk!r}>"
+
     def on(
         self,
-        code: int | None,
+        code: int | str | None,
         *,
         topic: str | None = None,
         group: str | None = None,
@@ -131,10 +141,11 @@ class Faults:
     ) -> Fault:
         """Begin a fault about requests of clients; a verb says what happens to them.
 
-        ``code`` is the request's (None: any request to the broker itself), ``topic``, ``group``
-        and ``client`` (client id) say more about it. The ``nth`` such request from now on is the
-        first that goes wrong, and the only one unless ``times`` or ``always`` say otherwise. The
-        name server's requests can go wrong, too.
+        ``code`` is the request's, as a number or by its name in ``RequestCode`` (None: any
+        request to the broker itself), ``topic``, ``group`` and ``client`` (client id) say more
+        about it. The ``nth`` such request from now on is the first that goes wrong, and the only
+        one unless ``times`` or ``always`` say otherwise. The name server's requests can go wrong,
+        too. Raises ``ConfigError`` for an unknown name, with the nearest ones.
 
         >>> from embedded_broker import EmbeddedBroker
         >>> from rocketmq_py.protocol.codes import RequestCode, ResponseCode

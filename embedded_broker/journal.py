@@ -8,11 +8,12 @@ on: ``embedded_broker/core.py``, which writes it.
 from collections import deque
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from difflib import get_close_matches
 
 from attrs import frozen
 
 from embedded_broker.connection import Connection
-from rocketmq_py.errors import RocketMQError
+from rocketmq_py.errors import ConfigError, RocketMQError
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
@@ -158,24 +159,31 @@ class Journal:
         self._ring: deque[Exchange] = deque(maxlen=ENTRIES_MAX)
         self.append = self._ring.append
 
+    def __repr__(self) -> str:
+        last = next(iter(self._entries(1)), None)
+        newest = "" if last is None else f", the last {_name(RequestCode, last.code)}"
+        return f"<journal: {len(self._ring)} requests{newest}>"
+
     def __len__(self) -> int:
         return len(self._ring)
 
     def requests(
         self,
         *,
-        code: int | None = None,
+        code: int | str | None = None,
         topic: str | None = None,
         group: str | None = None,
         client: str | None = None,
     ) -> list[JournalEntry]:
         """Return the entries that fit every given filter, in order of arrival.
 
-        ``client`` is a client id, or the beginning of one.
+        ``code`` is a request code or its name, such as ``"PULL_MESSAGE"``; ``client`` is a
+        client id, or the beginning of one. Raises ``ConfigError`` for an unknown name.
         """
+        wanted = None if code is None else code_of(RequestCode, code)
         found = []
         for entry in self._entries():
-            if code is not None and entry.code != code:
+            if wanted is not None and entry.code != wanted:
                 continue
             if topic is not None and entry.topic != topic:
                 continue
@@ -223,6 +231,28 @@ def kept_header(frame: Frame, command: RemotingCommand) -> bytes | RemotingComma
 def first_field(fields: dict[str, str], names: tuple[str, ...]) -> str | None:
     """Return the first of these header fields that is there."""
     return next((fields[name] for name in names if name in fields), None)
+
+
+def code_of(kind: type[RequestCode | ResponseCode], code: int | str) -> int:
+    """Return the number of a code that a test gives as a number or by its member name.
+
+    Raises ``ConfigError`` naming the nearest for an unknown name. Any number is good: a test may
+    ask about codes that RocketMQ does not have.
+    """
+    if isinstance(code, int) and not isinstance(code, bool):
+        return int(code)
+    names = kind.__members__
+    if isinstance(code, str) and code in names:
+        return int(names[code])
+    close: list[str] = []
+    if isinstance(code, str):
+        close = get_close_matches(code.upper(), names, n=3)
+        close = close or [name for name in names if code and code.upper() in name][:3]
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    example = next(iter(names))
+    raise ConfigError(
+        "code", code, f"a number or a name of {kind.__name__}, such as {example}{hint}"
+    )
 
 
 def _short(value: str, limit: int = 80) -> str:

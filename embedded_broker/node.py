@@ -14,7 +14,7 @@ from pathlib import Path
 from embedded_broker import handlers
 from embedded_broker.aging import LOOK_EVERY_MS, Aging
 from embedded_broker.arguments import Arguments
-from embedded_broker.clock import VirtualClock
+from embedded_broker.clock import BrokerClock, VirtualClock, instant
 from embedded_broker.connection import pack_address
 from embedded_broker.core import BrokerCore
 from embedded_broker.driver import Track
@@ -93,6 +93,8 @@ class BrokerNode:
         timers.admission.set_limits(arguments.limits)
         if isinstance(clock, VirtualClock):
             _restore(clock, self._clock_file.load(), store.last_store_timestamp)
+        elif fs.exists(CLOCK_PATH):
+            _tell_of_left_time(owner, clock, self._clock_file.load())
         self._undo.append(timers.close)
         self.recovery = RecoveryReport.of(found, timers.load())
         self._undo.append(levels.close)
@@ -275,3 +277,17 @@ def _restore(clock: VirtualClock, saved: object, last_store_timestamp: int) -> N
     now_ms = document.get("nowMs")
     clock.raise_to(max(now_ms if isinstance(now_ms, int) else 0, last_store_timestamp))
     clock.leaps.take_over(document.get("leaps"))
+
+
+def _tell_of_left_time(owner: str, clock: BrokerClock, saved: object) -> None:
+    """Warn that a store lived on virtual time, which wall time does not go on with."""
+    now_ms = saved.get("nowMs") if isinstance(saved, dict) else None
+    if isinstance(now_ms, int):
+        logger.warning(
+            "virtual_time_left %s: the store's VirtualClock stood at %s, and this broker runs on "
+            "wall time, %s; what waits is due by wall time now: pass clock=VirtualClock() to go "
+            "on where it stood",
+            owner,
+            instant(now_ms).isoformat(),
+            clock.now().isoformat(),
+        )

@@ -6,13 +6,26 @@ code that acts on a field reads it from ``core.profile`` or ``core.limits``. Rea
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
 from attrs import field, frozen
 
 from embedded_broker.options import OptionValue
 from rocketmq_py.errors import ConfigError
 
-__all__ = ["LIMITS", "PROFILES", "Limits", "Profile", "find_limits", "find_profile"]
+__all__ = [
+    "LIMITS",
+    "PROFILES",
+    "Limits",
+    "LimitsName",
+    "Profile",
+    "ProfileName",
+    "find_limits",
+    "find_profile",
+]
+
+ProfileName = Literal["rocketmq-5.x", "rocketmq-4.9"]
+LimitsName = Literal["broker", "proxy", "aliyun"]
 
 
 @frozen(kw_only=True)

@@ -12,9 +12,15 @@ from typing import Final, Self
 
 from embedded_broker.connection import Connection
 from embedded_broker.core import Endpoint
-from embedded_broker.journal import GROUP_FIELDS, TOPIC_FIELDS, Exchange, first_field
+from embedded_broker.journal import (
+    GROUP_FIELDS,
+    TOPIC_FIELDS,
+    Exchange,
+    code_of,
+    first_field,
+)
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 
 __all__ = ["Fault", "RequestFaults"]
@@ -45,7 +51,7 @@ class Fault:
         nth: int,
     ) -> None:
         self.hits = 0
-        self.code = None if code is None else int(code)
+        self.code = code
         self._faults = faults
         self._topic = topic
         self._group = group
@@ -78,9 +84,9 @@ class Fault:
 
     # -- verbs ----------------------------------------------------------------------------------
 
-    def respond(self, code: int, remark: str = "a test asked for this answer") -> Self:
-        """Answer with this response code instead of handling the request."""
-        self._response = (int(code), remark)
+    def respond(self, code: int | str, remark: str = "a test asked for this answer") -> Self:
+        """Answer with this response code, or its name, instead of handling the request."""
+        self._response = (code_of(ResponseCode, code), remark)
         return self._does("respond")
 
     def delay(self, seconds: float) -> Self:
@@ -191,7 +197,7 @@ class RequestFaults:
 
     def on(
         self,
-        code: int | None,
+        code: int | str | None,
         *,
         topic: str | None = None,
         group: str | None = None,
@@ -201,9 +207,15 @@ class RequestFaults:
         """Begin a fault about requests with a code, or any; see ``Faults.on``."""
         if nth < 1:
             raise ConfigError("nth", nth, "1 or more: the first request is number 1")
-        fault = Fault(self, code, topic=topic, group=group, client=client, nth=nth)
+        number = None if code is None else code_of(RequestCode, code)
+        fault = Fault(self, number, topic=topic, group=group, client=client, nth=nth)
         self._asked.append(fault)
         return fault
+
+    @property
+    def asked(self) -> list[Fault]:
+        """The faults that were asked for, those that ended among them."""
+        return list(self._asked)
 
     def attach(self, *endpoints: Endpoint) -> None:
         """Let these endpoints ask, instead of those of an earlier life."""

@@ -15,7 +15,7 @@ def main() -> None:
         import typer
     except ModuleNotFoundError:
         sys.exit('rocketmq-py needs its cli extra: pip install "rocketmq-py[cli]"')
-    from embedded_broker.cli.serve import serve, version
+    from embedded_broker.cli.serve import serve, tell_version, version
     from embedded_broker.cli.timers import timers
 
     app = typer.Typer(
@@ -24,6 +24,15 @@ def main() -> None:
         add_completion=False,
         pretty_exceptions_show_locals=False,
     )
+
+    @app.callback()
+    def options(
+        _version: bool = typer.Option(
+            False, "--version", is_eager=True, callback=tell_version, help="Print the version."
+        ),
+    ) -> None:
+        """RocketMQ for tests: a broker as a program, and a look into timer stores."""
+
     app.command()(serve)
     app.command()(timers)
     app.command()(version)

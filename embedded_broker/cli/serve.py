@@ -15,16 +15,23 @@ from typing import Annotated, Any
 import typer
 
 from embedded_broker import EmbeddedCluster
-from embedded_broker.config import ConfFile, parse_conf
+from embedded_broker.arguments import PORT_MAX
+from embedded_broker.config import ASSIGNMENT, ConfFile, parse_conf
 from rocketmq_py import __version__
-from rocketmq_py.errors import RocketMQError
+from rocketmq_py.errors import ConfigError, RocketMQError
 
 DEFAULT_NAMESRV_PORT = 9876
 DEFAULT_BROKER_PORT = 10911
 
 
 def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
-    """Read a broker.conf file and the `--set key=value` options behind it; the last one wins."""
+    """Read a broker.conf file and the `--set name=value` options behind it; the last one wins.
+
+    Raises `ConfigError` for an option that assigns nothing.
+    """
+    for assignment in assignments:
+        if "=" not in assignment:
+            raise ConfigError("--set", assignment, f"an option of RocketMQ as {ASSIGNMENT}")
     text = conf.read_text(encoding="utf-8") if conf else ""
     return parse_conf("\n".join([text, *assignments]))
 
@@ -51,7 +58,7 @@ def serve(
     brokers: Annotated[int, typer.Option(min=1, max=16, help="How many brokers to run.")] = 1,
     cluster: Annotated[str | None, typer.Option(help="Cluster name.")] = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="One RocketMQ option, key=value; repeatable.")
+        list[str] | None, typer.Option("--set", help="One RocketMQ option, name=value; repeatable.")
     ] = None,
     topics: Annotated[
         list[str] | None, typer.Option("--topic", help="A topic to create first; repeatable.")
@@ -69,19 +76,9 @@ def serve(
         settings = settings_of(conf, assignments or [])
         for name in settings.ignored:
             typer.secho(f"{name} has no effect here", err=True, fg="yellow")
-        # What the command line says wins over the file, the file over the defaults.
-        given = {
-            "store": store,
-            "broker_port": broker_port,
-            "cluster_name": cluster,
-            "host": host,
-        }
-        arguments: dict[str, Any] = {  # Any: keyword arguments of different types
-            "broker_port": DEFAULT_BROKER_PORT,
-            **settings.arguments,
-            **{name: value for name, value in given.items() if value is not None},
-        }
-        arguments["broker_port"] = int(arguments["broker_port"])
+        arguments = _arguments(
+            settings, store=store, broker_port=broker_port, cluster_name=cluster, host=host
+        )
         running = EmbeddedCluster(
             brokers=brokers,
             namesrv_port=namesrv_port,
@@ -97,10 +94,40 @@ def serve(
             sys.stdout.flush()
             stop.wait()
     except (RocketMQError, OSError, ValueError) as error:
-        typer.secho(f"rocketmq-py: {error}", err=True, fg="red")
+        # The advice of EmbeddedBroker names its argument; here it is an option.
+        text = str(error).replace("allow_remote=True", "--allow-remote")
+        typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
         sys.exit(1)
+
+
+def _arguments(settings: ConfFile, **given: object) -> dict[str, Any]:  # Any: of many types
+    """What the command line says wins over the file, the file over the defaults."""
+    arguments: dict[str, Any] = {
+        "broker_port": DEFAULT_BROKER_PORT,
+        **settings.arguments,
+        **{name: value for name, value in given.items() if value is not None},
+    }
+    arguments["broker_port"] = _port(arguments["broker_port"])
+    return arguments
+
+
+def _port(given: object) -> int:
+    """Read the port of the first broker: a number of the command line, or text of the file."""
+    if isinstance(given, int):
+        return given
+    text = str(given)
+    if not (text.isascii() and text.isdecimal()):
+        raise ConfigError("listenPort", given, f"a port from 0 (any free one) to {PORT_MAX}")
+    return int(text)
 
 
 def version() -> None:
     """Print the version of this package."""
     typer.echo(__version__)
+
+
+def tell_version(wanted: bool) -> None:
+    """Print the version and end, if `--version` was given."""
+    if wanted:
+        version()
+        raise typer.Exit

@@ -100,7 +100,11 @@ def timers(
         if png is not None:
             from embedded_broker.inspector.picture import save_picture
 
-            save_picture(reports[0], png, zone=UTC if utc else None)
+            if reports[0].kind == "store" and not reports[0].buckets:
+                note = f"{png} is not written: no message waits, so there is nothing to draw"
+                typer.secho(f"rocketmq-py: {note}", err=True, fg="yellow")
+            else:
+                save_picture(reports[0], png, zone=UTC if utc else None)
     except (RocketMQError, OSError) as error:
         typer.secho(f"rocketmq-py: {error}", err=True, fg="red")
         raise typer.Exit(FAILED) from error

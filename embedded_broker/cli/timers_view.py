@@ -143,7 +143,10 @@ class _View:
         for line in lines:
             waiting = "-" if line.waiting is None else f"{line.waiting} {line.unit}"
             lag = "-" if line.lag_ms is None else _span(line.lag_ms)
-            table.add_row(line.stage, waiting, lag, escape(line.remark))
+            remark = escape(line.remark)
+            if line.at_ms is not None:
+                remark += f" {self._time(line.at_ms)}"
+            table.add_row(line.stage, waiting, lag, remark)
         self._console.print(table)
 
     def _wheel(self) -> None:
@@ -201,9 +204,11 @@ class _View:
         if epoch_ms is None or epoch_ms <= 0:
             return "-"
         moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
-        text = f"{moment if self._utc else moment.astimezone():%Y-%m-%d %H:%M:%S}"
+        moment = moment if self._utc else moment.astimezone()
+        text = f"{moment:%Y-%m-%d %H:%M:%S}"
         text += f".{epoch_ms % 1000:03d}" if millis else ""
-        return f"{text}Z" if self._utc else text
+        # Each time has its zone: local ones of one table may lie on both sides of a change.
+        return f"{text}Z" if self._utc else f"{text} {moment:%Z}"
 
 
 def _table(title: str) -> Table:

@@ -8,7 +8,6 @@ how full the wheel is, what the check point says. Must not know: terminals, file
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
 
@@ -71,6 +70,8 @@ class StageLine:
     unit: str
     lag_ms: int | None
     remark: str = ""
+    at_ms: int | None = None
+    """A time that belongs at the end of the remark; who shows it chooses the zone."""
 
 
 @frozen(kw_only=True)
@@ -258,7 +259,8 @@ def _stages_of_store(
                 waiting=len(due),
                 unit="due timers",
                 lag_ms=now_ms - min(due) if due else 0,
-                remark=f"read time {_text(checkpoint.last_read_time_ms)}",
+                remark="read time",
+                at_ms=checkpoint.last_read_time_ms,
             )
         )
     if checkpoint is not None:
@@ -393,8 +395,14 @@ def _stages_of_broker(
 
 def _flush_stage(checkpoint: TimerCheckpoint) -> StageLine:
     synced = f"{checkpoint.last_timer_log_flush_pos} bytes of the log synced"
-    remark = f"{synced}, last change {_text(checkpoint.timestamp)}"
-    return _stage("TimerFlushService", None, "bytes", None, remark)
+    return StageLine(
+        stage="TimerFlushService",
+        waiting=None,
+        unit="bytes",
+        lag_ms=None,
+        remark=f"{synced}, last change",
+        at_ms=checkpoint.timestamp,
+    )
 
 
 def _stage(
@@ -425,10 +433,3 @@ def _plain(_owner: object, _attribute: object, value: Any) -> Any:  # Any: as to
     if isinstance(value, Enum):
         return value.name.lower()
     return value
-
-
-def _text(epoch_ms: int) -> str:
-    """Write a time for a remark: UTC, to the second."""
-    if epoch_ms <= 0:
-        return "-"
-    return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

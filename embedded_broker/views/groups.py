@@ -18,7 +18,7 @@ from embedded_broker.core import BrokerCore
 from embedded_broker.handlers.reset_offset import reset_offsets
 from embedded_broker.offsets.table import NOT_STORED
 from embedded_broker.timeline import Budget
-from embedded_broker.views.lookup import CoreSource, find_topic
+from embedded_broker.views.lookup import CoreSource, find_topic, told
 from embedded_broker.views.messages import MessagesView, StoredMessage
 from embedded_broker.views.retries import Retry, waiting_retries
 from rocketmq_py.errors import ConfigError
@@ -63,7 +63,9 @@ class GroupView:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<group {self.name}: {len(self.members)} members, lag {self.lag()}>"
+        return told(
+            f"group {self.name}", lambda: f": {len(self.members)} members, lag {self.lag()}"
+        )
 
     @property
     def members(self) -> tuple[GroupMember, ...]:
@@ -167,7 +169,7 @@ class GroupsView:
         self._core = core
 
     def __repr__(self) -> str:
-        return f"<groups {', '.join(self.names())}>"
+        return told("groups", lambda: f" {', '.join(self.names()) or 'none'}")
 
     def __getitem__(self, name: str) -> GroupView:
         core = self._core()

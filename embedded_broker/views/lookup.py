@@ -10,9 +10,10 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from embedded_broker.core import BrokerCore
+from embedded_broker.errors import BrokerStateError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 
-__all__ = ["CoreSource", "HasMessageId", "find_topic"]
+__all__ = ["CoreSource", "HasMessageId", "find_topic", "told"]
 
 CoreSource = Callable[[], BrokerCore]
 """Returns the running core, or raises ``BrokerStateError``."""
@@ -25,6 +26,19 @@ class HasMessageId(Protocol):
     def msg_id(self) -> str:
         """The unique id, or the offset id."""
         ...
+
+
+def told(what: str, look: Callable[[], str]) -> str:
+    """Give the ``repr`` of a view, which a debugger may ask for at any time.
+
+    A broker that cannot be looked at now, or something that is gone, is said and not raised.
+    """
+    try:
+        return f"<{what}{look()}>"
+    except BrokerStateError:
+        return f"<{what}: the broker cannot be looked at now>"
+    except KeyError:
+        return f"<{what}: there is none>"
 
 
 def find_topic(core: BrokerCore, name: str) -> TopicConfig:

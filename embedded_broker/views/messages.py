@@ -13,8 +13,9 @@ from attrs import field, frozen
 from embedded_broker.clock import instant
 from embedded_broker.core import BrokerCore
 from embedded_broker.timeline import Budget
-from embedded_broker.views.lookup import CoreSource, HasMessageId, find_topic
+from embedded_broker.views.lookup import CoreSource, HasMessageId, find_topic, told
 from embedded_broker.views.records import id_of, not_found, record_at, with_key
+from embedded_broker.views.topics import TopicsView
 from embedded_broker.views.trace import MessageTrace, trace, trace_journeys
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
@@ -43,6 +44,14 @@ class MessagesView:
 
     def __init__(self, core: CoreSource) -> None:
         self._core = core
+
+    def __repr__(self) -> str:
+        return told("messages", lambda: f": {self._counts()}")
+
+    def _counts(self) -> str:
+        """Say how many became visible in each topic that somebody created."""
+        topics = TopicsView(self._core)
+        return ", ".join(f"{name} {topics[name].count()}" for name in topics) or "none"
 
     def in_topic(self, topic: str) -> list[StoredMessage]:
         """Return the visible messages of a topic in the order in which they were stored."""

@@ -5,18 +5,20 @@ a client would send, handled as any other. Must not know: what the broker does w
 ``embedded_broker/handlers/send_message.py``.
 """
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from threading import Event
+from typing import Any
 
 from attrs import frozen
 
-from embedded_broker.clock import epoch_ms
 from embedded_broker.connection import Connection
 from embedded_broker.core import BrokerCore
 from embedded_broker.errors import BrokerStateError
-from rocketmq_py.errors import ConfigError, MQBrokerException
+from rocketmq_py.errors import ConfigError, DelayValueError, MQBrokerException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.delay import Delay, DelayKind
 from rocketmq_py.protocol.frame import Frame, FrameDecoder
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
@@ -41,7 +43,7 @@ class SentMessage:
 def send_message(
     core: BrokerCore,
     topic: str,
-    body: bytes,
+    body: bytes | bytearray | memoryview,
     *,
     tags: str | None = None,
     keys: str | None = None,
@@ -51,22 +53,28 @@ def send_message(
     delay_level: int | None = None,
     deliver_at: datetime | None = None,
 ) -> SentMessage:
-    """Send as a client does, request 310 and all, without a client. Outside the door."""
+    """Send as a client does, request 310 and all, without a client. Outside the door.
+
+    What no client could send is refused as the client does: `TypeError` for a value of another
+    type, `DelayValueError` for a delay that cannot be meant.
+    """
     asked = sum(one is not None for one in (delay, delay_level, deliver_at))
     if asked > 1:
         raise ConfigError("delay", delay, "one of delay, delay_level and deliver_at")
+    _check_types(topic, body, queue)
     carried = dict(properties or {})
     if tags is not None:
         carried[Prop.TAGS] = tags
     if keys is not None:
         carried[Prop.KEYS] = keys
+    if carried:
+        _check_texts(carried)
     if delay is not None:
-        span = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
-        carried[Prop.TIMER_DELAY_MS] = str(round(span / timedelta(milliseconds=1)))
+        carried[Prop.TIMER_DELAY_MS] = Delay.after(_as_span(delay)).text
     if delay_level is not None:
-        carried[Prop.DELAY] = str(delay_level)
+        carried[Prop.DELAY] = Delay.of(DelayKind.LEVEL, delay_level).text
     if deliver_at is not None:
-        carried[Prop.TIMER_DELIVER_MS] = str(epoch_ms(deliver_at))
+        carried[Prop.TIMER_DELIVER_MS] = Delay.at(deliver_at).text
     header = SendMessageRequestHeader(
         producer_group="embedded-broker",
         topic=topic,
@@ -82,7 +90,7 @@ def send_message(
         batch=False,
     )
     request = RemotingCommand(
-        code=RequestCode.SEND_MESSAGE_V2, ext_fields=header.to_ext_v2(), body=body
+        code=RequestCode.SEND_MESSAGE_V2, ext_fields=header.to_ext_v2(), body=bytes(body)
     )
     response = _Caller().ask(core, request)
     if response.code != ResponseCode.SUCCESS:
@@ -95,6 +103,40 @@ def send_message(
         queue_offset=answer.queue_offset,
         recall_handle=answer.recall_handle,
     )
+
+
+def _check_types(topic: object, body: object, queue: object) -> None:
+    if not isinstance(topic, str):
+        raise TypeError(f"a topic is str, not {_given(topic)}")
+    if not isinstance(body, (bytes, bytearray, memoryview)):
+        advice = ": encode the text, as in text.encode()" if isinstance(body, str) else ""
+        raise TypeError(f"a body is bytes, not {type(body).__name__}{advice}")
+    if queue is not None and (isinstance(queue, bool) or not isinstance(queue, int)):
+        raise TypeError(f"queue is the number of one, from 0, not {_given(queue)}")
+
+
+def _check_texts(properties: Mapping[Any, object]) -> None:  # Any: typed str, checked here
+    for name, value in properties.items():
+        for text in (name, value):
+            if not isinstance(text, str):
+                given = _given(text)
+                raise TypeError(f"property {name!r}: names and values are str, not {given}")
+
+
+def _as_span(delay: object) -> timedelta:
+    """Give seconds or a timedelta as a timedelta."""
+    if isinstance(delay, timedelta):
+        return delay
+    if isinstance(delay, bool) or not isinstance(delay, (int, float)):
+        raise TypeError(f"delay takes seconds or a timedelta, not {_given(delay)}")
+    try:
+        return timedelta(seconds=delay)
+    except (OverflowError, ValueError) as error:  # too long, infinite, not a number
+        raise DelayValueError(Prop.TIMER_DELAY_MS, delay, f"no span of time: {error}") from error
+
+
+def _given(value: object) -> str:
+    return f"{type(value).__name__} {value!r}"
 
 
 class _Caller(Connection):

@@ -30,7 +30,7 @@ from embedded_broker.timer.listing import (
     Wanted,
 )
 from embedded_broker.timer.recall import RecallOutcome
-from embedded_broker.views.lookup import CoreSource, HasMessageId
+from embedded_broker.views.lookup import CoreSource, HasMessageId, told
 from embedded_broker.views.records import bring_index_up, id_of, record_at, with_id
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -165,7 +165,7 @@ class TimersView:
         self._core = core
 
     def __repr__(self) -> str:
-        return f"<timers: {self.count()} pending>"
+        return told("timers", lambda: f": {self.count()} pending")
 
     # -- looking --------------------------------------------------------------------------------
 

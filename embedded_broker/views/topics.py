@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from embedded_broker.arguments import MessageType, TopicSpec
 from embedded_broker.core import BrokerCore
 from embedded_broker.topics.ready_made import ready_made_topics
-from embedded_broker.views.lookup import CoreSource, find_topic
+from embedded_broker.views.lookup import CoreSource, find_topic, told
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 
 __all__ = ["TopicView", "TopicsView", "create_topic", "delivered"]
@@ -24,7 +24,9 @@ class TopicView:
         self.name = name
 
     def __repr__(self) -> str:
-        return f"<topic {self.name}: {self.queues} queues, {self.count()} messages>"
+        return told(
+            f"topic {self.name}", lambda: f": {self.queues} queues, {self.count()} messages"
+        )
 
     @property
     def queues(self) -> int:
@@ -54,7 +56,7 @@ class TopicsView:
         self._core = core
 
     def __repr__(self) -> str:
-        return f"<topics {', '.join(self.names())}>"
+        return told("topics", lambda: f" {', '.join(self.names()) or 'none'}")
 
     def __getitem__(self, name: str) -> TopicView:
         core = self._core()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker, MessageState
+from embedded_broker.profiles import ProfileName
 from tests.interop.java_tools import client_program
 
 GUARD_S = 90.0
@@ -15,7 +16,7 @@ GUARD_S = 90.0
     ("version", "profile"),
     [("5.3.3", "rocketmq-5.x"), ("4.9.4", "rocketmq-5.x"), ("4.9.4", "rocketmq-4.9")],
 )
-def test_a_java_consumer_follows_its_group(version: str, profile: str) -> None:
+def test_a_java_consumer_follows_its_group(version: str, profile: ProfileName) -> None:
     with EmbeddedBroker(topics=["T"], profile=profile) as broker:
         sent = [broker.send("T", str(n).encode(), queue=0, keys=str(n)) for n in range(3)]
         arguments = (broker.namesrv_addr, "T", "5", "80", "G")

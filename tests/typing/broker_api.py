@@ -9,14 +9,18 @@ from typing import assert_type
 from embedded_broker import (
     Advanced,
     DiskFault,
+    DiskFaults,
     EmbeddedBroker,
     Fault,
+    Faults,
     GroupMember,
     GroupOffset,
+    GroupsView,
     GroupTrace,
     InnerMessage,
     Limits,
     MessageState,
+    MessagesView,
     MessageTrace,
     PendingTimer,
     PutHook,
@@ -29,6 +33,9 @@ from embedded_broker import (
     Settled,
     StoredMessage,
     TimerKind,
+    TimersView,
+    TopicsView,
+    TopicView,
     VirtualClock,
 )
 
@@ -45,6 +52,21 @@ def starting() -> None:
         assert_type(clock.advance(timedelta(days=30)), Advanced)
         assert_type(clock.now_ms, int)
         assert_type(clock.now(), datetime)
+
+
+def naming_the_views(broker: EmbeddedBroker) -> None:
+    """Whatever a broker shows has a type that a test can write down."""
+    assert_type(broker.topics, TopicsView)
+    assert_type(broker.topics["T"], TopicView)
+    assert_type(broker.messages, MessagesView)
+    assert_type(broker.timers, TimersView)
+    assert_type(broker.groups, GroupsView)
+    assert_type(broker.faults, Faults)
+    assert_type(broker.faults.disk, DiskFaults)
+    assert_type(broker.faults.on("PULL_MESSAGE").respond("SYSTEM_BUSY"), Fault)
+    EmbeddedBroker(profile="rocketmq-6")  # type: ignore[arg-type]
+    EmbeddedBroker(limits="none")  # type: ignore[arg-type]
+    EmbeddedBroker(defaults="mine")  # type: ignore[arg-type]
 
 
 def looking_at_timers_and_changing_them(broker: EmbeddedBroker) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from embedded_broker import EmbeddedBroker, TopicSpec
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec
 from embedded_broker.clock import VirtualClock, WallClock
 from embedded_broker.store.fs import MemoryFileSystem
 from rocketmq_py.clock import SystemClock
@@ -50,11 +50,26 @@ def test_a_bad_option_is_refused_at_construction_and_opens_nothing(tmp_path: Pat
         ({"topics": [TopicSpec("T", message_type="Delay")]}, "UNSPECIFIED, NORMAL"),  # type: ignore[arg-type]
         ({"broker_name": "a b"}, "illegal characters"),
         ({"cluster_name": ""}, "blank"),
+        ({"namesrv_port": "9876"}, "namesrv_port = '9876' .* 0 .any free port. to 65535"),
+        (
+            {"clock": VirtualClock},
+            r"clock = <class .*VirtualClock'> .* not the class.*VirtualClock\(\)",
+        ),
+        ({"clock": "virtual"}, r"clock = 'virtual' .* such as VirtualClock\(\)"),
+        ({"session_clock": 5}, "session_clock = 5 "),
+        ({"store": 3}, "store = 3 .* path of a directory, or None"),
+        ({"store": b"x"}, "store = b'x' "),
+        ({"store": ""}, "store = '' "),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         EmbeddedBroker(**arguments)
+
+
+def test_a_cluster_refuses_a_store_that_is_no_path() -> None:
+    with pytest.raises(ConfigError, match="store = 3 "):
+        EmbeddedCluster(store=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["acl", "tls", "vip_port", "control"])

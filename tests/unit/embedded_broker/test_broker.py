@@ -20,6 +20,7 @@ from embedded_broker import (
     VirtualClock,
     WaitTimeoutError,
 )
+from embedded_broker.profiles import ProfileName
 from embedded_broker.store.fs import MemoryFileSystem
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.bodies.routes import TopicRouteData
@@ -265,7 +266,7 @@ def test_listening_sockets_can_come_from_the_test(dial: Dial) -> None:
 
 
 @pytest.mark.parametrize("profile", ["rocketmq-4.9", "rocketmq-5.x"])
-def test_names_and_versions_are_those_that_were_asked_for(dial: Dial, profile: str) -> None:
+def test_names_and_versions_are_those_that_were_asked_for(dial: Dial, profile: ProfileName) -> None:
     with EmbeddedBroker(
         cluster_name="Shop", broker_name="tills", profile=profile, topics=["T"]
     ) as broker:
@@ -281,7 +282,7 @@ def test_names_and_versions_are_those_that_were_asked_for(dial: Dial, profile: s
 
 @pytest.mark.parametrize(("profile", "answered"), [("rocketmq-4.9", False), ("rocketmq-5.x", True)])
 def test_an_unknown_code_at_the_name_server_is_ignored_by_4_9_only(
-    dial: Dial, profile: str, answered: bool
+    dial: Dial, profile: ProfileName, answered: bool
 ) -> None:
     with EmbeddedBroker(profile=profile, topics=["T"]) as broker:
         client = dial(broker.namesrv_addr)

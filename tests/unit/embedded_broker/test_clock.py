@@ -165,6 +165,19 @@ def test_impossible_settings_are_refused(setting: str, value: int) -> None:
         VirtualClock(**{setting: value})  # type: ignore[arg-type]
 
 
+def test_a_start_that_is_no_datetime_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"start = '2030' .* aware datetime, such as datetime"):
+        VirtualClock("2030")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="watchdog = '5' "):
+        VirtualClock(watchdog="5")  # type: ignore[arg-type]
+
+
+def test_completion_shows_what_a_test_calls_and_nothing_of_the_inside(clock: VirtualClock) -> None:
+    shown = {name for name in dir(clock) if not name.startswith("_")}
+    assert shown >= {"advance", "autojump", "jump_to", "next_deadline", "now", "now_ms", "settle"}
+    assert shown.isdisjoint({"attach", "move_in", "raise_to", "residents"})
+
+
 def test_everything_due_fires_in_one_global_order_at_its_own_time(
     clock: VirtualClock, driver: ClockDriver
 ) -> None:

@@ -164,6 +164,9 @@ class Guard:
 
 def test_the_repr_shows_what_differs_from_the_defaults() -> None:
     assert repr(BrokerConfig({"timerStopDequeue": True})) == "BrokerConfig(timerStopDequeue=true)"
+    upstream = BrokerConfig({"timerStopDequeue": True}, defaults="upstream")
+    assert repr(upstream) == "BrokerConfig(defaults=upstream, timerStopDequeue=true)"
+    assert repr(BrokerConfig()) == "BrokerConfig()"
 
 
 def test_every_option_can_be_listed_and_tested_for() -> None:

@@ -9,6 +9,7 @@ from threading import Event
 import pytest
 
 from embedded_broker import EmbeddedBroker, MessageState, VirtualClock
+from embedded_broker.profiles import ProfileName
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -89,7 +90,9 @@ def test_the_life_of_a_delayed_message_from_a_producer_to_its_acknowledgement() 
 
 @pytest.mark.case("T81")
 @pytest.mark.parametrize("profile", ["rocketmq-5.x", "rocketmq-4.9"])
-def test_a_running_consumer_reads_again_from_where_its_group_is_moved_to(profile: str) -> None:
+def test_a_running_consumer_reads_again_from_where_its_group_is_moved_to(
+    profile: ProfileName,
+) -> None:
     listener = Listener()
     with EmbeddedBroker(clock=VirtualClock(), tcp=False, topics=["T"], profile=profile) as broker:
         for number in range(3):

@@ -192,7 +192,7 @@ def test_what_a_user_sets_wins_over_a_preset(start: Start) -> None:
 
 def test_unknown_limits_are_refused_with_the_names_there_are() -> None:
     with pytest.raises(ConfigError, match="aliyun, broker, proxy"):
-        EmbeddedBroker(limits="alibaba")
+        EmbeddedBroker(limits="alibaba")  # type: ignore[arg-type]
 
 
 def test_a_cluster_has_them_too() -> None:

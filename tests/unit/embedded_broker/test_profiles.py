@@ -4,7 +4,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.options import OPTIONS
-from embedded_broker.profiles import LIMITS, PROFILES, find_limits, find_profile
+from embedded_broker.profiles import LIMITS, PROFILES, ProfileName, find_limits, find_profile
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import MQVersion
@@ -38,7 +38,7 @@ def test_an_unknown_profile_is_refused_with_the_names_there_are() -> None:
 
 @pytest.mark.parametrize(("profile", "waiting"), [("rocketmq-4.9", 0), ("rocketmq-5.x", 1)])
 def test_a_4_9_broker_does_not_know_timer_messages_and_delivers_them_at_once(
-    profile: str, waiting: int
+    profile: ProfileName, waiting: int
 ) -> None:
     with EmbeddedBroker(clock=VirtualClock(), profile=profile, tcp=False, topics=["T"]) as broker:
         broker.send("T", b"timed", delay=5)

@@ -190,3 +190,34 @@ def test_impossible_faults_are_refused() -> None:
     for ask in asks:
         with pytest.raises(ConfigError):
             ask()
+
+
+def test_codes_are_taken_by_name_too_and_unknown_names_are_refused_with_the_nearest() -> None:
+    with EmbeddedBroker(topics=["T"], tcp=False) as broker:
+        fault = broker.faults.on("SEND_MESSAGE_V2", nth=2).respond("SYSTEM_BUSY")
+        with DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer:
+            for number in range(2):
+                producer.send(Message("T", b"%d" % number))
+        assert (fault.code, fault.hits) == (SEND, 1)
+        answered = broker.journal.requests(code="SEND_MESSAGE_V2")
+        codes = [entry.response_code for entry in answered]
+        assert codes == [0, ResponseCode.SYSTEM_BUSY, 0]
+        with pytest.raises(ConfigError, match=r"code = 'SEND' .*did you mean .*SEND_MESSAGE"):
+            broker.faults.on("SEND")
+        with pytest.raises(ConfigError, match=r"did you mean .*PULL_MESSAGE"):
+            broker.faults.on("pull_message")
+        with pytest.raises(ConfigError, match=r"a name of ResponseCode.*SYSTEM_BUSY"):
+            broker.faults.on(SEND).respond("SYSTEM_BUSI")
+        with pytest.raises(ConfigError, match=r"code = 3\.5 "):
+            broker.faults.on(3.5)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match="did you mean SEND_MESSAGE_V2"):
+            broker.journal.requests(code="SEND_MESSAGE_V")
+
+
+def test_the_repr_of_all_faults_tells_what_was_asked_for() -> None:
+    broker = EmbeddedBroker(tcp=False)
+    assert repr(broker.faults) == "<faults: none of requests; <disk faults: none>>"
+    broker.faults.on(SEND, topic="T").drop()
+    broker.faults.disk.fail_next_flush()
+    assert "on(SEND_MESSAGE_V2, topic='T').drop, 0 hits" in repr(broker.faults)
+    assert "the sync failed, as a test asked for (0 hits)" in repr(broker.faults.disk)

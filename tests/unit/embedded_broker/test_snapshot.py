@@ -1,5 +1,6 @@
 """A copy of a running broker's store, as it was at one instant."""
 
+import logging
 from pathlib import Path
 from threading import Event, Thread
 from typing import Literal
@@ -57,6 +58,28 @@ def test_a_snapshot_shows_the_state_and_the_clock_of_its_instant(
         assert copy.timers.count() == 0
         twin.advance(days=5)
         assert copy.topics["T"].count() == 4
+
+
+@pytest.mark.parametrize("clock", [None, VirtualClock])
+def test_wall_time_on_a_store_of_virtual_time_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, clock: type[VirtualClock] | None
+) -> None:
+    with EmbeddedBroker(clock=VirtualClock(), tcp=False) as broker:
+        broker.clock.advance(days=30)
+        path, taken_at = broker.snapshot(tmp_path / "copy"), broker.clock.now()
+
+    with (
+        caplog.at_level(logging.WARNING, "embedded_broker"),
+        EmbeddedBroker(store=path, clock=None if clock is None else clock(), tcp=False) as copy,
+    ):
+        told = [one.getMessage() for one in caplog.records]
+        if clock is None:
+            assert len(told) == 1
+            assert "clock=VirtualClock()" in told[0]
+            assert taken_at.isoformat() in told[0]
+        else:
+            assert told == []
+            assert copy.clock.now() == taken_at
 
 
 def test_a_snapshot_under_traffic_is_the_store_of_one_instant(tmp_path: Path) -> None:

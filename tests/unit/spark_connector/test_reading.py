@@ -17,6 +17,7 @@ import pyarrow as pa
 from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.profiles import ProfileName
 from rocketmq_py import (
     MessageExt,
     MessageQueue,
@@ -202,7 +203,7 @@ def test_a_server_that_is_gone_is_named(broker: EmbeddedBroker, access: QueueAcc
 
 @pytest.mark.case("SP5", "SP6")
 @pytest.mark.parametrize("profile", ["rocketmq-5.x", "rocketmq-4.9"])
-def test_a_moment_is_the_first_message_at_or_after_it(profile: str) -> None:
+def test_a_moment_is_the_first_message_at_or_after_it(profile: ProfileName) -> None:
     clock = VirtualClock()
     with EmbeddedBroker(clock=clock, profile=profile) as broker:
         broker.topics.create("T", queues=1)
@@ -228,7 +229,7 @@ def test_a_moment_is_the_first_message_at_or_after_it(profile: str) -> None:
 
 @pytest.mark.case("SP5")
 @pytest.mark.parametrize("profile", ["rocketmq-5.x", "rocketmq-4.9"])
-def test_a_moment_with_many_messages_is_the_first_of_them(profile: str) -> None:
+def test_a_moment_with_many_messages_is_the_first_of_them(profile: ProfileName) -> None:
     clock = VirtualClock()
     with EmbeddedBroker(clock=clock, profile=profile) as broker:
         broker.topics.create("T", queues=1)

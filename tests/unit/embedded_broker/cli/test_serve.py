@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.cli.serve import settings_of
-from rocketmq_py import DefaultMQProducer, Message, SendStatus
+from rocketmq_py import DefaultMQProducer, Message, SendStatus, __version__
 from rocketmq_py.errors import ConfigError
 
 SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
@@ -86,8 +86,8 @@ def test_a_second_server_on_a_directory_is_refused(tmp_path: Path) -> None:
     [
         (["--set", "timerMaxDelaySek=5"], ["timerMaxDelaySek", "timerMaxDelaySec"]),
         (["--set", "timerPrecisionMs=x"], ["timerPrecisionMs", "x"]),
-        (["--set", "novalue"], ["novalue", "name=value"]),
-        (["--host", "0.0.0.0"], ["0.0.0.0", "allow_remote"]),  # noqa: S104 - it is refused
+        (["--set", "novalue"], ["--set", "novalue", "name=value, such as"]),
+        (["--host", "0.0.0.0"], ["0.0.0.0", "pass --allow-remote"]),  # noqa: S104 - it is refused
     ],
 )
 def test_a_bad_option_is_named_and_nothing_starts(options: list[str], words: list[str]) -> None:
@@ -110,6 +110,33 @@ def test_options_of_the_command_line_win_over_those_of_the_file(tmp_path: Path) 
     assert settings.ignored == ("sendMessageThreadPoolNums",)
 
 
-def test_a_line_that_is_no_assignment_is_a_config_error() -> None:
-    with pytest.raises(ConfigError, match="name=value"):
+def test_a_line_that_is_no_assignment_is_a_config_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--set = 'novalue'.* name=value, such as"):
         settings_of(None, ["novalue"])
+    conf = tmp_path / "broker.conf"
+    conf.write_text("novalue\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"broker\.conf line = 'novalue'.* name=value, such as"):
+        settings_of(conf, [])
+
+
+def test_a_port_of_the_file_that_is_no_number_is_named(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("listenPort=x\n", encoding="utf-8")
+    done = subprocess.run(
+        [*SERVE, "--namesrv-port", "0", "-c", str(conf)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 1
+    assert "listenPort = 'x'" in done.stderr
+    assert "a port from 0" in done.stderr
+
+
+def test_the_version_is_an_option_and_a_command() -> None:
+    for words in (["--version"], ["version"]):
+        done = subprocess.run(
+            [*SERVE[:-1], *words], capture_output=True, text=True, check=False, timeout=30
+        )
+        assert (done.returncode, done.stdout) == (0, f"{__version__}\n"), done.stderr

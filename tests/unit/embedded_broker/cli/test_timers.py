@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -146,7 +147,7 @@ def test_a_4_9_broker_is_asked_what_it_knows() -> None:
         (["STORE", "--json", "--csv"], ["exclude each other"]),
         (["127.0.0.1:1", "--before", "+1h"], ["need a store directory"]),
         (["STORE", "--buckets", "0"], ["--buckets"]),
-        (["STORE", "--topic", "none", "--png", "a.png"], []),
+        (["127.0.0.1:1", "--png", "a.png"], ["cannot connect"]),
     ],
 )
 def test_what_cannot_be_done_is_said_with_exit_status_2(
@@ -159,6 +160,39 @@ def test_what_cannot_be_done_is_said_with_exit_status_2(
     assert done.stdout == ""
     for word in words:
         assert word in done.stderr
+
+
+def test_a_store_in_which_nothing_waits_is_reported_without_a_picture(tmp_path: Path) -> None:
+    store, picture = tmp_path / "store", tmp_path / "a.png"
+    with EmbeddedBroker(store=store, clock=VirtualClock(), tcp=False) as broker:
+        broker.send("T", b"at once")
+    done = run(store, "--png", picture)
+    assert done.exit_code == 0, done.stderr
+    assert "0 waiting" in done.stdout
+    assert "nothing to draw" in done.stderr
+    assert not picture.exists()
+
+
+@pytest.mark.parametrize(("options", "zone"), [([], "EST"), (["--utc"], "Z")])
+def test_every_time_of_a_report_is_in_one_zone_which_is_named(
+    tmp_path: Path, options: list[str], zone: str
+) -> None:
+    root = unpacked("r533-clean", tmp_path)
+    environment = {**ENVIRONMENT, "TZ": "America/New_York", "COLUMNS": "160"}
+    done = subprocess.run(
+        [*PROGRAM, str(root), "--at", BEFORE_DUE, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    times = re.findall(r"\d\d:\d\d:\d\d(?:\.\d+)? ?(\w*)", done.stdout)
+    assert len(times) > 20
+    assert set(times) == {zone}
+    read = "2026-11-20 21:00:47 EST" if zone == "EST" else "2026-11-21 02:00:47Z"
+    assert done.stdout.count(f"read time {read}") == 2  # in the pipeline and of the check point
 
 
 def test_spans_count_from_the_time_that_counts_as_now(tmp_path: Path) -> None:

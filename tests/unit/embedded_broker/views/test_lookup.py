@@ -21,3 +21,27 @@ def test_the_error_for_an_unknown_topic_names_the_nearest(broker: EmbeddedBroker
         with pytest.raises(KeyError, match="no topic 'zzz'") as caught:
             find_topic(core, "zzz")
         assert "did you mean" not in str(caught.value)
+
+
+def test_every_view_has_a_repr_that_tells_what_is_there(broker: EmbeddedBroker) -> None:
+    broker.send("T", b"secret body")
+    broker.send("T", b"later", delay=5)
+    broker.topics.create("U")
+    assert repr(broker.messages) == "<messages: T 1, U 0>"
+    assert repr(broker.topics) == "<topics T, U>"
+    assert repr(broker.groups) == "<groups none>"
+    assert repr(broker.timers) == "<timers: 1 pending>"
+    assert repr(broker.journal) == "<journal: 2 requests, the last SEND_MESSAGE_V2>"
+
+
+def test_a_repr_never_raises() -> None:
+    broker = EmbeddedBroker(tcp=False, topics=["T"])
+    for view in (broker.messages, broker.topics, broker.groups, broker.timers):
+        assert "cannot be looked at now" in repr(view)
+    assert repr(broker.journal) == "<journal: 0 requests>"
+    with broker:
+        topic = broker.topics.create("U", queues=1)
+        assert repr(topic) == "<topic U: 1 queues, 0 messages>"
+        broker.reset()
+        assert repr(topic) == "<topic U: there is none>"
+    assert repr(topic) == "<topic U: the broker cannot be looked at now>"
