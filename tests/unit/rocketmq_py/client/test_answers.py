@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from embedded_broker import EmbeddedBroker, TopicSpec
+from embedded_broker.profiles import LimitsName
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.errors import (
@@ -94,7 +95,9 @@ def test_success_passes_whatever_its_remark_says() -> None:
 @pytest.mark.parametrize(
     ("limits", "setting"), [("proxy", "maxDelayTimeMills"), ("broker", "timerMaxDelaySec")]
 )
-def test_the_embedded_brokers_limit_is_named_in_the_advice(limits: str, setting: str) -> None:
+def test_the_embedded_brokers_limit_is_named_in_the_advice(
+    limits: LimitsName, setting: str
+) -> None:
     config = {"timerMaxDelaySec": 100, "maxDelayTimeMills": 50_000}
     topics = [TopicSpec("D", message_type="DELAY")]
     with (
