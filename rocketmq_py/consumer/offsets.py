@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from rocketmq_py.clock import Clock, monotonic
@@ -30,10 +31,12 @@ TIMESTAMP_DEFAULT_MS = 30 * 60 * 1000
 
 
 class _Offset:
-    __slots__ = ("frozen", "value", "written")
+    __slots__ = ("frozen", "value", "write_lock", "written")
 
     def __init__(self, value: int) -> None:
         self.value = value
+        # Two requests must not overtake each other, or the smaller offset would be the last.
+        self.write_lock = threading.Lock()
         self.written: int | None = None
         self.frozen = False
 
@@ -45,8 +48,6 @@ class OffsetStore:
         self._engine = engine
         self._calls = calls
         self._lock = threading.Lock()
-        # Two writers must not overtake each other, or the smaller offset would be the last.
-        self._write_lock = threading.Lock()
         self._table: dict[MessageQueue, _Offset] = {}
         self._empty: set[MessageQueue] = set()
         self._writing = 0
@@ -74,6 +75,16 @@ class OffsetStore:
         known = self._table.get(queue)
         return -1 if known is None else known.value
 
+    @contextmanager
+    def riding(self, queue: MessageQueue) -> Iterator[int]:
+        """Give the offset that rides along with a pull; no larger one is written meanwhile."""
+        known = self._table.get(queue)
+        if known is None:
+            yield -1
+            return
+        with known.write_lock:
+            yield known.value
+
     def from_broker(self, queue: MessageQueue) -> int | None:
         """Read the stored offset, None when there is none; RocketMQError when nobody answers."""
         stored = self._calls.stored_offset(queue)
@@ -84,10 +95,10 @@ class OffsetStore:
 
     def persist(self, queue: MessageQueue) -> None:
         """Write one offset to the broker; a failure is logged, the next write repairs it."""
-        with self._write_lock:
-            known = self._table.get(queue)
-            if known is None:
-                return
+        known = self._table.get(queue)
+        if known is None:
+            return
+        with known.write_lock:
             value = known.value
             try:
                 self._calls.store_offset(queue, value)

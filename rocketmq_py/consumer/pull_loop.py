@@ -101,15 +101,16 @@ class PullLoop:
             self._later(state, wait_ms, NOTHING_TO_GET)
             return
         try:
-            future = self._calls.pull(
-                PullAsk(
-                    state.queue,
-                    state.next_offset,
-                    self._offsets.in_memory(state.queue),
-                    subscription,
-                    state.suggested_broker,
+            with self._offsets.riding(state.queue) as offset:
+                future = self._calls.pull(
+                    PullAsk(
+                        state.queue,
+                        state.next_offset,
+                        offset,
+                        subscription,
+                        state.suggested_broker,
+                    )
                 )
-            )
         except RocketMQError as error:
             self._failed(state, error)
             return

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 
 import pytest
@@ -210,3 +211,16 @@ def test_an_offset_that_is_written_already_is_not_written_again() -> None:
     bench.store.persist_soon(QUEUE)
     bench.engine.run_scheduled()
     assert len(bench.engine.oneways) == 1
+
+
+def test_while_an_offset_rides_along_with_a_pull_no_larger_one_is_written() -> None:
+    bench = Bench()
+    bench.store.update(QUEUE, 5)
+    with bench.store.riding(QUEUE) as offset:
+        bench.store.update(QUEUE, 6)
+        writer = threading.Thread(target=bench.store.persist, args=(QUEUE,))
+        writer.start()
+        writer.join(0.1)  # long enough for one that does not wait
+        assert (offset, bench.engine.oneways) == (5, [])
+    writer.join(10)
+    assert bench.engine.stored_offsets() == [("T", 0, 6)]
