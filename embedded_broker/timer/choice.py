@@ -126,8 +126,10 @@ def _waiting_in_slices(
     """Count the timers of the sliced engine with this queue, which is not open."""
     if inbound == _WHEEL_QUEUE:
         return 0
-    topic, queue_id = _SHARED_QUEUE if inbound == _SHARED_QUEUE else _SLICE_QUEUE
-    end = store.max_offset(topic, queue_id)
+    if inbound == _SHARED_QUEUE:
+        end = store.max_offset(SCHEDULE_TOPIC, SCHEDULE_QUEUE)
+    else:
+        end = store.max_offset(SLICE_TIMER_TOPIC, 0)
     if end == 0:
         return 0
     progress = SliceProgress.from_table(table)
