@@ -29,6 +29,8 @@ _LISTED_DEFAULT: Final = 10
 _ALL: Final = 2**62
 _SPAN: Final = re.compile(r"\+(\d+)(ms|s|m|h|d)")
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_LATEST_MS: Final = 253_402_214_400_000
+"""The last day of the year 9999 in UTC: later times cannot be shown in every zone."""
 _ADDRESS: Final = re.compile(r"[^/\\]+:\d+")
 
 
@@ -146,6 +148,20 @@ def _look(
 
 
 def _time_ms(text: str, option: str, now_ms: int | None) -> int:
+    """Read a time between 1970 and 9999; see `_read_time_ms`."""
+    try:
+        found = _read_time_ms(text, option, now_ms)
+    except (OverflowError, ValueError):  # too many digits, or a zone took it out of all years
+        found = -1
+    if not 0 <= found <= _LATEST_MS:
+        raise typer.BadParameter(
+            f"{option} {text}: must lie between 1970-01-01 and 9999-12-31 UTC, that is 0 to "
+            f"{_LATEST_MS} epoch milliseconds"
+        )
+    return found
+
+
+def _read_time_ms(text: str, option: str, now_ms: int | None) -> int:
     """Read a time: epoch ms, +span (only where there is a now), or ISO 8601, local without zone."""
     if text.isascii() and text.isdecimal():
         return int(text)

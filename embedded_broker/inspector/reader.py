@@ -23,6 +23,7 @@ from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER, CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE, ConsumeQueue
 from embedded_broker.store.directory_lock import holder_of
 from embedded_broker.timer.checkpoint import TimerCheckpoint, TimerCheckpointFile, TimerMeta
+from embedded_broker.timer.delay_offsets import SLICE_INBOUND
 from embedded_broker.timer.timer_log import TimerLog
 from embedded_broker.timer.wheel import SLOT_SIZE, TimerWheel
 from rocketmq_py.errors import BodyError, RocketMQError
@@ -86,6 +87,9 @@ class StoreFiles:
     timer_queue: ConsumeQueue | None = None
     level_queues: dict[int, ConsumeQueue] = field(factory=dict)
     level_offsets: dict[int, int] = field(factory=dict)
+    slice_queue: int | None = None
+    """The queue of the levels' topic that is the sliced engine's: without delay levels it puts its
+    timers there. It is none of `level_queues`."""
     checkpoint: TimerCheckpoint | None = None
     meta: TimerMeta | None = None
     counts: dict[str, int] = field(factory=dict)
@@ -162,7 +166,7 @@ class StoreFiles:
         self.counts = attempt(METRICS_FILE, self._read_counts) or {}
         self.level_offsets = attempt(LEVELS_FILE, self._read_levels) or {}
         for name in self.fs.list(f"{CONSUME_QUEUE_FOLDER}/{SCHEDULE_TOPIC}"):
-            if name.isdecimal():
+            if name.isdecimal() and int(name) != self.slice_queue:
                 self._load_level(int(name))
 
     def _load_level(self, queue_id: int) -> None:
@@ -176,7 +180,7 @@ class StoreFiles:
     def _attempt(self, file: str, open_it: Callable[[], _T | None]) -> _T | None:
         try:
             return open_it()
-        except (RocketMQError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (RocketMQError, LookupError, ValueError, TypeError, AttributeError) as error:
             text = f"cannot be read: {error}"
             self.findings.append(Finding(Severity.DAMAGE, file, -1, text))
             return None
@@ -265,8 +269,11 @@ class StoreFiles:
         return {str(topic): int(one["count"]) for topic, one in counts.items()}
 
     def _read_levels(self) -> dict[int, int]:
-        table = self._json(LEVELS_FILE)
-        offsets = (table or {}).get("offsetTable") or {}
+        table = self._json(LEVELS_FILE) or {}
+        inbound = table.get(SLICE_INBOUND)
+        if isinstance(inbound, list) and inbound[:1] == [SCHEDULE_TOPIC]:
+            self.slice_queue = int(inbound[1])
+        offsets = table.get("offsetTable") or {}
         return {int(level): int(offset) for level, offset in offsets.items()}
 
     def _json(self, path: str) -> Any | None:  # Any: a JSON edge, the callers check its shape

@@ -17,13 +17,23 @@ from typing import Any, Final
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 
-__all__ = ["OFFSETS_FILE", "SLICE_DELAY_OFFSET", "SLICE_INBOUND", "DelayOffsetFile"]
+__all__ = [
+    "OFFSETS_FILE",
+    "SLICE_DELAY_OFFSET",
+    "SLICE_INBOUND",
+    "SLICE_WHEEL_END",
+    "DelayOffsetFile",
+]
 
 OFFSETS_FILE: Final = "config/delayOffset.json"
 SLICE_DELAY_OFFSET: Final = "sliceDelayOffset"
 """The next entry of the sliced engine's queue to be sent on its way."""
 SLICE_INBOUND: Final = "sliceInbound"
-"""That queue: topic and number."""
+"""That queue: topic and number. It also tells whose timers the store holds: the wheel's own topic
+stands here when the wheel has taken the store over."""
+SLICE_WHEEL_END: Final = "sliceWheelEnd"
+"""Where the wheel's queue ended when the sliced engine took the store over: what lies before it
+does not wait."""
 
 
 class DelayOffsetFile:

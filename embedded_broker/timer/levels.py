@@ -27,12 +27,7 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import Arrival, InnerMessage, PutResult
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timeline import Budget, Deadline
-from embedded_broker.timer.delay_offsets import (
-    OFFSETS_FILE,
-    SLICE_DELAY_OFFSET,
-    SLICE_INBOUND,
-    DelayOffsetFile,
-)
+from embedded_broker.timer.delay_offsets import OFFSETS_FILE, DelayOffsetFile
 from embedded_broker.timer.escape import Bridge, LatePut
 from embedded_broker.timer.level_lanes import Flight, LevelLane
 from embedded_broker.timer.level_listing import LevelTally, LevelWalk
@@ -140,9 +135,6 @@ class ScheduleMessageService:
                 low = self._store.min_offset(SCHEDULE_TOPIC, queue_id)
                 high = self._store.max_offset(SCHEDULE_TOPIC, queue_id)
                 wanted = self._offsets.get(level, low)
-                if table.get(SLICE_INBOUND) == [SCHEDULE_TOPIC, queue_id]:
-                    # Delay levels were off: what lies here belonged to the sliced engine.
-                    wanted = max(wanted, int(table.get(SLICE_DELAY_OFFSET, 0)))
                 self._offsets[level] = self._next[level] = max(low, min(wanted, high))
                 self._find_head(level, self._clock.now_ms)
         for level in [one for one in self._offsets if one not in self._known_queues()]:

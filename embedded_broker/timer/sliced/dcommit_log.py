@@ -157,7 +157,10 @@ class DCommitLog:
     def scan(
         self, number: int, start: int = 0, end: int | None = None
     ) -> Iterator[tuple[int, memoryview]]:
-        """Give position and bytes of each record from `start` up to `end` (None: the log's)."""
+        """Give position and bytes of each record from `start` up to `end` (None: the log's).
+
+        Between two records time may pass: it ends where the slice is over meanwhile.
+        """
         log = self.slices.get(number)
         if log is None:
             return
@@ -171,8 +174,11 @@ class DCommitLog:
             record = self.read(number, position)
             if record is None:
                 return
+            size = len(record)
             yield position, record
-            position += len(record)
+            if self.slices.get(number) is not log:
+                return  # its files may be gone
+            position += size
 
     def skip_blank(self, number: int, position: int) -> int:
         """Give where the next file begins if the rest of this one is blank, else the position."""

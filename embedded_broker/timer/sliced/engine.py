@@ -61,7 +61,7 @@ from embedded_broker.timer.sliced.listing import (
     SliceListing,
     SliceWalk,
 )
-from embedded_broker.timer.sliced.opening import first_offset, make_state
+from embedded_broker.timer.sliced.opening import first_offset, make_state, take_store
 from embedded_broker.timer.sliced.preload import SlicePreloadService
 from embedded_broker.timer.sliced.progress import SliceProgress
 from embedded_broker.timer.sliced.record import SECOND_MS, Glance, second_of
@@ -173,6 +173,7 @@ class SlicedTimerStore:
                 progress, delay_offset=state.queue_end, ends={}, late=frozenset(), clean=None
             )
         findings = recover(state, progress, first_offset=self._first_offset, now_ms=now_ms)
+        take_store(self._file, state, progress)
         if state.role is not SliceRole.MASTER:
             # What the master released since then will have to be found when this node takes over.
             state.cell_scan_pos = (

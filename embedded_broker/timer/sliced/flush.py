@@ -74,12 +74,15 @@ class SliceCheckpointer:
         """Say how far the store has come."""
         state = self._state
         counter = state.metrics.counter
+        ends = state.ends()
+        if state.logged_from:
+            clean = False  # the logs are to be read again, so the counts are found out anew
         return SliceProgress(
             delay_offset=state.queue_offset,
             current_second=state.current_second,
             length=state.length,
             inbound=state.inbound,
-            ends={number: log.end for number, log in state.log.slices.items()},
+            ends=ends,
             scan_pos=state.scan_pos(),
             late=state.late.queue_offsets(),
             clean=(state.store.log.max_offset, counter) if clean else None,

@@ -3,6 +3,7 @@
 Answers: which timers come next after a given place, without changing anything. They are walked
 slice by slice and second by second; a slice that is not in memory is read once, in turns, and its
 order kept for the next page. What is still in the inbound queue, or late, is sorted in between.
+Time may pass between two turns: a slice that is over then is passed, for all of it has left.
 Must not know: who asks, the door.
 
 Read on: `../listing.py` for what is given, `engine.py` (`pending`, `find`, `look_ahead`).
@@ -93,12 +94,16 @@ class SliceListing:
         log = state.log.slices.get(number)
         kept.load_to = 0 if log is None else log.end
         for position, record in state.log.scan(number, kept.loaded_to, kept.load_to):
-            seen = glance(record)
-            if seen is not None and state.slice_of(seen.second) == number:
-                take_into(state, kept, seen, position, record)
-            kept.loaded_to = position + len(record)
+            if position >= kept.loaded_to:  # else another walk was here meanwhile
+                seen = glance(record)
+                if seen is not None and state.slice_of(seen.second) == number:
+                    take_into(state, kept, seen, position, record)
+                kept.loaded_to = position + len(record)
             yield None
-        kept.loaded_to = kept.load_to
+        if state.log.slices.get(number) is not log:
+            self._kept = None
+            return
+        kept.loaded_to = max(kept.loaded_to, kept.load_to)
         yield kept
 
     def strays(self, marks: dict[int, dict[str, list[Mark]]]) -> Iterator[_Stray | None]:
@@ -135,6 +140,8 @@ class SliceWalk:
         self._state = listing.state
         self._wanted = wanted
         self._stray_marks: dict[int, dict[str, list[Mark]]] = {}
+        self._sources: set[int] = set()
+        """Of what was found: between two turns a stray may enter the log of a slice."""
         self._turns = self._run()
 
     @property
@@ -217,7 +224,7 @@ class SliceWalk:
         source, due_ms = record.commit_log_offset, second * SECOND_MS
         if self._is_full or due_ms >= wanted.before_ms or Place(due_ms, source) <= wanted.after:
             return
-        if source in state.done or source in state.fired:
+        if source in state.done or source in state.fired or source in self._sources:
             return
         topic = record.properties.get(Prop.REAL_TOPIC, "")
         key = delete_key(topic, record.properties.get(Prop.UNIQ_KEY, ""))
@@ -226,6 +233,7 @@ class SliceWalk:
             return
         found = self._listing.describe(record, second)
         if wanted.fits(found):
+            self._sources.add(source)
             self.found.append(found)
 
 

@@ -5,8 +5,9 @@ that the engine follows names three keys: `sliceDelayOffset` (the next entry of 
 `sliceCurrentTime` (the first second that is not fully fired, in epoch milliseconds) and
 `timeSliceLength` (seconds). The others are ours:
 
-* `sliceInbound`: topic and queue that the offset is about,
-* `sliceEnds`: by slice, where its log ended when the offset was taken; all before is durable,
+* `sliceInbound`: topic and queue that the offset is about, saved before the first timer arrives,
+* `sliceEnds`: by slice, where its log ended when the offset was taken; all before is durable. Less
+  while entries behind the offset have their records in the log already,
 * `sliceReleaseScanPos`: every release of a timer that is not accounted for by the current time
   lies in the commit log at or behind this offset,
 * `sliceLate`: entries below the offset that still wait although their second is over,

@@ -105,7 +105,10 @@ def _open_slices(
             state.log.slices[number] = SliceLog(end=ends[number])
             continue
         sources, cut = _open_slice(state, number, ends.get(number, 0))
-        state.already_logged |= sources
+        if sources:
+            state.already_logged |= sources
+            state.logged_from[number] = ends.get(number, 0)
+            state.logged_until = state.queue_end
         scanned += len(sources)
         lost += cut
     return scanned, lost

@@ -136,6 +136,10 @@ class SliceState:
     late: LateComers = field(factory=LateComers)
     already_logged: set[int] = field(factory=set)
     """Sources that a former life appended to a slice's log and did not account for."""
+    logged_from: dict[int, int] = field(factory=dict)
+    """By slice, where in its log their records begin."""
+    logged_until: int = 0
+    """Behind their last entry of the inbound queue."""
     done: set[int] = field(factory=set)
     """Sources that a former life, or another node, released already."""
     fired: set[int] = field(factory=set)
@@ -211,6 +215,20 @@ class SliceState:
         ):
             self.old_scan_pos = None
             self.done.clear()
+
+    def ends(self) -> dict[int, int]:
+        """Give the end of each slice's log, up to which `queue_offset` accounts for its records.
+
+        While entries are unread whose records a former life left in a log, the next life has to
+        find these as well.
+        """
+        ends = {number: log.end for number, log in self.log.slices.items()}
+        if self.queue_offset >= self.logged_until:
+            self.logged_from.clear()
+        for number, start in self.logged_from.items():
+            if number in ends:
+                ends[number] = start
+        return ends
 
     def scan_pos(self) -> int:
         """Give the commit-log offset behind which every release lies that recovery must know.

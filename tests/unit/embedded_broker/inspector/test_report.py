@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.inspector.pending import Place
 from embedded_broker.inspector.reader import StoreFiles
 from embedded_broker.inspector.report import (
@@ -105,6 +106,23 @@ def test_levels_are_stages_of_their_own(tmp_path: Path) -> None:
     one = report(root, 1_795_226_790_835 + 30)
     stages = {line.stage: (line.waiting, line.lag_ms) for line in one.stages}
     assert stages == {"delay level 5": (10, 30), "delay level 6": (10, 0)}
+
+
+def test_timers_of_the_sliced_engine_in_the_queue_of_a_level_are_no_level_messages(
+    tmp_path: Path,
+) -> None:
+    clock = VirtualClock()
+    with EmbeddedBroker(
+        tcp=False, topics=["T"], clock=clock, store=tmp_path, engine="sliced", levels="off"
+    ) as broker:
+        for _ in range(3):
+            broker.send("T", b"x", delay=5)
+        clock.advance(10)
+        broker.timers.recall(broker.send("T", b"y", delay=60).msg_id)
+    one = report(tmp_path, clock.now_ms + 100_000)
+    assert (one.total, one.overdue, one.listed) == (0, 0, ())
+    assert [line for line in one.stages if line.stage.startswith("delay level")] == []
+    assert any("sliced engine" in warning for warning in one.warnings)
 
 
 def test_the_wheel_is_described(root: Path) -> None:

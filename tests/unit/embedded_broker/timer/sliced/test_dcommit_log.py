@@ -44,6 +44,19 @@ def test_a_record_that_does_not_fit_leaves_the_rest_of_the_file_blank() -> None:
     assert log.record_size_max == 1016
 
 
+def test_reading_a_slice_ends_when_the_slice_is_over() -> None:
+    fs = MemoryFileSystem()
+    log = DCommitLog(fs, 1024)
+    for _ in range(9):
+        log.append(7, record(300))
+    reading = log.scan(7)
+    assert [next(reading)[0], next(reading)[0]] == [0, 300]
+    log.drop(7)
+    remove_slice(fs, 7)
+    log.append(8, record(300))
+    assert list(reading) == []
+
+
 def test_every_file_keeps_room_for_the_mark_of_a_blank() -> None:
     log = DCommitLog(MemoryFileSystem(), 1024)
     log.append(7, record(500))

@@ -92,6 +92,57 @@ def test_what_is_still_in_the_queue_is_listed_in_its_place() -> None:
     assert ids(listed(rig)) == [early, "K1", late]
 
 
+@pytest.mark.parametrize("taken", [1, 5, 40, 100])
+def test_a_slice_may_end_while_it_is_listed(taken: int) -> None:
+    rig = SliceRig(config={"slicePreloadSec": 0})
+    for _ in range(30):
+        rig.timer(70_000)
+        rig.timer(130_000)
+    walk, counting = rig.timers.pending(Wanted()), rig.timers.distribution()
+    walk.step(Short(taken))
+    counting.step(Short(taken))
+    rig.advance(100_000)
+    rig.flush()
+    assert len(rig.slices()) == 1
+    while not walk.done:
+        walk.step(Short(3))
+    while not counting.done:
+        counting.step(Short(3))
+    later = [one for one in walk.found if one.due_ms == START_MS + 130_000]
+    assert len(later) == 30
+    assert len(walk.found) == len({one.id for one in walk.found})
+    assert ids(listed(rig)) == ids(later)
+
+
+def test_two_listings_at_a_time_give_every_timer_once_each() -> None:
+    rig = SliceRig()
+    for _ in range(40):
+        rig.timer(100_000)
+    walks = [rig.timers.pending(Wanted()) for _ in range(2)]
+    while not all(walk.done for walk in walks):
+        for walk in walks:
+            walk.step(Short(3))
+    expected = [f"K{number}" for number in range(1, 41)]
+    assert [ids(walk.found) for walk in walks] == [expected, expected]
+    assert ids(listed(rig)) == expected
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3, 4, 5, 6])
+def test_what_leaves_the_queue_while_it_is_listed_is_listed_once(turns: int) -> None:
+    rig = SliceRig()
+    dispatch = rig.timers.stages["SliceDispatchService"]
+    dispatch.pause()
+    for delay in (70_000, 70_000, 140_000, 140_000):
+        rig.timer(delay)
+    walk = rig.timers.pending(Wanted())
+    walk.step(Short(turns))
+    dispatch.resume()
+    rig.advance(1)
+    while not walk.done:
+        walk.step(Short(1))
+    assert ids(walk.found) == ["K1", "K2", "K3", "K4"]
+
+
 def test_a_timer_is_found_by_its_id() -> None:
     rig = SliceRig()
     key = rig.timer(100_000)

@@ -39,6 +39,32 @@ def test_what_was_appended_and_not_accounted_for_is_not_appended_again() -> None
     assert rig.bodies() == [b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize("passed", [0, 2, 4])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_flush_before_the_queue_was_read_again_repeats_no_timer(
+    passed: int, is_killed: bool
+) -> None:
+    rig = SliceRig()
+    rig.timer(100_000)
+    rig.flush()
+    for delay in (100_000, 200_000, 300_000, 100_000):
+        rig.timer(delay)
+    rig.settings["timerStopEnqueue"] = True
+    rig.crash()
+    state = rig.timers._state
+    for queue_offset in range(1, 1 + passed):
+        assert rig.timers._dispatch.read(queue_offset) is None  # it is in its log
+        state.queue_offset = queue_offset + 1
+    rig.flush()
+    rig.settings["timerStopEnqueue"] = False
+    rig.crash() if is_killed else rig.restart()
+    assert [one.id for one in rig.listed()] == ["K1", "K2", "K5", "K3", "K4"]
+    assert rig.timers.count() == 5
+    rig.advance(400_000)
+    assert rig.bodies() == [b"1", b"2", b"5", b"3", b"4"]
+    assert rig.timers.count() == 0
+
+
 @pytest.mark.parametrize("damage", [b"\0\0\0\1", b"\0" * 60, b"\x7f\xff\xff\xff"])
 def test_a_log_is_cut_at_its_first_bad_record_and_filled_again_from_the_queue(
     damage: bytes,
