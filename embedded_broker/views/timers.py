@@ -9,6 +9,7 @@ for how they are changed.
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from threading import Event
 from types import MappingProxyType
 from typing import Final
 
@@ -16,7 +17,7 @@ from attrs import field, frozen
 
 from embedded_broker.clock import epoch_ms, instant
 from embedded_broker.core import BrokerCore
-from embedded_broker.errors import MessageNotFound, TimerNotPending
+from embedded_broker.errors import MessageNotFound, StoreError, TimerNotPending
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.interface import StageFace
@@ -40,6 +41,7 @@ from rocketmq_py.protocol.properties import Prop
 __all__ = ["PendingTimer", "StageView", "TimersView"]
 
 _TURNS_MAX: Final = 1000
+_SYNC_S: Final = 60.0
 
 
 @frozen(kw_only=True)
@@ -159,7 +161,11 @@ class StageView:
 
 
 class TimersView:
-    """``broker.timers``: what waits for its time."""
+    """``broker.timers``: what waits for its time.
+
+    Under ``flushDiskType=SYNC_FLUSH`` a change is answered, as a send is, when it is synced; after
+    ``syncFlushTimeout`` without a sync it raises ``StoreError``.
+    """
 
     def __init__(self, core: CoreSource) -> None:
         self._core = core
@@ -253,7 +259,11 @@ class TimersView:
         core = self._core()
         key = _unique_id(core, message)
         with core.door:
-            return core.timers.recall(key, topic)
+            outcome = core.timers.recall(key, topic)
+            log_end = core.store.log.max_offset
+        if outcome is RecallOutcome.RECALLED:
+            _wait_durable(core, log_end)
+        return outcome
 
     def fire_now(self, message: str | HasMessageId, *, topic: str | None = None) -> None:
         """Deliver a pending timer at once; it is visible when this returns.
@@ -264,8 +274,10 @@ class TimersView:
         key = _unique_id(core, message)
         with core.door:
             outcome = core.timers.fire_now(key, topic)
+            log_end = core.store.log.max_offset
         _require_moved(core, key, outcome)
         _catch_up(core)
+        _wait_durable(core, log_end)
 
     def reschedule(
         self, message: str | HasMessageId, *, deliver_at: datetime, topic: str | None = None
@@ -286,8 +298,10 @@ class TimersView:
         key = _unique_id(core, message)
         with core.door:
             outcome = core.timers.reschedule(key, due_ms, topic)
+            log_end = core.store.log.max_offset
         _require_moved(core, key, outcome)
         _catch_up(core)
+        _wait_durable(core, log_end)
 
 
 # -- listing ------------------------------------------------------------------------------------
@@ -355,6 +369,33 @@ def _require_moved(core: BrokerCore, key: str, outcome: MoveOutcome) -> None:
                 "can be changed"
             )
     raise TimerNotPending(f"no timer waits under the id {key!r}: never accepted, or recalled")
+
+
+def _wait_durable(core: BrokerCore, log_end: int) -> None:
+    """Under SYNC_FLUSH, wait until the log is synced up to ``log_end``. Outside the door.
+
+    Raises ``StoreError`` when it is not within ``syncFlushTimeout``.
+    """
+    if not core.sync_flush:
+        return
+    told = Event()
+    refused: list[bool] = []
+
+    def tell(durable: bool) -> None:
+        if not durable:
+            refused.append(True)
+        told.set()
+
+    with core.door:
+        if core.store.flushed_offset >= log_end:
+            return
+        core.when_durable(log_end, tell)
+    # The session clock bounds the wait; a frozen one bounds nothing.
+    if not told.wait(_SYNC_S) or refused:
+        raise StoreError(
+            "the change of the timer is stored, but was not synced within "
+            f"syncFlushTimeout={core.config.int('syncFlushTimeout')} ms: a power loss may undo it"
+        )
 
 
 def _catch_up(core: BrokerCore) -> int:

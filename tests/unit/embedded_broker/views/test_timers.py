@@ -13,6 +13,7 @@ from embedded_broker import (
     PendingTimer,
     RecallOutcome,
     SentMessage,
+    StoreError,
     TimerKind,
     TimerNotPending,
     VirtualClock,
@@ -307,6 +308,57 @@ def test_a_timer_leaves_once_at_the_last_time_asked_after_a_crash_too(
 
         (message,) = broker.messages.in_topic("T")
         assert message.stored_at == begin + timedelta(seconds=100.5)
+
+
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+def test_a_power_loss_undoes_no_change_that_was_answered_after_a_sync(
+    engine: str, clock: VirtualClock
+) -> None:
+    config = {"flushDiskType": "SYNC_FLUSH"}
+    with EmbeddedBroker(
+        clock=clock, tcp=False, topics=["T"], config=config, engine=engine
+    ) as broker:
+        recalled, moved, fired = (
+            broker.send("T", body, delay=10) for body in (b"recalled", b"moved", b"fired")
+        )
+        changes: list[Callable[[], object]] = [
+            lambda: broker.timers.recall(recalled),
+            lambda: broker.timers.reschedule(moved, deliver_at=clock.now() + timedelta(hours=1)),
+            lambda: broker.timers.fire_now(fired),
+        ]
+        for change in changes:
+            change()
+            broker.faults.disk.lose_unsynced()
+            broker.crash()
+            broker.restart()
+
+        clock.advance(10)
+        assert bodies(broker) == [b"fired"]
+        clock.advance(hours=1)
+        assert bodies(broker) == [b"fired", b"moved"]
+
+
+def test_a_change_that_cannot_be_synced_in_time_says_so(clock: VirtualClock) -> None:
+    config: dict[str, str | int] = {"flushDiskType": "SYNC_FLUSH", "syncFlushTimeout": 100}
+    with EmbeddedBroker(clock=clock, tcp=False, topics=["T"], config=config) as broker:
+        sent = broker.send("T", b"x", delay=10)
+        broker.faults.disk.fail_next_flush(times=1000)
+        with pytest.raises(StoreError, match=r"not synced within syncFlushTimeout=100 ms"):
+            broker.timers.recall(sent)
+        broker.faults.disk.clear()
+        clock.advance(10)
+        assert bodies(broker) == []
+
+
+def test_without_synchronous_flush_a_change_waits_for_no_sync(
+    broker: EmbeddedBroker, clock: VirtualClock
+) -> None:
+    sent = broker.send("T", b"x", delay=10)
+    broker.faults.disk.fail_next_flush(times=1000)
+    assert broker.timers.recall(sent) is RecallOutcome.RECALLED
+    broker.faults.disk.clear()
+    clock.advance(10)
+    assert bodies(broker) == []
 
 
 def test_only_what_waits_can_be_changed(broker: EmbeddedBroker, clock: VirtualClock) -> None:
