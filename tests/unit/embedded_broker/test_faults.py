@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Literal
 
 import pytest
 
@@ -143,7 +144,7 @@ LIVES = 20
 @pytest.mark.parametrize("engine", ["wheel", "sliced"])
 @pytest.mark.parametrize("seed", range(10))
 def test_after_power_losses_every_acknowledged_timer_is_delivered_once_and_none_early(
-    seed: int, engine: str
+    seed: int, engine: Literal["wheel", "sliced"]
 ) -> None:
     """Two hundred power losses an engine; each file keeps a random first part of the unsynced."""
     random = Random(seed)

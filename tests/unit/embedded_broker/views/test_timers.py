@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from attrs import frozen
@@ -312,7 +313,7 @@ def test_a_timer_leaves_once_at_the_last_time_asked_after_a_crash_too(
 
 @pytest.mark.parametrize("engine", ["wheel", "sliced"])
 def test_a_power_loss_undoes_no_change_that_was_answered_after_a_sync(
-    engine: str, clock: VirtualClock
+    engine: Literal["wheel", "sliced"], clock: VirtualClock
 ) -> None:
     config = {"flushDiskType": "SYNC_FLUSH"}
     with EmbeddedBroker(
