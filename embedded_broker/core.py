@@ -372,6 +372,8 @@ class BrokerCore:
         self.sync_flush = config.text("flushDiskType") == "SYNC_FLUSH"
         self.request_flush: Callable[[], None] = _nothing
         """Wakes the flusher; set by whoever runs it."""
+        self.flush_everything: Callable[[], None] = _nothing
+        """Flushes now, for work that was given to ``in_background``; may raise ``StoreError``."""
         self.in_background: Callable[[Callable[[], None]], None] = door.after
         """Does slow work, such as writing a table's file, outside the door on another thread."""
         self._undurable: list[tuple[int, Callable[[bool], None], SessionTimer]] = []

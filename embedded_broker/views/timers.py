@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from embedded_broker.clock import epoch_ms, instant
 from embedded_broker.core import BrokerCore
-from embedded_broker.errors import MessageNotFound, StoreError, TimerNotPending
+from embedded_broker.errors import BrokerStateError, MessageNotFound, StoreError, TimerNotPending
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.interface import StageFace
@@ -31,6 +31,7 @@ from embedded_broker.timer.listing import (
     Wanted,
 )
 from embedded_broker.timer.recall import RecallOutcome
+from embedded_broker.timer.stage import FlushStage
 from embedded_broker.views.lookup import CoreSource, HasMessageId, told
 from embedded_broker.views.records import bring_index_up, id_of, record_at, with_id
 from rocketmq_py.errors import ConfigError
@@ -133,16 +134,23 @@ class StageView:
             self._stage(core).pause()
 
     def resume(self) -> None:
-        """Let it work again; what waited is done."""
+        """Let it work again; what waited is done.
+
+        That of a flush raises ``StoreError`` when the disk refuses.
+        """
         core = self._core()
         with core.door:
-            self._stage(core).resume()
+            stage = self._stage(core)
+            stage.resume()
         _catch_up(core)
+        if isinstance(stage, FlushStage):
+            _flush(core)
 
     def step(self) -> int:
         """Let it do once what waits for it, as far as other paused stages allow.
 
-        A paused stage is paused again afterwards. Returns how many messages were delivered.
+        A paused stage is paused again afterwards. Returns how many messages were delivered. That
+        of a flush raises ``StoreError`` when the disk refuses.
         """
         core = self._core()
         with core.door:
@@ -150,7 +158,10 @@ class StageView:
             was_paused = stage.paused
             stage.resume()
         try:
-            return _catch_up(core)
+            delivered = _catch_up(core)
+            if isinstance(stage, FlushStage):
+                _flush(core)
+            return delivered
         finally:
             if was_paused:
                 with core.door:
@@ -203,6 +214,7 @@ class TimersView:
         At most ``limit``; the last one of a page is the next page's ``after``. ``topic`` is where
         the messages will go, ``before`` an aware datetime (exclusive). Every timer given was
         waiting at some moment of the call, and each is given once. Recalled ones are left out.
+        Raises ``TypeError`` for a value of another type, ``ConfigError`` for a limit below 1.
 
         >>> from embedded_broker import EmbeddedBroker, VirtualClock
         >>> with EmbeddedBroker(tcp=False, topics=["T"], clock=VirtualClock()) as broker:
@@ -210,14 +222,18 @@ class TimersView:
         ...     [timer.body for timer in broker.timers.pending(topic="T")]
         [b'later']
         """
+        if isinstance(limit, bool) or not isinstance(limit, int):
+            raise TypeError(f"limit is a number of timers, not {_given(limit)}")
         if limit < 1:
             raise ConfigError("limit", limit, "at least 1")
-        kinds = {kind} if isinstance(kind, TimerKind) else kind
+        if after is not None and not isinstance(after, PendingTimer):
+            raise TypeError(f"after is the last timer of a page before, not {_given(after)}")
+        kinds = _kinds(kind)
         wanted = Wanted(
             topic=topic,
-            kinds=None if kinds is None else frozenset(kinds),
+            kinds=kinds,
             limit=limit,
-            before_ms=NEVER_MS if before is None else epoch_ms(before),
+            before_ms=NEVER_MS if before is None else epoch_ms(_aware("before", before)),
             after=BEFORE_ALL if after is None else after.place,
         )
         core = self._core()
@@ -287,13 +303,13 @@ class TimersView:
         Ids as in ``recall``. The change is stored like the timer itself and survives a crash. A
         recall handle that the producer got before names the old time and finds nothing. Raises
         ``TimerNotPending`` when no timer waits under the id, ``ConfigError`` when the new time is
-        further away than ``timerMaxDelaySec``.
+        further away than a send may ask for: ``timerMaxDelaySec``, or less by the broker's limits.
         """
         core = self._core()
-        due_ms = epoch_ms(deliver_at)
-        longest_s = core.config.int("timerMaxDelaySec")
-        if due_ms - core.clock.now_ms > longest_s * 1000:
-            expected = f"at most {longest_s} s ahead of {core.clock.now()} (timerMaxDelaySec)"
+        due_ms = epoch_ms(_aware("deliver_at", deliver_at))
+        refusal = core.timers.admission.refusal_of(due_ms - core.clock.now_ms)
+        if refusal is not None:
+            expected = f"a time whose distance to {core.clock.now()} {refusal}"
             raise ConfigError("deliver_at", deliver_at, expected)
         key = _unique_id(core, message)
         with core.door:
@@ -302,6 +318,35 @@ class TimersView:
         _require_moved(core, key, outcome)
         _catch_up(core)
         _wait_durable(core, log_end)
+
+
+# -- what is asked for --------------------------------------------------------------------------
+
+
+def _kinds(kind: object) -> frozenset[TimerKind] | None:
+    """Return the kinds to list; None means all."""
+    if kind is None:
+        return None
+    several = isinstance(kind, Iterable) and not isinstance(kind, (str, bytes))
+    kinds: list[object] = list(kind) if several else [kind]  # type: ignore[call-overload]
+    for one in kinds:
+        if not isinstance(one, TimerKind):
+            names = ", ".join(f"TimerKind.{known.name}" for known in TimerKind)
+            raise TypeError(f"kind is one or several of {names}, not {_given(one)}")
+    return frozenset(one for one in kinds if isinstance(one, TimerKind))
+
+
+def _aware(name: str, when: object) -> datetime:
+    if not isinstance(when, datetime):
+        raise TypeError(
+            f"{name} is an aware datetime, such as broker.clock.now() + timedelta(seconds=5), not "
+            f"{_given(when)}"
+        )
+    return when
+
+
+def _given(value: object) -> str:
+    return f"{type(value).__name__} {value!r}"
 
 
 # -- listing ------------------------------------------------------------------------------------
@@ -396,6 +441,26 @@ def _wait_durable(core: BrokerCore, log_end: int) -> None:
             "the change of the timer is stored, but was not synced within "
             f"syncFlushTimeout={core.config.int('syncFlushTimeout')} ms: a power loss may undo it"
         )
+
+
+def _flush(core: BrokerCore) -> None:
+    """Flush the store and its timers now. Outside the door; raises ``StoreError``."""
+    ended = Event()
+    failed: list[Exception] = []
+
+    def flush() -> None:
+        try:
+            core.flush_everything()
+        except Exception as error:  # noqa: BLE001 - raised again by who waits
+            failed.append(error)
+        finally:
+            ended.set()
+
+    core.in_background(flush)
+    if not ended.wait(_SYNC_S):
+        raise BrokerStateError(f"the flush did not end within {_SYNC_S:g} s")
+    if failed:
+        raise failed[0]
 
 
 def _catch_up(core: BrokerCore) -> int:
