@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 NANOS_PER_MS = 1_000_000
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, the last that a datetime can say; the first time is 0, 1970."""
 _FOR_THE_BROKER = frozenset(
     {"attach", "detach", "go_to", "move_in", "move_out", "next_due_ms", "raise_to", "residents"}
 )
@@ -308,7 +310,7 @@ class VirtualClock(BrokerClock):
         super().__init__()
         if rate not in {0, 1}:
             raise ConfigError("rate", rate, "0 (frozen) or 1 (flows with wall time)")
-        if not isinstance(watchdog, (int, float)) or watchdog <= 0:
+        if not isinstance(watchdog, (int, float)) or not watchdog > 0:
             raise ConfigError("watchdog", watchdog, "more than 0 seconds")
         if start is not None and not isinstance(start, datetime):
             raise ConfigError(
@@ -320,6 +322,8 @@ class VirtualClock(BrokerClock):
         self.watchdog = float(watchdog)
         self._explicit = start is not None
         self._base_ms = SystemClock().now_ms if start is None else epoch_ms(start)
+        if self._base_ms < 0:
+            raise ConfigError("start", start, "not before 1970: stored times count from there")
         self._origin_ns = monotonic_ns()
         self._pinned: int | None = None if rate else self._base_ms
         self._jump_lock = Lock()
@@ -361,8 +365,14 @@ class VirtualClock(BrokerClock):
         roll_elision: bool = True,
     ) -> Advanced:
         """Move time forward; see ``BrokerClock.advance``."""
-        span = amount if isinstance(amount, timedelta) else timedelta(seconds=amount)
-        span += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        try:
+            span = amount if isinstance(amount, timedelta) else timedelta(seconds=amount)
+            span += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        except (OverflowError, TypeError, ValueError) as error:  # too long, a text, not a number
+            raise ClockError(
+                f"clock.advance({amount!r}, days={days!r}, hours={hours!r}, minutes={minutes!r}, "
+                f"seconds={seconds!r}): give finite seconds or a timedelta: {error}"
+            ) from error
         # Rounded up as a delay is: advance(d) delivers what was sent with the delay d.
         span_ms = -(-span // timedelta(milliseconds=1))
         if span < timedelta(0):
@@ -371,26 +381,43 @@ class VirtualClock(BrokerClock):
                 "exists for the test of a corrected machine clock"
             )
         with self._jump():
-            return self._move_to(self.now_ms + span_ms, elide=roll_elision, age=age)
+            now_ms = self.now_ms
+            if now_ms + span_ms > LATEST_MS:
+                raise ClockError(
+                    f"clock.advance({span}): that is after the year 9999, at most "
+                    f"{(LATEST_MS - now_ms) // 1000} s are left; the amount is in seconds"
+                )
+            return self._move_to(now_ms + span_ms, elide=roll_elision, age=age)
 
     def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an aware datetime; ``ClockError`` when that is in the past."""
+        if not isinstance(when, datetime):
+            raise ClockError(
+                f"clock.jump_to({when!r}): pass an aware datetime such as datetime(..., "
+                "tzinfo=UTC), or epoch milliseconds to jump_to_ms"
+            )
         if when.tzinfo is None:
             raise ClockError(
                 f"clock.jump_to({when!r}): a datetime without time zone names no instant; pass "
                 "an aware one such as datetime(..., tzinfo=UTC)"
             )
         # Up to the next millisecond, as a delivery time is: what is due at that instant fires.
-        up = epoch_ms(when + timedelta(microseconds=999))
+        up = -(-(when - instant(0)) // timedelta(milliseconds=1))
         return self.jump_to_ms(up, age=age, roll_elision=roll_elision)
 
     def jump_to_ms(self, when_ms: int, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an instant in epoch milliseconds."""
+        when_ms = _whole_ms("jump_to_ms", when_ms)
+        if when_ms > LATEST_MS:
+            raise ClockError(
+                f"clock.jump_to_ms({when_ms}): give milliseconds since 1970-01-01 UTC, at most "
+                f"{LATEST_MS} (the year 9999)"
+            )
         with self._jump():
             now_ms = self.now_ms
             if when_ms < now_ms:
                 raise ClockError(
-                    f"clock.jump_to: {instant(when_ms).isoformat()} is {now_ms - when_ms} ms "
+                    f"clock.jump_to: {_told(when_ms)} is {now_ms - when_ms} ms "
                     f"before the clock's {instant(now_ms).isoformat()}; time never goes back: "
                     "take instants from broker.clock.now(), or use set_back(ms)"
                 )
@@ -416,12 +443,19 @@ class VirtualClock(BrokerClock):
 
     def set_back(self, milliseconds: int) -> None:
         """Set time back, as on a machine whose clock was corrected; nothing fires."""
+        milliseconds = _whole_ms("set_back", milliseconds)
         if milliseconds < 0:
             raise ClockError(
                 f"clock.set_back({milliseconds}): give the way back as a positive span"
             )
         with self._jump():
-            self._set(self.now_ms - milliseconds)
+            now_ms = self.now_ms
+            if milliseconds > now_ms:
+                raise ClockError(
+                    f"clock.set_back({milliseconds}): that is before 1970, at most {now_ms} ms are "
+                    "possible; give a span, not an instant"
+                )
+            self._set(now_ms - milliseconds)
 
     def raise_to(self, floor_ms: int) -> None:
         """Move up to a store's last time before anything runs, unless ``start`` was given."""
@@ -490,6 +524,19 @@ class VirtualClock(BrokerClock):
         self._base_ms = now_ms
         self._origin_ns = monotonic_ns()
         self._pinned = None if self.rate else now_ms
+
+
+def _whole_ms(call: str, value: object) -> int:
+    """Return milliseconds as a whole number; ``ClockError`` for anything that is none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    raise ClockError(f"clock.{call}({value!r}): give a whole number of milliseconds")
+
+
+def _told(when_ms: int) -> str:
+    return instant(when_ms).isoformat() if when_ms >= 0 else f"{when_ms} ms"
 
 
 def instant(now_ms: int) -> datetime:

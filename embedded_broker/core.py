@@ -372,9 +372,11 @@ class BrokerCore:
         self.sync_flush = config.text("flushDiskType") == "SYNC_FLUSH"
         self.request_flush: Callable[[], None] = _nothing
         """Wakes the flusher; set by whoever runs it."""
+        self.flush_everything: Callable[[], None] = _nothing
+        """Flushes now, for work that was given to ``in_background``; may raise ``StoreError``."""
         self.in_background: Callable[[Callable[[], None]], None] = door.after
         """Does slow work, such as writing a table's file, outside the door on another thread."""
-        self._undurable: list[tuple[int, Request, RemotingCommand, SessionTimer]] = []
+        self._undurable: list[tuple[int, Callable[[bool], None], SessionTimer]] = []
         self._pushed = count(1)
 
     # -- requests ---------------------------------------------------------------------------
@@ -473,23 +475,36 @@ class BrokerCore:
         if not self.sync_flush or self.store.flushed_offset >= log_end:
             return response
 
-        def give_up() -> None:
-            self._undurable = [one for one in self._undurable if one[1] is not request]
-            response.code = ResponseCode.FLUSH_DISK_TIMEOUT
+        def give(durable: bool) -> None:
+            if not durable:
+                response.code = ResponseCode.FLUSH_DISK_TIMEOUT
             self.answer(request, response)
+
+        self.when_durable(log_end, give)
+        return None
+
+    def when_durable(self, log_end: int, call: Callable[[bool], None]) -> None:
+        """Call ``call(True)`` under the door once the log is synced up to ``log_end``.
+
+        After ``syncFlushTimeout`` of session time it is ``call(False)``. Under the door; for a
+        log that is not synced so far yet.
+        """
+
+        def give_up() -> None:
+            self._undurable = [one for one in self._undurable if one[1] is not call]
+            call(False)
 
         due_ms = self.session_clock.now_ms + self.config.int("syncFlushTimeout")
         timer = self.at(due_ms, give_up, "synchronous flush")
-        self._undurable.append((log_end, request, response, timer))
+        self._undurable.append((log_end, call, timer))
         self.request_flush()
-        return None
 
     def give_undurable(self) -> None:
         """Give every answer that waits for a sync as it is: nobody will sync. Under the door."""
         waiting, self._undurable = self._undurable, []
-        for _, request, response, timer in waiting:
+        for _, call, timer in waiting:
             timer.cancel()
-            self.answer(request, response)
+            call(True)
 
     def flushed(self) -> None:
         """Give the answers whose bytes are synced by now. Under the door, after each flush."""
@@ -498,10 +513,10 @@ class BrokerCore:
         flushed_offset = self.store.flushed_offset
         waiting = self._undurable
         self._undurable = [one for one in waiting if one[0] > flushed_offset]
-        for log_end, request, response, timer in waiting:
+        for log_end, call, timer in waiting:
             if log_end <= flushed_offset:
                 timer.cancel()
-                self.answer(request, response)
+                call(True)
 
 
 def _failure(command: RemotingCommand, error: Exception) -> RemotingCommand:

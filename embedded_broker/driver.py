@@ -13,7 +13,15 @@ from threading import Event, Thread
 from embedded_broker.clock import BrokerClock
 from embedded_broker.door import Door
 from embedded_broker.errors import ClockError
-from embedded_broker.timeline import Budget, Deadline, DeadlineSource, Foreseeing
+from embedded_broker.timeline import (
+    UNRANKED,
+    Budget,
+    Deadline,
+    DeadlineSource,
+    Foreseeing,
+    Ranked,
+    Turn,
+)
 
 __all__ = ["ClockDriver", "Track"]
 
@@ -52,12 +60,22 @@ class Track:
         """The due time that the driver sleeps for."""
 
     def earliest(self) -> tuple[Deadline, DeadlineSource] | None:
-        """Return the first deadline and its source; ties go to the source added first."""
+        """Return the first deadline and its source.
+
+        Of sources with the same due time that whose message came first; else the one added first.
+        """
         best: Deadline | None = None
         chosen: DeadlineSource | None = None
         for source in self.sources:
             head = source.next_deadline()
-            if head is not None and (best is None or head.due_ms < best.due_ms):
+            if head is None or (best is not None and head.due_ms > best.due_ms):
+                continue
+            if (
+                best is None
+                or chosen is None
+                or head.due_ms < best.due_ms
+                or _rank(source, head.due_ms) < _rank(chosen, head.due_ms)
+            ):
                 best, chosen = head, source
         return None if best is None or chosen is None else (best, chosen)
 
@@ -82,22 +100,30 @@ class Track:
                 return fired
             head, source = first
             due_ms = head.due_ms
-            if pin is None:
-                now_ms = self._turn_of(source, limit_ms)
-            else:
+            others = self._others(source)
+            turn = self._turn_in_tie(source, due_ms, others, budget)
+            # Until another source has something due; who goes first in a tie is asked then.
+            next_ms = min((one.due_ms for one, _ in others), default=NEVER_MS)
+            until_ms = now_ms = max(due_ms, min(limit_ms, next_ms - 1))
+            if pin is not None:
                 pin(due_ms)
                 now_ms = max(due_ms, self.clock.now_ms)  # what was held back is overdue
             through = getattr(source, "fire_through", None)
-            if pin is None or through is None:
-                done = source.fire(now_ms, horizon_ms=max(horizon_ms, now_ms), budget=budget)
+            if pin is None or through is None or turn is not None:
+                horizon = max(horizon_ms, now_ms)
+                done = source.fire(now_ms, horizon_ms=horizon, budget=turn or budget)
             else:
-                until_ms = max(now_ms, self._turn_of(source, limit_ms + 1) - 1)
+                until_ms = max(now_ms, until_ms)
                 done = through(until_ms, pin=pin, horizon_ms=horizon_ms, budget=budget)
             fired += done
             if budget.exhausted():
                 return fired
             after = source.next_deadline()
-            stuck = stuck + 1 if not done and after is not None and after.due_ms <= due_ms else 0
+            ended = done or after is None or after.due_ms > due_ms
+            if ended or (turn is not None and turn.exhausted()):
+                stuck = 0
+            else:
+                stuck += 1
             if stuck > len(self.sources):
                 raise ClockError(f"{head.what} is due at {due_ms} and does not move on")
 
@@ -158,14 +184,31 @@ class Track:
         """Look again: the clock was moved."""
         self.driver.wake()
 
-    def _turn_of(self, source: DeadlineSource, limit_ms: int) -> int:
-        """Return up to when ``source`` may fire before another source is due."""
-        for other in self.sources:
-            if other is not source:
-                head = other.next_deadline()
-                if head is not None and head.due_ms < limit_ms:
-                    limit_ms = head.due_ms
-        return limit_ms
+    def _others(self, source: DeadlineSource) -> list[tuple[Deadline, DeadlineSource]]:
+        """Return what the other sources have next."""
+        heads = [(other.next_deadline(), other) for other in self.sources if other is not source]
+        return [(head, other) for head, other in heads if head is not None]
+
+    @staticmethod
+    def _turn_in_tie(
+        source: DeadlineSource,
+        due_ms: int,
+        others: list[tuple[Deadline, DeadlineSource]],
+        budget: Budget,
+    ) -> Turn | None:
+        """Let ``source`` fire until another source has what came before; None without a tie."""
+        ranks = [_rank(other, due_ms) for head, other in others if head.due_ms == due_ms]
+        bound = min((rank for rank in ranks if rank != UNRANKED), default=UNRANKED)
+        if bound == UNRANKED or not isinstance(source, Ranked):
+            return None
+        rank_of = source.head_rank
+        if rank_of(due_ms) == UNRANKED:
+            return None
+        return Turn(budget, lambda: rank_of(due_ms) > bound)
+
+
+def _rank(source: DeadlineSource, due_ms: int) -> int:
+    return source.head_rank(due_ms) if isinstance(source, Ranked) else UNRANKED
 
 
 class ClockDriver:

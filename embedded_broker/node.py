@@ -8,6 +8,7 @@ brokers share, ``embedded_broker/core.py`` for the state.
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from embedded_broker.timeline import SessionTimers
 from embedded_broker.timer.choice import make_engine
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels import ScheduleMessageService
+from embedded_broker.timer.stage import FlushStage
 from embedded_broker.wall_time_hint import WallTimeHint
 
 __all__ = ["BrokerNode"]
@@ -59,6 +61,7 @@ class BrokerNode:
         self._arguments = arguments
         self._undo: list[Callable[[], None]] = []
         self._levels_due = False
+        self._held_too = False
         self._changes = 0
         self._predecessor = predecessor
         self._tracks: list[Track] = []
@@ -121,6 +124,7 @@ class BrokerNode:
         self._flusher = Flusher(runtime.door, self._begin_flush, self._flush_done)
         core.request_flush = self._flusher.request
         core.in_background = self._flusher.do
+        core.flush_everything = partial(self._flusher.cycle, everything=True)
         timers.retry.session_timer = core.after
         levels.session_timer = core.after
         levels.request_flush = self._flusher.request
@@ -163,7 +167,7 @@ class BrokerNode:
 
     def snapshot(self, path: str | PathLike[str]) -> Path:
         """Copy the store as it is now. Outside the door."""
-        self._levels_due = True  # what the flush writes must be complete
+        self._levels_due = self._held_too = True  # what the flush writes must be complete
         return take_snapshot(self.core, self._flusher, path)
 
     def take_over(self) -> None:
@@ -239,7 +243,12 @@ class BrokerNode:
         core = self.core
         if not everything:
             return [core.store.begin_flush()]
-        work: list[FlushWork] = [core.timers.begin_flush()]
+        stages = core.timers.stages.values()
+        held = any(isinstance(stage, FlushStage) and stage.paused for stage in stages)
+        work: list[FlushWork] = []
+        if self._held_too or not held:
+            work.append(core.timers.begin_flush())
+        self._held_too = False
         if self._levels_due:
             self._levels_due = False
             work.append(core.levels.begin_flush())

@@ -15,17 +15,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "UNRANKED",
     "Budget",
     "Deadline",
     "DeadlineSource",
     "Foreseeing",
     "LookAhead",
+    "Ranked",
     "SessionTimer",
     "SessionTimers",
+    "Turn",
 ]
 
 DOOR_BUDGET_MS = 5
 """How long one entry may hold the door before it yields."""
+
+
+UNRANKED = -1
+"""The rank of what has no place among the messages: before all of them."""
 
 
 class Deadline(NamedTuple):
@@ -48,6 +55,20 @@ class Budget:
         return monotonic_ns() >= self._end_ns
 
 
+class Turn(Budget):
+    """What is left of a budget, and of a turn that ends before its time when ``is_over``."""
+
+    __slots__ = ("_is_over", "_left")
+
+    def __init__(self, left: Budget, is_over: "Callable[[], bool]") -> None:
+        self._left = left
+        self._is_over = is_over
+
+    def exhausted(self) -> bool:
+        """Say whether the holder stops and is called again."""
+        return self._is_over() or self._left.exhausted()
+
+
 class DeadlineSource(Protocol):
     """Something that fires by itself. Both calls are made under the door."""
 
@@ -61,6 +82,19 @@ class DeadlineSource(Protocol):
         ``horizon_ms`` is the end of the running clock jump when roll elision is on, else
         ``now_ms``. Returns how many things a user can see were released. After a call that did
         not exhaust the budget ``next_deadline`` is later than ``now_ms``.
+        """
+        ...
+
+
+@runtime_checkable
+class Ranked(Protocol):
+    """A source that knows when the things which it fires came."""
+
+    def head_rank(self, due_ms: int) -> int:
+        """Give the commit-log offset of the first of what is due just then.
+
+        ``UNRANKED`` when that is a preparation, or not known. Asked only when another source has
+        something due at the same time.
         """
         ...
 

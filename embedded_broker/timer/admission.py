@@ -285,6 +285,10 @@ class Admission:
             return timer_out_ms(due_ms, self._precision_ms)
         return None
 
+    def refusal_of(self, delay_ms: int) -> str | None:
+        """Say which limit a delay is beyond, with the setting; None if it may be asked for."""
+        return self._limit_text if delay_ms >= self._refused_from_ms else None
+
     # --- flow control ------------------------------------------------------------------------
 
     def _congested(self, out_ms: int) -> bool:

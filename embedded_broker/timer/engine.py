@@ -34,7 +34,7 @@ from embedded_broker.config import OPTIONS, BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timeline import Budget, Deadline
+from embedded_broker.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.arrivals import WheelArrivals
 from embedded_broker.timer.change import MoveOutcome
@@ -271,6 +271,13 @@ class TimerMessageStore:
         if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
             return Deadline(slot_ms, "slot of the timer wheel")
         return None if due_ms is None else Deadline(due_ms, "timer")
+
+    def head_rank(self, due_ms: int) -> int:
+        """Give the offset of the first copy of the timer that goes first at `due_ms`."""
+        heap = self._state.front.heap
+        if heap and heap[0][0] == due_ms and not self._enqueue_get.queue_depth:
+            return heap[0][1]
+        return UNRANKED
 
     def _next_due_ms(self) -> int | None:
         """Give the time of `next_deadline`, quickly where nothing is in the way."""

@@ -38,6 +38,10 @@ class AdmissionHook(PutHook, Protocol):
         """Refuse what these limits refuse as well."""
         ...
 
+    def refusal_of(self, delay_ms: int) -> str | None:
+        """Say which limit a delay is beyond, with the setting; None if it may be asked for."""
+        ...
+
 
 class StageFace(Protocol):
     """One service of an engine, as it is held and looked at."""

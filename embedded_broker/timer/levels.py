@@ -26,7 +26,7 @@ from embedded_broker.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import Arrival, InnerMessage, PutResult
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timeline import Budget, Deadline
+from embedded_broker.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.timer.delay_offsets import OFFSETS_FILE, DelayOffsetFile
 from embedded_broker.timer.escape import Bridge, LatePut
 from embedded_broker.timer.level_lanes import Flight, LevelLane
@@ -246,6 +246,16 @@ class ScheduleMessageService:
         ]
         due_ms = min([*times, *self._look_at_ms.values()], default=None)
         return None if due_ms is None else Deadline(due_ms, "delay level")
+
+    def head_rank(self, due_ms: int) -> int:
+        """Give the commit-log offset of the message that goes first at `due_ms`."""
+        ranks = [
+            head.offset_py
+            for level, head in self._heads.items()
+            if level not in self._waits_for_session
+            and max(head.due_ms, self._retry_at_ms.get(level, 0)) == due_ms
+        ]
+        return UNRANKED if due_ms in self._look_at_ms.values() else min(ranks, default=UNRANKED)
 
     def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:  # noqa: ARG002
         """Deliver what is due, in due order; gives the number of messages delivered."""

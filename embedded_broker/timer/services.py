@@ -14,7 +14,7 @@ or doubles a message.
 
 from __future__ import annotations
 
-from embedded_broker.timer.stage import Stage
+from embedded_broker.timer.stage import FlushStage, Stage
 from embedded_broker.timer.state import TimerState
 
 __all__ = ["TimerDequeueWarmService", "TimerFlushService"]
@@ -26,16 +26,7 @@ class TimerDequeueWarmService(Stage[TimerState]):
     name = "TimerDequeueWarmService"
 
 
-class TimerFlushService(Stage[TimerState]):
+class TimerFlushService(FlushStage[TimerState]):
     """Marks the flush in the table of stages; the work is `flush.TimerFlush`."""
 
     name = "TimerFlushService"
-
-    def __init__(self, state: TimerState) -> None:
-        super().__init__(state)
-        self.begun = 0
-
-    @property
-    def counters(self) -> dict[str, int]:
-        """How many flushes were begun."""
-        return {"begun": self.begun}

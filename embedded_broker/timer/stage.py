@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Generic, TypeVar
 
-__all__ = ["Stage"]
+__all__ = ["FlushStage", "Stage"]
 
 State = TypeVar("State")
 
@@ -44,3 +44,19 @@ class Stage(Generic[State]):
     def counters(self) -> dict[str, int]:
         """What this service has done since the store was opened, by name."""
         return {}
+
+
+class FlushStage(Stage[State]):
+    """Marks the flush in the table of stages; the work is the engine's `begin_flush`.
+
+    While it is held the timers' files stay as they are; a close and a snapshot write them even so.
+    """
+
+    def __init__(self, state: State) -> None:
+        super().__init__(state)
+        self.begun = 0
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """How many flushes were begun."""
+        return {"begun": self.begun}

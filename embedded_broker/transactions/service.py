@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from embedded_broker.clock import BrokerClock
 from embedded_broker.store.inner import Arrival, PutStatus
-from embedded_broker.timeline import Budget, Deadline
+from embedded_broker.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.transactions.half import (
     check_body,
     check_times,
@@ -231,6 +231,12 @@ class TransactionalMessageService:
         while heap and heap[0][1] not in self._open:
             heappop(heap)
         return Deadline(heap[0][0], WHAT) if heap else None
+
+    def head_rank(self, due_ms: int) -> int:
+        """Give the commit-log offset of the half message that is asked about first."""
+        heap = self._heap
+        half = self._open.get(heap[0][1]) if heap and heap[0][0] == due_ms else None
+        return UNRANKED if half is None else half.offset_py
 
     def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:  # noqa: ARG002
         """Ask about what is due, in due order; gives the number of checks and parked messages."""

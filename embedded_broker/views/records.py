@@ -45,7 +45,11 @@ class Found(NamedTuple):
 
 def id_of(message: str | HasMessageId) -> str:
     """Give the id that a test passed, or that of the object that it passed."""
-    return message if isinstance(message, str) else message.msg_id
+    message_id = message if isinstance(message, str) else getattr(message, "msg_id", None)
+    if not isinstance(message_id, str):
+        given = f"{type(message).__name__} {message!r}"
+        raise TypeError(f"a message is named by its id as str, or by what has msg_id, not {given}")
+    return message_id
 
 
 def not_found(message_id: str, *, topic: str | None = None) -> MessageNotFound:

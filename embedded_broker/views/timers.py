@@ -9,6 +9,7 @@ for how they are changed.
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from threading import Event
 from types import MappingProxyType
 from typing import Final
 
@@ -16,7 +17,7 @@ from attrs import field, frozen
 
 from embedded_broker.clock import epoch_ms, instant
 from embedded_broker.core import BrokerCore
-from embedded_broker.errors import MessageNotFound, TimerNotPending
+from embedded_broker.errors import BrokerStateError, MessageNotFound, StoreError, TimerNotPending
 from embedded_broker.timeline import Budget
 from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.interface import StageFace
@@ -30,6 +31,7 @@ from embedded_broker.timer.listing import (
     Wanted,
 )
 from embedded_broker.timer.recall import RecallOutcome
+from embedded_broker.timer.stage import FlushStage
 from embedded_broker.views.lookup import CoreSource, HasMessageId, told
 from embedded_broker.views.records import bring_index_up, id_of, record_at, with_id
 from rocketmq_py.errors import ConfigError
@@ -40,6 +42,7 @@ from rocketmq_py.protocol.properties import Prop
 __all__ = ["PendingTimer", "StageView", "TimersView"]
 
 _TURNS_MAX: Final = 1000
+_SYNC_S: Final = 60.0
 
 
 @frozen(kw_only=True)
@@ -131,16 +134,23 @@ class StageView:
             self._stage(core).pause()
 
     def resume(self) -> None:
-        """Let it work again; what waited is done."""
+        """Let it work again; what waited is done.
+
+        That of a flush raises ``StoreError`` when the disk refuses.
+        """
         core = self._core()
         with core.door:
-            self._stage(core).resume()
+            stage = self._stage(core)
+            stage.resume()
         _catch_up(core)
+        if isinstance(stage, FlushStage):
+            _flush(core)
 
     def step(self) -> int:
         """Let it do once what waits for it, as far as other paused stages allow.
 
-        A paused stage is paused again afterwards. Returns how many messages were delivered.
+        A paused stage is paused again afterwards. Returns how many messages were delivered. That
+        of a flush raises ``StoreError`` when the disk refuses.
         """
         core = self._core()
         with core.door:
@@ -148,7 +158,10 @@ class StageView:
             was_paused = stage.paused
             stage.resume()
         try:
-            return _catch_up(core)
+            delivered = _catch_up(core)
+            if isinstance(stage, FlushStage):
+                _flush(core)
+            return delivered
         finally:
             if was_paused:
                 with core.door:
@@ -159,7 +172,11 @@ class StageView:
 
 
 class TimersView:
-    """``broker.timers``: what waits for its time."""
+    """``broker.timers``: what waits for its time.
+
+    Under ``flushDiskType=SYNC_FLUSH`` a change is answered, as a send is, when it is synced; after
+    ``syncFlushTimeout`` without a sync it raises ``StoreError``.
+    """
 
     def __init__(self, core: CoreSource) -> None:
         self._core = core
@@ -197,6 +214,7 @@ class TimersView:
         At most ``limit``; the last one of a page is the next page's ``after``. ``topic`` is where
         the messages will go, ``before`` an aware datetime (exclusive). Every timer given was
         waiting at some moment of the call, and each is given once. Recalled ones are left out.
+        Raises ``TypeError`` for a value of another type, ``ConfigError`` for a limit below 1.
 
         >>> from embedded_broker import EmbeddedBroker, VirtualClock
         >>> with EmbeddedBroker(tcp=False, topics=["T"], clock=VirtualClock()) as broker:
@@ -204,14 +222,18 @@ class TimersView:
         ...     [timer.body for timer in broker.timers.pending(topic="T")]
         [b'later']
         """
+        if isinstance(limit, bool) or not isinstance(limit, int):
+            raise TypeError(f"limit is a number of timers, not {_given(limit)}")
         if limit < 1:
             raise ConfigError("limit", limit, "at least 1")
-        kinds = {kind} if isinstance(kind, TimerKind) else kind
+        if after is not None and not isinstance(after, PendingTimer):
+            raise TypeError(f"after is the last timer of a page before, not {_given(after)}")
+        kinds = _kinds(kind)
         wanted = Wanted(
             topic=topic,
-            kinds=None if kinds is None else frozenset(kinds),
+            kinds=kinds,
             limit=limit,
-            before_ms=NEVER_MS if before is None else epoch_ms(before),
+            before_ms=NEVER_MS if before is None else epoch_ms(_aware("before", before)),
             after=BEFORE_ALL if after is None else after.place,
         )
         core = self._core()
@@ -253,7 +275,11 @@ class TimersView:
         core = self._core()
         key = _unique_id(core, message)
         with core.door:
-            return core.timers.recall(key, topic)
+            outcome = core.timers.recall(key, topic)
+            log_end = core.store.log.max_offset
+        if outcome is RecallOutcome.RECALLED:
+            _wait_durable(core, log_end)
+        return outcome
 
     def fire_now(self, message: str | HasMessageId, *, topic: str | None = None) -> None:
         """Deliver a pending timer at once; it is visible when this returns.
@@ -264,8 +290,10 @@ class TimersView:
         key = _unique_id(core, message)
         with core.door:
             outcome = core.timers.fire_now(key, topic)
+            log_end = core.store.log.max_offset
         _require_moved(core, key, outcome)
         _catch_up(core)
+        _wait_durable(core, log_end)
 
     def reschedule(
         self, message: str | HasMessageId, *, deliver_at: datetime, topic: str | None = None
@@ -275,19 +303,50 @@ class TimersView:
         Ids as in ``recall``. The change is stored like the timer itself and survives a crash. A
         recall handle that the producer got before names the old time and finds nothing. Raises
         ``TimerNotPending`` when no timer waits under the id, ``ConfigError`` when the new time is
-        further away than ``timerMaxDelaySec``.
+        further away than a send may ask for: ``timerMaxDelaySec``, or less by the broker's limits.
         """
         core = self._core()
-        due_ms = epoch_ms(deliver_at)
-        longest_s = core.config.int("timerMaxDelaySec")
-        if due_ms - core.clock.now_ms > longest_s * 1000:
-            expected = f"at most {longest_s} s ahead of {core.clock.now()} (timerMaxDelaySec)"
+        due_ms = epoch_ms(_aware("deliver_at", deliver_at))
+        refusal = core.timers.admission.refusal_of(due_ms - core.clock.now_ms)
+        if refusal is not None:
+            expected = f"a time whose distance to {core.clock.now()} {refusal}"
             raise ConfigError("deliver_at", deliver_at, expected)
         key = _unique_id(core, message)
         with core.door:
             outcome = core.timers.reschedule(key, due_ms, topic)
+            log_end = core.store.log.max_offset
         _require_moved(core, key, outcome)
         _catch_up(core)
+        _wait_durable(core, log_end)
+
+
+# -- what is asked for --------------------------------------------------------------------------
+
+
+def _kinds(kind: object) -> frozenset[TimerKind] | None:
+    """Return the kinds to list; None means all."""
+    if kind is None:
+        return None
+    several = isinstance(kind, Iterable) and not isinstance(kind, (str, bytes))
+    kinds: list[object] = list(kind) if several else [kind]  # type: ignore[call-overload]
+    for one in kinds:
+        if not isinstance(one, TimerKind):
+            names = ", ".join(f"TimerKind.{known.name}" for known in TimerKind)
+            raise TypeError(f"kind is one or several of {names}, not {_given(one)}")
+    return frozenset(one for one in kinds if isinstance(one, TimerKind))
+
+
+def _aware(name: str, when: object) -> datetime:
+    if not isinstance(when, datetime):
+        raise TypeError(
+            f"{name} is an aware datetime, such as broker.clock.now() + timedelta(seconds=5), not "
+            f"{_given(when)}"
+        )
+    return when
+
+
+def _given(value: object) -> str:
+    return f"{type(value).__name__} {value!r}"
 
 
 # -- listing ------------------------------------------------------------------------------------
@@ -355,6 +414,53 @@ def _require_moved(core: BrokerCore, key: str, outcome: MoveOutcome) -> None:
                 "can be changed"
             )
     raise TimerNotPending(f"no timer waits under the id {key!r}: never accepted, or recalled")
+
+
+def _wait_durable(core: BrokerCore, log_end: int) -> None:
+    """Under SYNC_FLUSH, wait until the log is synced up to ``log_end``. Outside the door.
+
+    Raises ``StoreError`` when it is not within ``syncFlushTimeout``.
+    """
+    if not core.sync_flush:
+        return
+    told = Event()
+    refused: list[bool] = []
+
+    def tell(durable: bool) -> None:
+        if not durable:
+            refused.append(True)
+        told.set()
+
+    with core.door:
+        if core.store.flushed_offset >= log_end:
+            return
+        core.when_durable(log_end, tell)
+    # The session clock bounds the wait; a frozen one bounds nothing.
+    if not told.wait(_SYNC_S) or refused:
+        raise StoreError(
+            "the change of the timer is stored, but was not synced within "
+            f"syncFlushTimeout={core.config.int('syncFlushTimeout')} ms: a power loss may undo it"
+        )
+
+
+def _flush(core: BrokerCore) -> None:
+    """Flush the store and its timers now. Outside the door; raises ``StoreError``."""
+    ended = Event()
+    failed: list[Exception] = []
+
+    def flush() -> None:
+        try:
+            core.flush_everything()
+        except Exception as error:  # noqa: BLE001 - raised again by who waits
+            failed.append(error)
+        finally:
+            ended.set()
+
+    core.in_background(flush)
+    if not ended.wait(_SYNC_S):
+        raise BrokerStateError(f"the flush did not end within {_SYNC_S:g} s")
+    if failed:
+        raise failed[0]
 
 
 def _catch_up(core: BrokerCore) -> int:

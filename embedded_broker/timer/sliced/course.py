@@ -9,7 +9,7 @@ Read on: `engine.py` for who runs it, `preload.py` and `fire.py` for the two thi
 
 from __future__ import annotations
 
-from embedded_broker.timeline import Budget, Deadline
+from embedded_broker.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.timer.put_verdict import Release
 from embedded_broker.timer.sliced.dcommit_log import folder_of
 from embedded_broker.timer.sliced.fire import SliceFireService
@@ -70,7 +70,9 @@ class SliceCourse:
             return None
         loading = current.is_loading or (following is not None and following.is_loading)
         if loading and not self._preload.paused:
-            return Deadline(now_ms, "time slice to load")
+            # What it holds may have been due for long: before other sources' later messages.
+            from_ms = state.current_second * SECOND_MS if current.is_loading else now_ms
+            return Deadline(min(now_ms, from_ms), "time slice to load")
         if current.is_loading:
             return None
         seconds = [state.late.next_second, current.next_second]
@@ -84,6 +86,17 @@ class SliceCourse:
             if second is None or load_at < second:
                 return Deadline(load_at * SECOND_MS, "time slice to load")
         return None if second is None else Deadline(second * SECOND_MS, "timer")
+
+    def head_rank(self, due_ms: int) -> int:
+        """Give the source of the timer that goes first in the second of `due_ms`."""
+        state = self._state
+        second, part_ms = divmod(due_ms, SECOND_MS)
+        wheel = state.current
+        if part_ms or wheel is None or wheel.is_loading:
+            return UNRANKED
+        if state.late and state.late.peek().second <= second:
+            return state.late.peek().source
+        return self._fire.head_rank(wheel, second)
 
     def run(self, now_ms: int, budget: Budget) -> Release:
         """Load and fire everything that is due, and move on, until the budget is used up."""

@@ -36,7 +36,7 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timeline import Budget, Deadline
+from embedded_broker.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
@@ -294,6 +294,10 @@ class SlicedTimerStore:
                 return Deadline(self._hold_until_ms, "disappearTimeAfterStart")
             return None
         return self._course.next_deadline(now_ms)
+
+    def head_rank(self, due_ms: int) -> int:
+        """Give the commit-log offset of the timer that goes first at `due_ms`."""
+        return UNRANKED if self._dispatch.queue_depth else self._course.head_rank(due_ms)
 
     def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:  # noqa: ARG002
         """Do everything that is due at `now_ms` until the budget is used up.

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from embedded_broker.config import BrokerConfig
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.timeline import Budget
+from embedded_broker.timeline import UNRANKED, Budget
 from embedded_broker.timer.put_verdict import (
     ATTEMPTS,
     DONE,
@@ -26,7 +26,7 @@ from embedded_broker.timer.put_verdict import (
 from embedded_broker.timer.request import delete_key, parse_request
 from embedded_broker.timer.sliced.cells import Mark, SliceWheel
 from embedded_broker.timer.sliced.copies import is_moved
-from embedded_broker.timer.sliced.record import SECOND_MS, glance
+from embedded_broker.timer.sliced.record import SECOND_MS, glance, source_of
 from embedded_broker.timer.sliced.state import SliceState
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS
@@ -105,6 +105,17 @@ class SliceFireService(Stage[SliceState]):
             if budget.exhausted():
                 return Release.OUT_OF_TIME
         return Release.DRAINED
+
+    def head_rank(self, wheel: SliceWheel, second: int) -> int:
+        """Give the source of the first timer of a second; UNRANKED when there is none."""
+        cell = wheel.cell(second) if wheel.next_second == second else None
+        if cell is None or not len(cell):
+            return UNRANKED
+        if not self.state.fired:
+            cell.arrange()
+        position, kept = cell.peek()
+        view = self.state.log.read(wheel.number, position) if kept is None else memoryview(kept)
+        return UNRANKED if view is None else source_of(view)
 
     def fire_late(self, limit_second: int, now_ms: int, budget: Budget) -> Release:
         """Release what came after its second was over, up to a second."""

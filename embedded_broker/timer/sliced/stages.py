@@ -12,19 +12,18 @@ Must not know: what any of them does. Read on: `engine.py` for their order.
 from __future__ import annotations
 
 from embedded_broker.timer.sliced.state import SliceState
-from embedded_broker.timer.stage import Stage
+from embedded_broker.timer.stage import FlushStage
 
 __all__ = ["SliceFlushService"]
 
 
-class SliceFlushService(Stage[SliceState]):
+class SliceFlushService(FlushStage[SliceState]):
     """Marks the flush in the table of stages; the work is `flush.SliceFlush`."""
 
     name = "SliceFlushService"
 
     def __init__(self, state: SliceState) -> None:
         super().__init__(state)
-        self.begun = 0
         self.slices_removed = 0
 
     @property

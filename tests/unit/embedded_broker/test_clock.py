@@ -111,6 +111,59 @@ def test_jumping_to_the_past_is_refused_with_the_next_step(clock: VirtualClock) 
     assert clock.now() == START
 
 
+@pytest.mark.parametrize(
+    ("move", "said"),
+    [
+        (lambda clock: clock.jump_to_ms(START_MS + 0.5), "whole number of milliseconds"),
+        (lambda clock: clock.jump_to_ms("1"), "whole number of milliseconds"),
+        (lambda clock: clock.jump_to_ms(float("nan")), "whole number of milliseconds"),
+        (lambda clock: clock.jump_to_ms(START_MS * 1_000_000), "since 1970.*at most .*9999"),
+        (lambda clock: clock.jump_to_ms(-(2**63)), "before the clock's"),
+        (lambda clock: clock.jump_to(START_MS), "aware datetime"),
+        (lambda clock: clock.set_back(1500.5), "whole number of milliseconds"),
+        (lambda clock: clock.set_back(2**62), "before 1970, at most .* a span"),
+        (lambda clock: clock.advance(10**12), "after the year 9999.*in seconds"),
+        (lambda clock: clock.advance(1e300), "finite seconds or a timedelta"),
+        (lambda clock: clock.advance(float("inf")), "finite seconds or a timedelta"),
+        (lambda clock: clock.advance(days=float("nan")), "finite seconds or a timedelta"),
+        (lambda clock: clock.advance("5"), "finite seconds or a timedelta"),
+        (lambda clock: clock.advance(timedelta.max, days=1), "finite seconds or a timedelta"),
+    ],
+)
+@pytest.mark.parametrize("rate", [0, 1])
+def test_what_is_no_time_is_refused_and_moves_nothing(
+    rate: int, move: Callable[[VirtualClock], object], said: str
+) -> None:
+    clock = VirtualClock(START, rate=rate)
+    with pytest.raises(ClockError, match=said):
+        move(clock)
+    assert isinstance(clock.now_ms, int)
+    assert START <= clock.now() < START + timedelta(hours=1)
+    assert clock.advance(5).until >= START + timedelta(seconds=5)
+    assert clock.now() < START + timedelta(hours=1)
+
+
+def test_time_reaches_from_1970_to_the_end_of_the_year_9999(clock: VirtualClock) -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+    clock.jump_to(last - timedelta(microseconds=999))
+    assert clock.now() == last.replace(microsecond=999_000)
+    with pytest.raises(ClockError, match="at most 0 s are left"):
+        clock.advance(0.001)
+    with pytest.raises(ClockError, match="the year 9999"):
+        clock.jump_to(last)
+    clock.set_back(clock.now_ms)
+    assert clock.now() == datetime(1970, 1, 1, tzinfo=UTC)
+    with pytest.raises(ClockError, match="at most 0 ms are possible"):
+        clock.set_back(1)
+
+
+def test_whole_milliseconds_may_come_as_a_float(clock: VirtualClock) -> None:
+    clock.jump_to_ms(START_MS + 1000.0)  # type: ignore[arg-type]
+    clock.set_back(500.0)  # type: ignore[arg-type]
+    assert clock.now_ms == START_MS + 500
+    assert isinstance(clock.now_ms, int)
+
+
 @pytest.mark.case("K7")
 @pytest.mark.parametrize(
     "move",
@@ -170,6 +223,12 @@ def test_a_start_that_is_no_datetime_is_named() -> None:
         VirtualClock("2030")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="watchdog = '5' "):
         VirtualClock(watchdog="5")  # type: ignore[arg-type]
+
+
+def test_no_clock_starts_before_stored_times_begin() -> None:
+    assert VirtualClock(datetime(1970, 1, 1, tzinfo=UTC)).now_ms == 0
+    with pytest.raises(ConfigError, match=r"start .*not before 1970"):
+        VirtualClock(datetime(1969, 12, 31, tzinfo=UTC))
 
 
 def test_completion_shows_what_a_test_calls_and_nothing_of_the_inside(clock: VirtualClock) -> None:

@@ -2,11 +2,16 @@
 
 import logging
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
 from threading import Event
 from threading import enumerate as threads
+from typing import Literal
 
 import pytest
 
+from embedded_broker import EmbeddedBroker, RecallOutcome, TimerKind
 from embedded_broker.clock import VirtualClock, WallClock
 from embedded_broker.door import Door
 from embedded_broker.driver import ClockDriver
@@ -191,3 +196,56 @@ def test_sources_are_asked_again_only_when_something_stirred(
         timers.at(clock.now_ms, made.set)
 
     assert made.wait(GUARD_S)
+
+
+# --- ties --------------------------------------------------------------------------------------
+
+
+def send_for_one_instant(broker: EmbeddedBroker, number: int) -> list[bytes]:
+    """Send timers and levels in turns of random length, all due together; gives the bodies."""
+    random = Random(number)
+    sent: list[bytes] = []
+    while len(sent) < number:
+        is_level = random.random() < 0.5
+        for _ in range(random.choice((1, 1, 2, 40))):
+            sent.append(b"%d %s" % (len(sent), b"level" if is_level else b"timer"))
+            if is_level:
+                broker.send("T", sent[-1], queue=0, delay_level=2)
+            else:
+                broker.send("T", sent[-1], queue=0, delay=5)
+    return sent
+
+
+def delivered(broker: EmbeddedBroker) -> list[bytes]:
+    return [message.body for message in broker.messages.in_topic("T")]
+
+
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+def test_timers_and_levels_of_one_instant_leave_in_the_order_in_which_they_came(
+    engine: Literal["wheel", "sliced"],
+) -> None:
+    clock = VirtualClock(datetime(2030, 1, 1, tzinfo=UTC))
+    with EmbeddedBroker(tcp=False, clock=clock, topics=["T"], engine=engine) as broker:
+        sent = send_for_one_instant(broker, 300)
+        assert [one.body for one in broker.timers.pending(limit=1000)] == sent
+        timers = [one for one in broker.timers.pending(limit=1000) if one.kind != TimerKind.LEVEL]
+        gone = {timer.body for timer in timers[1::3]}
+        for timer in timers[1::3]:
+            assert broker.timers.recall(timer.id) is RecallOutcome.RECALLED
+        clock.advance(days=1)
+        assert delivered(broker) == [body for body in sent if body not in gone]
+
+
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+def test_what_became_due_together_while_the_broker_was_down_keeps_its_order(
+    engine: Literal["wheel", "sliced"], tmp_path: Path
+) -> None:
+    start = datetime(2030, 1, 1, tzinfo=UTC)
+    with EmbeddedBroker(
+        store=tmp_path, tcp=False, clock=VirtualClock(start), topics=["T"], engine=engine
+    ) as broker:
+        sent = send_for_one_instant(broker, 100)
+    clock = VirtualClock(start + timedelta(seconds=60))
+    with EmbeddedBroker(store=tmp_path, tcp=False, clock=clock, engine=engine) as broker:
+        broker.wait_delivered("T", len(sent))
+        assert delivered(broker) == sent

@@ -21,7 +21,7 @@ def start_broker() -> Iterator[StartBroker]:
 
         def start(**arguments: Any) -> EmbeddedBroker:
             arguments.setdefault("clock", VirtualClock())
-            return stack.enter_context(EmbeddedBroker(seed=1, **arguments))
+            return stack.enter_context(EmbeddedBroker(**{"seed": 1, **arguments}))
 
         yield start
 

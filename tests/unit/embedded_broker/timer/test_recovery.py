@@ -16,6 +16,7 @@ from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS
 from embedded_broker.timer.wheel import TimerWheel
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.names import TIMER_TOPIC
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, FailingPuts, Rig
 
 CHECK = "config/timercheck"
@@ -222,6 +223,32 @@ def test_a_checkpoint_beyond_the_queue_is_moved_back_into_it() -> None:
     assert numbers(rig) == [1, 2]
 
 
+@pytest.mark.case("C10")
+def test_a_checkpoint_before_the_queue_is_moved_up_into_it() -> None:
+    rig = Rig(config={"mappedFileSizeCommitLog": 4096})
+    for _ in range(30):
+        rig.timer(1000)
+    rig.advance(5000)
+    assert numbers(rig) == list(range(1, 31))
+    rig.timers.stages["TimerEnqueueGetService"].pause()
+    rig.timer(60_000)  # to be read from the queue
+    assert rig.store.delete_before(rig.store.log.max_offset - 4096) > 0
+    first = rig.store.queues[TIMER_TOPIC, 0].min_offset
+    assert 0 < first < 31
+    left = numbers(rig)
+    rig.close()
+    segment = memory_of(rig).open_segment(CHECK, 4096)
+    segment.write(16, bytes(16))
+    segment.write(48, bytes(8))
+    rig.fs.remove(META)
+    assert rig.open().queue_offset == first
+    rig.timer(6000)
+    rig.advance(10_000)
+    assert numbers(rig) == [*left, 32]
+    rig.advance(60_000)
+    assert numbers(rig) == [*left, 31, 32]
+
+
 @pytest.mark.case("C11")
 def test_records_of_messages_that_the_commit_log_lost_are_dropped() -> None:
     rig = Rig()
@@ -258,6 +285,49 @@ def test_a_clock_that_is_earlier_after_a_restart_delivers_once_and_never_early()
     assert rig.bodies() == [b"2"]
     rig.advance(60_000)
     assert rig.bodies() == [b"2", b"1"]
+
+
+@pytest.mark.case("C12")
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("by_role", [True, False])
+def test_a_backlog_behind_the_read_pointer_leaves_once_when_releasing_begins(
+    by_role: bool, clean: bool
+) -> None:
+    rig = Rig(config={} if by_role else {"disappearTimeAfterStart": 2000})
+    rig.advance(2000)
+    rig.timer(500)
+    rig.advance(1000)
+    rig.timers.stages["TimerEnqueueGetService"].pause()
+    began_ms = rig.clock.now_ms
+    for delay_ms in (10_000, 50_000, 61_000, 62_500):
+        rig.timer(delay_ms)
+    rig.advance(60_000)
+    rig.flush()
+    assert rig.bodies() == [b"1"]
+    assert rig.timers.checkpoint.last_read_time_ms > began_ms + 50_000
+    if clean:
+        rig.restart()
+    else:
+        rig.crash()
+    if by_role:
+        rig.timers.set_should_running_dequeue(False)
+    rig.advance(1999)
+    assert rig.bodies() == [b"1"]
+    rig.clock.now_ms += 1
+    if by_role:
+        rig.timers.set_should_running_dequeue(True)
+    rig.advance(10_000)
+    assert [(one.body, one.stored_at_ms - began_ms) for one in rig.messages()[1:]] == [
+        (b"2", 62_000),
+        (b"3", 62_000),
+        (b"4", 62_000),
+        (b"5", 62_500),
+    ]
+    rig.crash()
+    rig.timers.set_should_running_dequeue(True)
+    rig.advance(60_000)
+    assert numbers(rig) == [1, 2, 3, 4, 5]
+    assert rig.timers.count() == 0
 
 
 @pytest.mark.case("C14")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
@@ -454,11 +456,12 @@ def test_the_heap_does_not_grow_with_transactions_that_end_in_time(
     assert len(broker._core().transactions._heap) < 100
 
 
-@pytest.mark.case("K4")
-def test_timers_levels_retries_and_checks_fire_in_one_order_by_due_time(
-    start_broker: StartBroker, connect: Connect
-) -> None:
-    broker = start_broker(topics=["T", "A", "B", "C"])
+def fired_in_order(
+    start_broker: StartBroker, connect: Connect, seed: int
+) -> list[tuple[int, int, bytes]]:
+    """Let timers, levels, retries and a check become due; gives time, queue and body of each."""
+    clock = VirtualClock(datetime(2030, 1, 1, tzinfo=UTC))
+    broker = start_broker(topics=["T", "A", "B", "C"], clock=clock, seed=seed)
     peer = connect(broker.addr)
     peer.heartbeat("client", producers=["P"])
     began_ms = broker.clock.now_ms
@@ -466,6 +469,10 @@ def test_timers_levels_retries_and_checks_fire_in_one_order_by_due_time(
     broker.send("C", b"at 9", delay=9)
     broker.send("B", b"level at 5", delay_level=2)
     broker.send("A", b"at 7", delay=7)
+    broker.send("A", b"at 5", delay=5)
+    broker.send("C", b"also at 5", delay=5)
+    broker.send("%RETRY%G", b"retry at 5", delay_level=2)
+    broker.send("B", b"at 5, too", delay=5)
     broker.send("%RETRY%G", b"retry at 1", delay_level=1)
     broker.send("C", b"at 5.5", delay=5.5)
     broker.send("A", b"at 6", delay=6)
@@ -473,23 +480,38 @@ def test_timers_levels_retries_and_checks_fire_in_one_order_by_due_time(
     broker.clock.advance(10)
 
     checked = stored(broker, HALF)[-1]
-    delivered = [
-        (record.store_timestamp - began_ms, record.commit_log_offset, record.body)
-        for topic in ("A", "B", "C", "%RETRY%G")
-        for record in stored(broker, topic)
+    topics = ("A", "B", "C", "%RETRY%G")
+    records = [checked, *(record for topic in topics for record in stored(broker, topic))]
+    records.sort(key=lambda record: record.commit_log_offset)
+    assert checks(peer) == 1
+    return [
+        (one.store_timestamp - began_ms, one.queue_id, b"check" if one is checked else one.body)
+        for one in records
     ]
-    delivered.append((checked.store_timestamp - began_ms, checked.commit_log_offset, b"check"))
-    by_log = sorted(delivered, key=lambda one: one[1])
-    assert [(at, body) for at, _, body in by_log] == [
+
+
+@pytest.mark.case("K4")
+def test_timers_levels_retries_and_checks_fire_in_one_order_by_due_time_and_arrival(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    fired = fired_in_order(start_broker, connect, seed=1)
+
+    assert [(at, body) for at, _, body in fired] == [
         (1000, b"retry at 1"),
         (5000, b"level at 5"),
+        (5000, b"at 5"),
+        (5000, b"also at 5"),
+        (5000, b"retry at 5"),
+        (5000, b"at 5, too"),
         (5500, b"at 5.5"),
-        (6000, b"at 6"),
         (6000, b"check"),
+        (6000, b"at 6"),
         (7000, b"at 7"),
         (9000, b"at 9"),
     ]
-    assert checks(peer) == 1
+    assert fired_in_order(start_broker, connect, seed=1) == fired
+    others = [fired_in_order(start_broker, connect, seed=seed) for seed in range(2, 5)]
+    assert any(other != fired for other in others), "no choice that the seed drives"
 
 
 def test_a_reset_forgets_open_transactions(broker: EmbeddedBroker, connect: Connect) -> None:

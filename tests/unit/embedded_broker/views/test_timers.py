@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from attrs import frozen
@@ -13,11 +14,13 @@ from embedded_broker import (
     PendingTimer,
     RecallOutcome,
     SentMessage,
+    StoreError,
     TimerKind,
     TimerNotPending,
+    TopicSpec,
     VirtualClock,
 )
-from rocketmq_py import DefaultMQProducer, Message
+from rocketmq_py import DefaultMQProducer, Message, MQBrokerException
 from rocketmq_py.errors import ConfigError
 from tests.unit.embedded_broker.views.manual_consumer import ManualConsumer
 
@@ -309,6 +312,57 @@ def test_a_timer_leaves_once_at_the_last_time_asked_after_a_crash_too(
         assert message.stored_at == begin + timedelta(seconds=100.5)
 
 
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+def test_a_power_loss_undoes_no_change_that_was_answered_after_a_sync(
+    engine: Literal["wheel", "sliced"], clock: VirtualClock
+) -> None:
+    config = {"flushDiskType": "SYNC_FLUSH"}
+    with EmbeddedBroker(
+        clock=clock, tcp=False, topics=["T"], config=config, engine=engine
+    ) as broker:
+        recalled, moved, fired = (
+            broker.send("T", body, delay=10) for body in (b"recalled", b"moved", b"fired")
+        )
+        changes: list[Callable[[], object]] = [
+            lambda: broker.timers.recall(recalled),
+            lambda: broker.timers.reschedule(moved, deliver_at=clock.now() + timedelta(hours=1)),
+            lambda: broker.timers.fire_now(fired),
+        ]
+        for change in changes:
+            change()
+            broker.faults.disk.lose_unsynced()
+            broker.crash()
+            broker.restart()
+
+        clock.advance(10)
+        assert bodies(broker) == [b"fired"]
+        clock.advance(hours=1)
+        assert bodies(broker) == [b"fired", b"moved"]
+
+
+def test_a_change_that_cannot_be_synced_in_time_says_so(clock: VirtualClock) -> None:
+    config: dict[str, str | int] = {"flushDiskType": "SYNC_FLUSH", "syncFlushTimeout": 100}
+    with EmbeddedBroker(clock=clock, tcp=False, topics=["T"], config=config) as broker:
+        sent = broker.send("T", b"x", delay=10)
+        broker.faults.disk.fail_next_flush(times=1000)
+        with pytest.raises(StoreError, match=r"not synced within syncFlushTimeout=100 ms"):
+            broker.timers.recall(sent)
+        broker.faults.disk.clear()
+        clock.advance(10)
+        assert bodies(broker) == []
+
+
+def test_without_synchronous_flush_a_change_waits_for_no_sync(
+    broker: EmbeddedBroker, clock: VirtualClock
+) -> None:
+    sent = broker.send("T", b"x", delay=10)
+    broker.faults.disk.fail_next_flush(times=1000)
+    assert broker.timers.recall(sent) is RecallOutcome.RECALLED
+    broker.faults.disk.clear()
+    clock.advance(10)
+    assert bodies(broker) == []
+
+
 def test_only_what_waits_can_be_changed(broker: EmbeddedBroker, clock: VirtualClock) -> None:
     delivered, level = broker.send("T", b"1", delay=1), broker.send("T", b"2", delay_level=5)
     clock.advance(1)
@@ -324,6 +378,63 @@ def test_only_what_waits_can_be_changed(broker: EmbeddedBroker, clock: VirtualCl
         broker.timers.reschedule(level, deliver_at=later + timedelta(days=3))
     with pytest.raises(TimerNotPending):
         broker.timers.reschedule(level, deliver_at=later, topic="U")
+
+
+@pytest.mark.parametrize(
+    ("limits", "longest", "setting"),
+    [
+        ("broker", timedelta(days=40), "timerMaxDelaySec"),
+        ("proxy", timedelta(hours=24), "maxDelayTimeMills"),
+        ("aliyun", timedelta(days=40) - timedelta(milliseconds=1), "shorter than"),
+    ],
+)
+def test_a_timer_is_moved_no_further_than_a_send_may_ask_for(
+    limits: Literal["broker", "proxy", "aliyun"],
+    longest: timedelta,
+    setting: str,
+    clock: VirtualClock,
+) -> None:
+    topics = [TopicSpec("D", message_type="DELAY")]
+    with EmbeddedBroker(
+        clock=clock, tcp=False, limits=limits, config=DAYS_40, topics=topics
+    ) as broker:
+        sent = broker.send("D", b"x", delay=10)
+        too_far = longest + timedelta(milliseconds=1)
+        with pytest.raises(MQBrokerException):
+            broker.send("D", b"y", delay=too_far)
+        with pytest.raises(ConfigError, match=rf"deliver_at .*{setting}"):
+            broker.timers.reschedule(sent, deliver_at=clock.now() + too_far)
+        assert broker.timers.next_due() == clock.now() + timedelta(seconds=10)
+
+        broker.timers.reschedule(sent, deliver_at=clock.now() + longest)
+        assert broker.timers.next_due() == clock.now() + longest
+
+
+def ask(call: Callable[..., object], **values: object) -> Callable[[], object]:
+    """Call with values of types that the signature does not have."""
+    return lambda: call(**values)
+
+
+def test_values_of_other_types_are_named_with_what_is_expected(broker: EmbeddedBroker) -> None:
+    timers = broker.timers
+    sent = broker.send("T", b"x", delay=10)
+    for call, said in (
+        (ask(timers.pending, kind="level"), r"TimerKind\.LEVEL, .* not str 'level'"),
+        (ask(timers.pending, kind=["level"]), r"TimerKind\.LEVEL, .* not str 'level'"),
+        (ask(timers.pending, kind=5), r"TimerKind\.LEVEL, .* not int 5"),
+        (ask(timers.pending, before=5), "before is an aware datetime.* not int 5"),
+        (ask(timers.pending, before=timedelta(1)), "before is an aware datetime"),
+        (ask(timers.pending, after=5), "after is the last timer.* not int 5"),
+        (ask(timers.pending, limit=1.5), r"limit is a number.* not float 1\.5"),
+        (ask(timers.reschedule, message=sent, deliver_at=5), "deliver_at is an aware datetime"),
+        (ask(timers.recall, message=5), "id as str, or by what has msg_id, not int 5"),
+        (ask(timers.fire_now, message=None), "id as str, or by what has msg_id, not NoneType"),
+        (ask(timers.recall, message=b"x"), "id as str, or by what has msg_id, not bytes"),
+    ):
+        with pytest.raises(TypeError, match=said):
+            call()
+    assert timers.pending(kind=[]) == []
+    assert len(timers.pending(kind=(kind for kind in TimerKind))) == 1
 
 
 def test_levels_that_use_the_wheel_can_be_changed(clock: VirtualClock) -> None:
@@ -374,6 +485,54 @@ def test_what_waited_for_a_stage_is_done_when_it_works_again(
     stage.resume()
 
     assert bodies(broker) == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "name"), [("wheel", "TimerFlushService"), ("sliced", "SliceFlushService")]
+)
+def test_a_held_flush_leaves_the_files_until_it_is_stepped_or_works_again(
+    engine: Literal["wheel", "sliced"], name: str, clock: VirtualClock, tmp_path: Path
+) -> None:
+    session = VirtualClock()
+    with EmbeddedBroker(
+        clock=clock, session_clock=session, tcp=False, topics=["T"], engine=engine
+    ) as broker:
+        stage, store = broker.timers.stages[name], broker._core().store
+
+        def is_held() -> bool:
+            return stage.paused
+
+        def let_the_flush_time_come() -> None:
+            for _ in range(2):  # the flusher may be on its way already
+                broker.send("T", b"x", delay=5)
+                session.advance(2)
+                broker.wait_for(lambda _: store.flushed_offset == store.log.max_offset)
+
+        def begun() -> int:
+            return stage.counters["begun"]
+
+        let_the_flush_time_come()
+        assert begun() > 0
+        stage.pause()
+        before = begun()
+        let_the_flush_time_come()
+        assert begun() == before
+        assert stage.step() == 0
+        assert (begun(), is_held()) == (before + 1, True)
+        broker.snapshot(tmp_path / "held")
+        assert begun() == before + 2
+
+        broker.send("T", b"x", delay=5)
+        broker.faults.disk.fail_next_flush(path="commitlog")
+        with pytest.raises(StoreError):
+            stage.step()
+        assert is_held()
+        before = begun()
+        stage.resume()
+        assert begun() == before + 1
+        assert not is_held()
+    with EmbeddedBroker(store=tmp_path / "held", tcp=False, clock=clock, engine=engine) as broker:
+        assert broker.timers.count() == 4
 
 
 @pytest.mark.case("P35")
