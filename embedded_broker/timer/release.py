@@ -32,7 +32,7 @@ from embedded_broker.timer.put_verdict import (
     Release,
 )
 from embedded_broker.timer.recall import find_copies
-from embedded_broker.timer.request import delete_key, victim_root
+from embedded_broker.timer.request import delete_key, is_rootless, victim_root
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -338,8 +338,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         if not marks:
             return False
         key = delete_key(topic, properties.get(Prop.UNIQ_KEY, ""))
-        # A real broker's rolled copy does not say where its first copy lies.
-        rootless = Prop.TIMER_ROLL_TIMES in properties and Prop.TIMER_ROOT_OFFSET not in properties
+        rootless = is_rootless(properties)
         hits = [
             mark
             for mark in marks.get(key, ())

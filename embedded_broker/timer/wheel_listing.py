@@ -31,6 +31,7 @@ from embedded_broker.timer.recall import find_copies
 from embedded_broker.timer.request import (
     TimerRequest,
     delete_key,
+    is_rootless,
     parse_request,
     root_offset,
     victim_root,
@@ -514,7 +515,7 @@ class WheelWalk:
         properties = record.properties
         key = delete_key(properties.get(Prop.REAL_TOPIC, ""), properties.get(Prop.UNIQ_KEY, ""))
         loaded = self._state.front.marks(out_ms) or {}
-        rootless = Prop.TIMER_ROLL_TIMES in properties and Prop.TIMER_ROOT_OFFSET not in properties
+        rootless = is_rootless(properties)
         for mark in (*marks.get(key, ()), *loaded.get(key, ())):
             # As the counts: a mark that came before its victim does not take it out of them.
             if mark.root > root and (rootless or mark.victim_root in {None, root}):
