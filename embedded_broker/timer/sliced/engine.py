@@ -304,10 +304,6 @@ class SlicedTimerStore:
         self.retry.look(now_ms)
         if self.retry.is_on:
             return 0
-        if self._state.role is SliceRole.MASTER and not self._changes.finish():
-            self.retry.begin(now_ms, DISK_RETRY_MS)
-            return 0
-        self._settle_marks()
         before = self._fire.released
         self._firing = True
         try:
@@ -320,6 +316,10 @@ class SlicedTimerStore:
         return self._fire.released - before
 
     def _step(self, now_ms: int, budget: Budget) -> None:
+        if self._state.role is SliceRole.MASTER and not self._changes.finish():
+            self.retry.begin(now_ms, DISK_RETRY_MS)
+            return
+        self._settle_marks()
         if not self._send_on(budget):
             return
         if self._state.role is not SliceRole.MASTER or self._fire_held(now_ms):
@@ -424,7 +424,10 @@ class SlicedTimerStore:
         return self._state.lost.total()
 
     def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:
-        """Take back every waiting timer with this id; exact, until the release itself."""
+        """Take back every waiting timer with this id; exact, until the release itself.
+
+        Raises StoreError when the disk refuses; the timer then stays.
+        """
         return self._changes.recall(uniq_key, topic)
 
     def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:
@@ -501,7 +504,12 @@ class SlicedTimerStore:
         Run the result outside of it, after the store's own flush that was begun in the same
         entry: the positions account for messages that must be durable first.
         """
-        self._settle_marks()
+        try:
+            self._settle_marks()
+        except StoreError as error:
+            # The marks stay unsettled, so this is no clean stop: the next life counts anew.
+            _LOG.warning("recalled timers still count: %s", error)
+            clean = False
         if self._running:
             self._keep_up(self._clock.now_ms)
         self._flush.begun += 1
