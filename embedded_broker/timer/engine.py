@@ -366,8 +366,11 @@ class TimerMessageStore:
         heap, releases = state.front.heap, not self._holds.leaving(now_ms)
         while True:
             queued = None
-            if self._enqueue_get.queue_depth and not self._holds.entering:
-                queued = self._enqueue_get.peek()
+            if self._enqueue_get.queue_depth:
+                if not self._holds.entering:
+                    queued = self._enqueue_get.peek()
+                elif releases and not self._arrivals.note_kept_out(budget):
+                    return
             limit_ms = now_ms if queued is None else min(now_ms, queued.store_timestamp)
             if releases:
                 if self.retry.is_on:

@@ -220,8 +220,11 @@ class TimerEnqueuePutService(Stage[TimerState]):
                 request,
                 queued.store_timestamp,
             )
-        elif magic & ELSEWHERE:
+            return None
+        if magic & ELSEWHERE:
             state.hops.add(home_ms, queued.offset_py)
+        if magic & MAGIC_DELETE:
+            state.front.note_entered(queued.queue_offset)
         return None
 
     def put_usual(self, slot_ms: int, offset_py: int, size_py: int, real_topic: str) -> bool:

@@ -53,7 +53,7 @@ from embedded_broker.timer.sliced.change import SliceChanges
 from embedded_broker.timer.sliced.copies import find_copies
 from embedded_broker.timer.sliced.course import SliceCourse
 from embedded_broker.timer.sliced.dcommit_log import folder_of
-from embedded_broker.timer.sliced.dispatch import Inbound, SliceDispatchService
+from embedded_broker.timer.sliced.dispatch import Inbound, SliceDispatchService, keep_out
 from embedded_broker.timer.sliced.fire import SliceFireService
 from embedded_broker.timer.sliced.flush import SliceCheckpointer, SliceFlush
 from embedded_broker.timer.sliced.listing import (
@@ -241,19 +241,14 @@ class SlicedTimerStore:
             or self._dispatch_held
             or self.retry.is_on
         ):
+            if self._dispatch_held:
+                self._keep_out(arrival, request)
             return
         self._keep_up(arrival.store_timestamp)
         record = self._store.log.read(arrival.commit_log_offset, arrival.size)
         if record is None:
             return
-        seen = Glance(
-            arrival.commit_log_offset,
-            arrival.size,
-            second_of(request.out_ms),
-            request.real_topic,
-            request.deletes is not None,
-            arrival.properties,
-        )
+        seen = _glance_of(arrival, request)
         try:
             self._dispatch.put(Inbound(arrival.queue_offset, seen, record))
             state.queue_offset += 1
@@ -261,6 +256,14 @@ class SlicedTimerStore:
             # The message is accepted and stays in the queue; `fire` tries again.
             _LOG.warning("timer at %d not in its slice yet: %s", arrival.commit_log_offset, error)
             self.retry.begin(arrival.store_timestamp, DISK_RETRY_MS)
+
+    def _keep_out(self, arrival: Arrival, request: TimerRequest) -> None:
+        """Let a mark work that a hold keeps in the queue, and note how far that is known."""
+        state = self._state
+        if request.deletes is not None:
+            keep_out(state, _glance_of(arrival, request))
+        if arrival.queue_offset == max(state.kept_out_to, state.queue_offset):
+            state.kept_out_to = arrival.queue_offset + 1
 
     def _keep_up(self, now_ms: int) -> None:
         """Let the current second follow the clock, if nothing is held or still to be read."""
@@ -324,6 +327,8 @@ class SlicedTimerStore:
             return
         if self._state.role is not SliceRole.MASTER or self._fire_held(now_ms):
             return
+        if self._dispatch_held and not self._dispatch.note_kept_out(budget):
+            return
         if self._course.run(now_ms, budget) is Release.BLOCKED:
             self.retry.begin(now_ms, self._fire.retry_wait_ms)
 
@@ -337,7 +342,11 @@ class SlicedTimerStore:
             self._dispatch.put(inbound)
             state.queue_offset = inbound.queue_offset + 1
             if budget.exhausted():
-                return self._dispatch.queue_depth == 0
+                if self._dispatch.queue_depth:
+                    return False
+                break
+        if state.kept_out and not self._dispatch_held:
+            state.kept_out.clear()
         return True
 
     # --- waiting -------------------------------------------------------------------------------
@@ -514,3 +523,14 @@ class SlicedTimerStore:
             self._keep_up(self._clock.now_ms)
         self._flush.begun += 1
         return self._checkpointer.begin(clean=clean)
+
+
+def _glance_of(arrival: Arrival, request: TimerRequest) -> Glance:
+    return Glance(
+        arrival.commit_log_offset,
+        arrival.size,
+        second_of(request.out_ms),
+        request.real_topic,
+        request.deletes is not None,
+        arrival.properties,
+    )
