@@ -74,7 +74,7 @@ def state_of(rig: Rig) -> tuple[int, int, list[str], list[bytes]]:
     return timers.count(), timers.count("T"), [one.id for one in rig.listed()], rig.bodies()
 
 
-NOTHING_LEFT = (0, 0, [], [])
+NOTHING_LEFT: tuple[int, int, list[str], list[bytes]] = (0, 0, [], [])
 
 
 @pytest.mark.case("C22")
