@@ -207,3 +207,16 @@ def test_a_mark_for_later_does_not_stay_in_memory_when_the_hold_is_over(held: He
         assert state.front.first_late_queue_offset() is None
     rig.advance(100_000)
     assert (rig.bodies(), rig.timers.count()) == ([b"3"], 0)
+
+
+def test_a_hop_that_is_kept_out_until_its_mark_has_passed_stays_recalled() -> None:
+    held = Held(lambda: Rig(config={"timerRollWindowSlot": 10}), "option")
+    rig = held.rig
+    key, other = rig.timer(21_500), rig.timer(21_500)  # in two hops
+    rig.advance(12_500)
+    rig.timers.recall(key)  # before the second one ends: the mark needs none
+    held.hold()
+    rig.advance(30_000)
+    assert (rig.timers.count(), listed(rig)) == (1, [other])
+    held.resume()
+    assert (rig.bodies(), rig.timers.count()) == ([b"2"], 0)
