@@ -508,8 +508,8 @@ class TimerMessageStore:
     def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:
         """Deliver every waiting timer with this id at once.
 
-        It is released with the next step, after what is due already. Raises StoreError when the
-        disk refuses.
+        It is released with the next step, after what is due already; where nothing may enter, when
+        that hold is over. Raises StoreError when the disk refuses.
         """
         now_ms = self._clock.now_ms
         return self.reschedule(uniq_key, now_ms, topic)
