@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import Arrival
+from embedded_broker.timeline import Budget
 from embedded_broker.timer.enqueue import Queued, TimerEnqueueGetService, TimerEnqueuePutService
 from embedded_broker.timer.front import Mark
 from embedded_broker.timer.holds import Holds
@@ -29,6 +31,8 @@ from rocketmq_py.protocol.properties import Prop
 __all__ = ["WheelArrivals"]
 
 _LOG = logging.getLogger(__name__)
+
+_CHECK_BUDGET_EVERY: Final = 32
 
 
 class WheelArrivals:
@@ -49,6 +53,8 @@ class WheelArrivals:
         self._enqueue_put = enqueue_put
         self.unsettled = UnsettledMarks(state)
         """Marks whose victims are still in the counts."""
+        self._noted_to = 0
+        """While messages are kept out of the wheel: up to here, marks in the queue work already."""
         self.latest_ms = 0
         """The latest store time of what may still wait in the queue."""
         self.is_open = False
@@ -119,6 +125,10 @@ class WheelArrivals:
             _LOG.warning("a timer waits for the timer log: %s", error)
         self.note_time(arrival.store_timestamp)
         self._mark_at_once(request, properties, offset, arrival.queue_offset)
+        if self._holds.entering_stopped and arrival.queue_offset == max(
+            self._noted_to, self._state.curr_queue_offset
+        ):
+            self._noted_to = arrival.queue_offset + 1
 
     def _enter(self, arrival: Arrival, request: TimerRequest) -> bool:
         """Enter a message into the wheel at once; False when that is not its turn yet."""
@@ -161,10 +171,13 @@ class WheelArrivals:
         """Let a mark that has not entered the wheel yet work already, if its victims may be due.
 
         The queue before it is read first, and with it the time may go on to the latest in there.
+        While messages are kept out of the wheel, victims that are in it go on becoming due.
         """
         # A moved copy may be due in the slot before its own.
         first_ms = request.out_ms - self._state.precision_ms
-        if request.deletes is not None and first_ms < self.latest_ms:
+        if request.deletes is not None and (
+            first_ms < self.latest_ms or self._holds.entering_stopped
+        ):
             mark = Mark(root_offset(properties, offset), victim_root(properties))
             self._state.front.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
 
@@ -189,6 +202,25 @@ class WheelArrivals:
                         state.front.add_mark(
                             found.out_ms, found.deletes, mark, end_slot_ms=end_slot_ms
                         )
+
+    def note_kept_out(self, budget: Budget) -> bool:
+        """Let all marks work that a hold keeps out of the wheel; False when time ran out first.
+
+        Mostly they do since they arrived; others came before the hold, or lay in the store.
+        """
+        state, queue = self._state, self._enqueue_get.queue
+        self._noted_to = max(self._noted_to, state.curr_queue_offset)
+        if self._noted_to >= queue.max_offset:
+            return True
+        for number, (offset, size, _) in queue.iterate(self._noted_to):
+            head = state.timer_head(offset, size)
+            request = None if head is None else parse_request(head[0])
+            if head is not None and request is not None:
+                self._mark_at_once(request, head[0], offset, number)
+            self._noted_to = number + 1
+            if not self._noted_to % _CHECK_BUDGET_EVERY and budget.exhausted():
+                return self._noted_to >= queue.max_offset
+        return True
 
     def note_unread_marks(self) -> None:
         """Let the marks that wait in the queue work on what is released before they are read."""

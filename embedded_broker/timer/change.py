@@ -88,8 +88,12 @@ class Changes(ABC, Generic[Copy]):
     def _mark(self, copy: Copy) -> InnerMessage: ...
 
     def recall(self, unique_key: str, topic: str | None) -> RecallOutcome:
-        """Take back every waiting timer with this id; exact, until the release itself."""
+        """Take back every waiting timer with this id; exact, until the release itself.
+
+        Raises StoreError when the disk refuses before anything is taken back.
+        """
         outcome = RecallOutcome.UNKNOWN
+        is_refused = False
         for copy in self._copies(unique_key, topic):
             if copy.marked_by is not None:
                 continue
@@ -98,6 +102,10 @@ class Changes(ABC, Generic[Copy]):
                     outcome = RecallOutcome.ALREADY_DUE
             elif self._put(self._mark(copy)):
                 outcome = RecallOutcome.RECALLED
+            else:
+                is_refused = True
+        if is_refused and outcome is not RecallOutcome.RECALLED:
+            raise StoreError(f"timer {unique_key!r} stays: the store takes no message")
         return outcome
 
     def move(self, unique_key: str, due_ms: int, topic: str | None) -> MoveOutcome:

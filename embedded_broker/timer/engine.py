@@ -31,6 +31,7 @@ from random import Random
 from typing import Final
 
 from embedded_broker.config import OPTIONS, BrokerConfig
+from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
@@ -349,44 +350,50 @@ class TimerMessageStore:
         if not self._arrivals.is_open:
             return 0
         self._arrivals.is_firing = True
+        before = self._put_message.released
         try:
-            return self._step(now_ms, max(now_ms, horizon_ms), budget)
+            self._step(now_ms, max(now_ms, horizon_ms), budget)
+        except StoreError as error:
+            _LOG.warning("the timer store waits for its disk: %s", error)
+            self.retry.begin(now_ms, DISK_RETRY_MS)
         finally:
             self._arrivals.is_firing = False
+        return self._put_message.released - before
 
-    def _step(self, now_ms: int, reach_ms: int, budget: Budget) -> int:
+    def _step(self, now_ms: int, reach_ms: int, budget: Budget) -> None:
         state = self._state
         self.retry.look(now_ms)
         if self._changes.unfinished is not None:
             self._dequeue_get.load(Budget(_NO_BUDGET_MS))
             if not self._changes.finish():
                 self.retry.begin(now_ms, DISK_RETRY_MS)
-                return 0
+                return
         if self._arrivals.unsettled:
             self._settle_marks()  # before a release finds a victim gone, whose mark came just now
-        released = 0
         heap, releases = state.front.heap, not self._holds.leaving(now_ms)
         while True:
             queued = None
-            if self._enqueue_get.queue_depth and not self._holds.entering:
-                queued = self._enqueue_get.peek()
+            if self._enqueue_get.queue_depth:
+                if not self._holds.entering:
+                    queued = self._enqueue_get.peek()
+                elif releases and not self._arrivals.note_kept_out(budget):
+                    return
             limit_ms = now_ms if queued is None else min(now_ms, queued.store_timestamp)
             if releases:
                 if self.retry.is_on:
-                    return released
+                    return
                 if self._dequeue_get.is_loading and not self._dequeue_get.load(budget):
-                    return released
+                    return
                 ready_ms = min(limit_ms, state.curr_read_ms + state.precision_ms)
                 if (heap and heap[0][0] <= ready_ms) or self._put_message.is_waiting:
                     rolled = self._put_message.rolled
-                    count, ending = self._put_message.release(ready_ms, now_ms, reach_ms, budget)
-                    released += count
+                    _, ending = self._put_message.release(ready_ms, now_ms, reach_ms, budget)
                     if self._put_message.rolled != rolled:
                         self._arrivals.note_time(self._store.last_store_timestamp)
                     if ending is Release.BLOCKED:
                         self.retry.begin(now_ms, self._put_message.retry_wait_ms)
                     if ending is not Release.DRAINED:
-                        return released
+                        return
                 # Where a former life had been before the clock was set back, timers may lie.
                 upto_ms = limit_ms if queued else max(limit_ms, state.displaced_until_ms)
                 if self._pointers.move_on(upto_ms):
@@ -394,11 +401,10 @@ class TimerMessageStore:
             if queued is None:
                 break
             if not self._enqueue_alike(queued, now_ms, limit_ms, budget):
-                return released
+                return
         is_even = state.curr_read_ms >= state.curr_write_ms
         if releases and is_even and self._enqueue_get.queue_depth == 0:
             state.front.forget_late_marks(now_ms - state.precision_ms)
-        return released
 
     def _enqueue_alike(self, queued: Queued, now_ms: int, limit_ms: int, budget: Budget) -> bool:
         """Enter a message and those behind it of the same time; False when the budget is used up.
@@ -499,15 +505,18 @@ class TimerMessageStore:
         return self._state.metrics
 
     def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:
-        """Take back every waiting timer with this id; exact, until the release itself."""
+        """Take back every waiting timer with this id; exact, until the release itself.
+
+        Raises StoreError when the disk refuses; the timer then stays.
+        """
         self._dequeue_get.load(Budget(_NO_BUDGET_MS))
         return self._changes.recall(uniq_key, topic)
 
     def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:
         """Deliver every waiting timer with this id at once.
 
-        It is released with the next step, after what is due already. Raises StoreError when the
-        disk refuses.
+        It is released with the next step, after what is due already; where nothing may enter, when
+        that hold is over. Raises StoreError when the disk refuses.
         """
         now_ms = self._clock.now_ms
         return self.reschedule(uniq_key, now_ms, topic)
@@ -567,6 +576,11 @@ class TimerMessageStore:
         Run the result outside of it, after the store's own flush that was begun in the same
         entry: the positions account for messages that must be durable first.
         """
-        self._settle_marks()
+        try:
+            self._settle_marks()
+        except StoreError as error:
+            # The marks stay unsettled, so this is no clean stop: the next life counts anew.
+            _LOG.warning("recalled timers still count: %s", error)
+            clean = False
         self._flush_service.begun += 1
         return self._checkpointer.begin(self._clock.now_ms, clean=clean)

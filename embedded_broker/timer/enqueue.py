@@ -220,9 +220,17 @@ class TimerEnqueuePutService(Stage[TimerState]):
                 request,
                 queued.store_timestamp,
             )
-        elif magic & ELSEWHERE:
-            state.hops.add(home_ms, queued.offset_py)
+        elif magic & ELSEWHERE or magic & MAGIC_DELETE:
+            self._note_ahead(queued, magic, home_ms)
         return None
+
+    def _note_ahead(self, queued: Queued, magic: int, home_ms: int) -> None:
+        """Take note of what is special about a message in a slot that is not loaded."""
+        state = self.state
+        if magic & ELSEWHERE:
+            state.hops.add(home_ms, queued.offset_py)
+        if magic & MAGIC_DELETE:
+            state.front.note_entered(queued.queue_offset)
 
     def put_usual(self, slot_ms: int, offset_py: int, size_py: int, real_topic: str) -> bool:
         """Take a timer that was never moved, if `put` need not look at it; says if it was taken.

@@ -12,6 +12,7 @@ Read on: `dequeue.py` and `release.py` for who fills and empties it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
@@ -88,6 +89,8 @@ class Front:
         self._removed: dict[int, list[int]] = {}
         self._late: dict[int, int] = {}
         self._late_marks: dict[int, int] = {}
+        self._late_slots: Counter[int] = Counter()
+        """How many of `_late_marks` are for a slot."""
         self._marks: dict[int, dict[str, list[Mark]]] = {}
         self._mark_ends: list[tuple[int, int, int]] = []
         self._carried_marks: dict[int, list[Waiting]] = {}
@@ -178,8 +181,27 @@ class Front:
 
     def add_late_mark(self, out_ms: int, key: str, mark: Mark, queue_offset: int) -> None:
         """Let a mark work until `forget_late_marks`: its slot is behind, or it is still queued."""
-        self._marks.setdefault(out_ms, {}).setdefault(key, []).append(mark)
-        self._late_marks[queue_offset] = out_ms
+        marks = self._marks.setdefault(out_ms, {}).setdefault(key, [])
+        if mark not in marks:
+            marks.append(mark)
+        if queue_offset not in self._late_marks:
+            self._late_marks[queue_offset] = out_ms
+            self._late_slots[out_ms] += 1
+
+    def note_entered(self, queue_offset: int) -> None:
+        """Forget a mark that came into a slot which is not loaded: it comes back with that."""
+        out_ms = self._late_marks.pop(queue_offset, None)
+        if out_ms is None:
+            return
+        self._uncount_late(out_ms)
+        is_needed = any(one == out_ms for _, one, _ in self._mark_ends)
+        if out_ms not in self._late_slots and not is_needed:
+            self._marks.pop(out_ms, None)
+
+    def _uncount_late(self, out_ms: int) -> None:
+        self._late_slots[out_ms] -= 1
+        if not self._late_slots[out_ms]:
+            del self._late_slots[out_ms]
 
     def carry_mark(self, entry: Waiting, key: str, mark: Mark, *, end_slot_ms: int) -> None:
         """Keep a mark past its hop, until the read pointer passes its final slot."""
@@ -211,6 +233,7 @@ class Front:
             over = {at: out_ms for at, out_ms in self._late_marks.items() if out_ms <= upto_ms}
             for queue_offset, out_ms in over.items():
                 del self._late_marks[queue_offset]
+                self._uncount_late(out_ms)
                 if out_ms not in still_needed:
                     self._marks.pop(out_ms, None)
 
@@ -237,7 +260,7 @@ class Front:
         ends = self._mark_ends
         while ends and ends[0][0] < read_ms:
             _, out_ms, held_slot = heappop(ends)
-            if not self._late_marks or out_ms not in self._late_marks.values():
+            if out_ms not in self._late_slots:
                 self._marks.pop(out_ms, None)
             if held_slot != NOT_LATE:
                 self._unhold(held_slot)

@@ -47,12 +47,14 @@ class Holds:
     @property
     def entering(self) -> bool:
         """Whether nothing may enter the wheel."""
-        return (
-            self._enqueue_get.paused
-            or self._enqueue_put.paused
-            or self._stop_enqueue
-            or not self._state.role.may_enqueue(self._state.curr_queue_offset)
+        return self.entering_stopped or not self._state.role.may_enqueue(
+            self._state.curr_queue_offset
         )
+
+    @property
+    def entering_stopped(self) -> bool:
+        """Whether a stage or the option keeps messages out, while others may go on leaving."""
+        return self._enqueue_get.paused or self._enqueue_put.paused or self._stop_enqueue
 
     def leaving(self, now_ms: int) -> bool:
         """Whether nothing may leave at this time."""

@@ -169,7 +169,10 @@ class TimerEngine(DeadlineSource, Protocol):
         ...
 
     def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:
-        """Take back every waiting timer with this id; exact, until the release itself."""
+        """Take back every waiting timer with this id; exact, until the release itself.
+
+        Raises StoreError when the disk refuses; the timer then stays.
+        """
         ...
 
     def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:

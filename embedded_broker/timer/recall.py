@@ -12,7 +12,7 @@ Read on: `rocketmq_py/protocol/handles.py` for the handle, `front.py` for how ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from embedded_broker.timer.front import Mark
 from embedded_broker.timer.request import (
     TimerRequest,
     delete_key,
+    is_rootless,
     parse_request,
     root_offset,
     source_offset,
@@ -51,6 +52,7 @@ RECALL_TAG: Final = "_RECALL_TAG_"
 _BODY: Final = b"0"
 _ALL_TIME_MS: Final = 2**63 - 1
 _MOST_COPIES: Final = 100_000
+_ROLL_DIGITS: Final = 9
 
 
 class RecallOutcome(Enum):
@@ -135,7 +137,11 @@ def _illegal(what: str) -> RecallRefusal:
 
 
 class PendingCopy(NamedTuple):
-    """The newest copy of a timer in the timer topic, and whether it still waits."""
+    """The newest copy of a timer in the timer topic, and whether it still waits.
+
+    After rolls of a real broker, which say nothing of earlier copies, `root` is the first one
+    from where on the copies name it.
+    """
 
     root: int
     offset_py: int
@@ -144,6 +150,12 @@ class PendingCopy(NamedTuple):
     waits: bool
     marked_by: int | None
     """Offset of the first mark that hits it."""
+    is_rootless: bool
+    """Whether marks hit it by its key alone."""
+
+    def is_meant(self, victim: int | None) -> bool:
+        """Say whether a mark of its key and slot removes it; None: one that names no victim."""
+        return self.is_rootless or victim in {None, self.root}
 
 
 def find_copies(state: TimerState, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
@@ -158,6 +170,9 @@ def find_copies(state: TimerState, unique_key: str, topic: str | None = None) ->
         if request.deletes is not None:
             marks.append((root, record, request))
         elif topic is None or request.real_topic == topic:
+            before = _rolled_by_other(newest, record, request)
+            if before is not None:
+                del newest[before]
             newest[root] = (record, request)
     in_memory: set[int] | None = None
     copies = []
@@ -165,18 +180,42 @@ def find_copies(state: TimerState, unique_key: str, topic: str | None = None) ->
         if request.out_ms < state.curr_read_ms + 2 * state.precision_ms and in_memory is None:
             in_memory = {entry.offset_py for entry in state.front}
         key = delete_key(request.real_topic, unique_key)
+        waits = _waits(state, record, request, in_memory)
+        offset_py, rootless = record.commit_log_offset, is_rootless(record.properties)
+        copy = PendingCopy(root, offset_py, request, unique_key, waits, None, rootless)
         hits = [
             mark_root
             for mark_root, mark, mark_request in marks
             if mark_request.deletes == key
             and mark_request.out_ms == request.out_ms
-            and victim_root(mark.properties) in {None, root}
+            and copy.is_meant(victim_root(mark.properties))
         ]
-        waits = _waits(state, record, request, in_memory)
-        marked_by = min(hits, default=None)
-        offset_py = record.commit_log_offset
-        copies.append(PendingCopy(root, offset_py, request, unique_key, waits, marked_by))
+        copies.append(copy._replace(marked_by=min(hits, default=None)))
     return copies
+
+
+def _rolled_by_other(
+    newest: Mapping[int, tuple[MessageRecord, TimerRequest]],
+    record: MessageRecord,
+    request: TimerRequest,
+) -> int | None:
+    """Find the copy that a real broker rolled into this one: the oldest with one roll less."""
+    if not is_rootless(record.properties):
+        return None
+    replaced, rolls = victim_root(record.properties), _rolls(record)
+    for root, (before, asked) in newest.items():
+        if (
+            asked[:2] == request[:2]
+            and victim_root(before.properties) == replaced
+            and _rolls(before) == rolls - 1
+        ):
+            return root
+    return None
+
+
+def _rolls(record: MessageRecord) -> int:
+    text = record.properties.get(Prop.TIMER_ROLL_TIMES, "0")
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= _ROLL_DIGITS else 0
 
 
 def slots_with_marks(state: TimerState, unique_key: str) -> tuple[set[int], set[int]]:

@@ -17,7 +17,13 @@ from collections.abc import Generator, Iterator
 from typing import Final
 
 from embedded_broker.timer.front import Kind, Mark
-from embedded_broker.timer.request import delete_key, parse_request, root_offset, victim_root
+from embedded_broker.timer.request import (
+    delete_key,
+    is_rootless,
+    parse_request,
+    root_offset,
+    victim_root,
+)
 from embedded_broker.timer.state import TimerState
 from embedded_broker.timer.timer_log import MAGIC_DELETE, MAGIC_ROLL, OFFSET_PY_AT, LogEntry
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -151,7 +157,8 @@ def _counted_topic(
         return None
     root = root_offset(message.properties, message.commit_log_offset)
     key = delete_key(request.real_topic, message.properties.get(Prop.UNIQ_KEY, ""))
+    rootless = is_rootless(message.properties)
     for mark in marks.get(request.out_ms, {}).get(key, ()):
-        if mark.root > root and mark.victim_root in {None, root}:
+        if mark.root > root and (rootless or mark.victim_root in {None, root}):
             return None
     return request.real_topic

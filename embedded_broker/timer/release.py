@@ -17,6 +17,7 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.config import BrokerConfig
+from embedded_broker.errors import StoreError
 from embedded_broker.store.copies import Copies, stored_parts
 from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.timeline import Budget
@@ -32,7 +33,7 @@ from embedded_broker.timer.put_verdict import (
     Release,
 )
 from embedded_broker.timer.recall import find_copies
-from embedded_broker.timer.request import delete_key, victim_root
+from embedded_broker.timer.request import delete_key, is_rootless, victim_root
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.state import TIMER_TOPIC_FIELD, TimerState
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -144,7 +145,12 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
                 or self._act_together(limit_ms, now_ms, reach_ms, budget)
             ):
                 entry = front.pop()
-                if not self._act(entry, now_ms, reach_ms):
+                try:
+                    is_done = self._act(entry, now_ms, reach_ms)
+                except StoreError:
+                    front.add(entry)
+                    raise
+                if not is_done:
                     front.add(entry)
                     return self.released - before, Release.BLOCKED
             self._attempts = 0
@@ -156,14 +162,17 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         """Put the timers that were carried past a hop back into the timer topic after all."""
         front = self.state.front
         taken = front.carried(slot_ms)
-        while taken:
-            entry = taken.pop()
-            record = self.state.timer_record(entry.offset_py, entry.size_py)
-            if record is None or self._roll(entry, record, now_ms):
-                front.finish(entry)
-                continue
-            for one in (entry, *taken):
+        try:
+            while taken:
+                entry = taken[-1]
+                record = self.state.timer_record(entry.offset_py, entry.size_py)
+                if record is not None and not self._roll(entry, record, now_ms):
+                    break
+                front.finish(taken.pop())
+        finally:
+            for one in taken:
                 front.add(one)
+        if taken:
             return False
         front.let_go(slot_ms)
         return True
@@ -338,8 +347,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         if not marks:
             return False
         key = delete_key(topic, properties.get(Prop.UNIQ_KEY, ""))
-        # A real broker's rolled copy does not say where its first copy lies.
-        rootless = Prop.TIMER_ROLL_TIMES in properties and Prop.TIMER_ROOT_OFFSET not in properties
+        rootless = is_rootless(properties)
         hits = [
             mark
             for mark in marks.get(key, ())
@@ -353,7 +361,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         return True
 
     def _was_marked(self, entry: Waiting, record: MessageRecord) -> bool:
-        """Look a rolled copy up that comes after its time: its mark may be behind the reader."""
+        """Look a rolled copy up whose mark is not in memory, or named an earlier copy of it."""
         topic = record.properties[Prop.REAL_TOPIC]
         for copy in find_copies(self.state, record.properties.get(Prop.UNIQ_KEY, ""), topic):
             if copy.root == entry.root and copy.marked_by is not None:
@@ -409,6 +417,12 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         """Put the message back into the timer topic, on its way to a later slot."""
         state = self.state
         properties = record.properties
+        is_new_root = entry.kind != Kind.ROLL_MARK and is_rootless(properties)
+        # From here on it has a root, and marks that name an earlier copy would miss it.
+        if is_new_root and self._was_marked(entry, record):
+            self.recalled += 1
+            state.front.note_removed(entry)
+            return True
         times = properties.get(Prop.TIMER_ROLL_TIMES, "0")
         if entry.kind != Kind.ROLL_MARK:
             # Exact whatever the release precision: the files never depend on it.

@@ -22,6 +22,7 @@ from rocketmq_py.protocol.tag_hash import java_hash
 __all__ = [
     "TimerRequest",
     "delete_key",
+    "is_rootless",
     "parse_request",
     "root_offset",
     "source_offset",
@@ -79,6 +80,14 @@ def delete_key(real_topic: str, unique_key: str) -> str:
 def root_offset(properties: Mapping[str, str], offset_py: int) -> int:
     """Give the commit-log offset of a message's first copy: its own unless it was rolled."""
     return _number(properties, Prop.TIMER_ROOT_OFFSET, offset_py)
+
+
+def is_rootless(properties: Mapping[str, str]) -> bool:
+    """Say whether a real broker rolled this copy: it names no first copy, nor its predecessor.
+
+    A mark that names a victim hits such a copy by its key alone.
+    """
+    return Prop.TIMER_ROLL_TIMES in properties and Prop.TIMER_ROOT_OFFSET not in properties
 
 
 def victim_root(properties: Mapping[str, str]) -> int | None:

@@ -44,7 +44,7 @@ class UnsettledMarks:
                     copy.waits
                     and copy.request.out_ms == request.out_ms
                     and copy.root < offset
-                    and victim in {None, copy.root}
+                    and copy.is_meant(victim)
                     and (copy.marked_by is None or copy.marked_by >= offset)
                 ):
                     self._state.metrics.add(topic, -1, now_ms)

@@ -31,6 +31,7 @@ from embedded_broker.timer.recall import find_copies
 from embedded_broker.timer.request import (
     TimerRequest,
     delete_key,
+    is_rootless,
     parse_request,
     root_offset,
     victim_root,
@@ -498,9 +499,15 @@ class WheelWalk:
             return
         if request.out_ms != slot_ms:
             marks = {}  # those of this slot are not about it
-            if self._is_marked_elsewhere(record, request, root):
-                self._last = Place(due_ms, root)
-                return
+        # Where a hop is kept out of the wheel until its time is over, its mark has passed by.
+        is_behind = (
+            slot_ms < self._state.curr_read_ms and Prop.TIMER_SRC_OFFSET in record.properties
+        )
+        if (request.out_ms != slot_ms or is_behind) and self._is_marked_elsewhere(
+            record, request, root
+        ):
+            self._last = Place(due_ms, root)
+            return
         self._give(record, due_ms, root, request.out_ms, marks)
 
     def _give(
@@ -514,7 +521,7 @@ class WheelWalk:
         properties = record.properties
         key = delete_key(properties.get(Prop.REAL_TOPIC, ""), properties.get(Prop.UNIQ_KEY, ""))
         loaded = self._state.front.marks(out_ms) or {}
-        rootless = Prop.TIMER_ROLL_TIMES in properties and Prop.TIMER_ROOT_OFFSET not in properties
+        rootless = is_rootless(properties)
         for mark in (*marks.get(key, ()), *loaded.get(key, ())):
             # As the counts: a mark that came before its victim does not take it out of them.
             if mark.root > root and (rootless or mark.victim_root in {None, root}):
@@ -525,7 +532,10 @@ class WheelWalk:
             self.done = len(self.found) >= self._wanted.limit
 
     def _is_marked_elsewhere(self, record: MessageRecord, request: TimerRequest, root: int) -> bool:
-        """Say whether a moved copy is marked: its marks are in its own slot, which comes later."""
+        """Say whether a copy is marked by what lies in no slot that was read for it.
+
+        The marks of a moved copy are in its own slot, which comes later; a late hop's are gone.
+        """
         unique_key = record.properties.get(Prop.UNIQ_KEY, "")
         return any(
             copy.root == root and copy.marked_by is not None and copy.marked_by > root

@@ -26,6 +26,7 @@ NEVER_ZERO = (
     "reschedules",
     "fire nows",
     "changes of role",
+    "holds",
     "crashes",
     "kills",
     "power losses",

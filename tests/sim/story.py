@@ -68,6 +68,7 @@ class Story:
             self.reschedule: 5,
             self.fire_now: 3,
             self.change_role: 2,
+            self.stop_entering: 2,
             self.list_some: 2,
             self.advance: 10,
             self.sleep: 6,
@@ -267,6 +268,7 @@ class Story:
     def _heal(self) -> None:
         """Let the disk work again, and what waits for that go on; and be the master."""
         self.life.timers.set_should_running_dequeue(True)
+        self.life.core.config.update(timerStopEnqueue=False)
         self.disk.full_for = self.disk.refuse_syncs = 0
         self.life.pass_session_time(1000)
 
@@ -569,6 +571,15 @@ class Story:
             self.note("be the master")
             with self.life.core.door:
                 timers.set_should_running_dequeue(True)
+
+    def stop_entering(self) -> None:
+        """Keep what comes out of the wheel or the slices, or let it in again."""
+        config = self.life.core.config
+        stop = not config.flag("timerStopEnqueue")
+        self.note("nothing enters" if stop else "everything enters")
+        self.totals["holds"] += stop
+        with self.life.core.door:
+            config.update(timerStopEnqueue=stop)
 
     def list_some(self) -> None:
         """Look at what waits."""

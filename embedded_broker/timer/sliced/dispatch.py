@@ -20,15 +20,26 @@ Read on: `preload.py` for how a log becomes a wheel, `fire.py` for the way out.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from embedded_broker.timeline import Budget
 from embedded_broker.timer.request import parse_request, victim_root
 from embedded_broker.timer.sliced.cells import Mark, SliceWheel
 from embedded_broker.timer.sliced.record import Glance, glance
 from embedded_broker.timer.sliced.state import Late, SliceState
 from embedded_broker.timer.stage import Stage
 
-__all__ = ["Inbound", "Route", "SliceDispatchService", "hold_late", "mark_of", "take_into"]
+__all__ = [
+    "Inbound",
+    "Route",
+    "SliceDispatchService",
+    "hold_late",
+    "keep_out",
+    "mark_of",
+    "take_into",
+]
+
+_CHECK_BUDGET_EVERY: Final = 32
 
 
 class Route(Enum):
@@ -122,6 +133,25 @@ class SliceDispatchService(Stage[SliceState]):
         self.state.changes += 1
         return route
 
+    def note_kept_out(self, budget: Budget) -> bool:
+        """Let the marks work that a hold keeps in the queue; False when time ran out first.
+
+        Mostly they do since they arrived; others came before the hold, or lay in the store.
+        """
+        state = self.state
+        state.kept_out_to = max(state.kept_out_to, state.queue_offset)
+        queue = state.queue
+        while queue is not None and state.kept_out_to < queue.max_offset:
+            entry = queue.entry(state.kept_out_to)
+            record = None if entry is None else state.store.log.read(entry[0], entry[1])
+            seen = None if record is None else glance(record)
+            if seen is not None and seen.is_mark:
+                keep_out(state, seen)
+            state.kept_out_to += 1
+            if not state.kept_out_to % _CHECK_BUDGET_EVERY and budget.exhausted():
+                return state.kept_out_to >= queue.max_offset
+        return True
+
     def _put(self, inbound: Inbound) -> Route:
         state = self.state
         queue_offset, seen, record = inbound
@@ -156,6 +186,16 @@ def take_into(
         state.lost["malformed"] += 1
         return
     wheel.add_mark(seen.second, *found)
+
+
+def keep_out(state: SliceState, seen: Glance) -> None:
+    """Let a mark work that may not go its way yet: its victim may be due before it does."""
+    found = mark_of(seen)
+    if found is not None:
+        key, mark = found
+        marks = state.kept_out.setdefault(seen.second, {}).setdefault(key, [])
+        if mark not in marks:
+            marks.append(mark)
 
 
 def hold_late(state: SliceState, seen: Glance, queue_offset: int) -> None:

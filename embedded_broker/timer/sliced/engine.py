@@ -53,7 +53,7 @@ from embedded_broker.timer.sliced.change import SliceChanges
 from embedded_broker.timer.sliced.copies import find_copies
 from embedded_broker.timer.sliced.course import SliceCourse
 from embedded_broker.timer.sliced.dcommit_log import folder_of
-from embedded_broker.timer.sliced.dispatch import Inbound, SliceDispatchService
+from embedded_broker.timer.sliced.dispatch import Inbound, SliceDispatchService, keep_out
 from embedded_broker.timer.sliced.fire import SliceFireService
 from embedded_broker.timer.sliced.flush import SliceCheckpointer, SliceFlush
 from embedded_broker.timer.sliced.listing import (
@@ -242,19 +242,14 @@ class SlicedTimerStore:
             or self._dispatch_held
             or self.retry.is_on
         ):
+            if self._dispatch_held:
+                self._keep_out(arrival, request)
             return
         self._keep_up(arrival.store_timestamp)
         record = self._store.log.read(arrival.commit_log_offset, arrival.size)
         if record is None:
             return
-        seen = Glance(
-            arrival.commit_log_offset,
-            arrival.size,
-            second_of(request.out_ms),
-            request.real_topic,
-            request.deletes is not None,
-            arrival.properties,
-        )
+        seen = _glance_of(arrival, request)
         try:
             self._dispatch.put(Inbound(arrival.queue_offset, seen, record))
             state.queue_offset += 1
@@ -262,6 +257,14 @@ class SlicedTimerStore:
             # The message is accepted and stays in the queue; `fire` tries again.
             _LOG.warning("timer at %d not in its slice yet: %s", arrival.commit_log_offset, error)
             self.retry.begin(arrival.store_timestamp, DISK_RETRY_MS)
+
+    def _keep_out(self, arrival: Arrival, request: TimerRequest) -> None:
+        """Let a mark work that a hold keeps in the queue, and note how far that is known."""
+        state = self._state
+        if request.deletes is not None:
+            keep_out(state, _glance_of(arrival, request))
+        if arrival.queue_offset == max(state.kept_out_to, state.queue_offset):
+            state.kept_out_to = arrival.queue_offset + 1
 
     def _keep_up(self, now_ms: int) -> None:
         """Let the current second follow the clock, if nothing is held or still to be read."""
@@ -309,10 +312,6 @@ class SlicedTimerStore:
         self.retry.look(now_ms)
         if self.retry.is_on:
             return 0
-        if self._state.role is SliceRole.MASTER and not self._changes.finish():
-            self.retry.begin(now_ms, DISK_RETRY_MS)
-            return 0
-        self._settle_marks()
         before = self._fire.released
         self._firing = True
         try:
@@ -325,9 +324,15 @@ class SlicedTimerStore:
         return self._fire.released - before
 
     def _step(self, now_ms: int, budget: Budget) -> None:
+        if self._state.role is SliceRole.MASTER and not self._changes.finish():
+            self.retry.begin(now_ms, DISK_RETRY_MS)
+            return
+        self._settle_marks()
         if not self._send_on(budget):
             return
         if self._state.role is not SliceRole.MASTER or self._fire_held(now_ms):
+            return
+        if self._dispatch_held and not self._dispatch.note_kept_out(budget):
             return
         if self._course.run(now_ms, budget) is Release.BLOCKED:
             self.retry.begin(now_ms, self._fire.retry_wait_ms)
@@ -342,7 +347,11 @@ class SlicedTimerStore:
             self._dispatch.put(inbound)
             state.queue_offset = inbound.queue_offset + 1
             if budget.exhausted():
-                return self._dispatch.queue_depth == 0
+                if self._dispatch.queue_depth:
+                    return False
+                break
+        if state.kept_out and not self._dispatch_held:
+            state.kept_out.clear()
         return True
 
     # --- waiting -------------------------------------------------------------------------------
@@ -429,14 +438,17 @@ class SlicedTimerStore:
         return self._state.lost.total()
 
     def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:
-        """Take back every waiting timer with this id; exact, until the release itself."""
+        """Take back every waiting timer with this id; exact, until the release itself.
+
+        Raises StoreError when the disk refuses; the timer then stays.
+        """
         return self._changes.recall(uniq_key, topic)
 
     def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:
         """Deliver every waiting timer with this id at once.
 
-        It is released with the next step, after what is due already. Raises StoreError when the
-        disk refuses.
+        It is released with the next step, after what is due already; where nothing may enter, when
+        that hold is over. Raises StoreError when the disk refuses.
         """
         return self.reschedule(uniq_key, self._clock.now_ms, topic)
 
@@ -506,8 +518,24 @@ class SlicedTimerStore:
         Run the result outside of it, after the store's own flush that was begun in the same
         entry: the positions account for messages that must be durable first.
         """
-        self._settle_marks()
+        try:
+            self._settle_marks()
+        except StoreError as error:
+            # The marks stay unsettled, so this is no clean stop: the next life counts anew.
+            _LOG.warning("recalled timers still count: %s", error)
+            clean = False
         if self._running:
             self._keep_up(self._clock.now_ms)
         self._flush.begun += 1
         return self._checkpointer.begin(clean=clean)
+
+
+def _glance_of(arrival: Arrival, request: TimerRequest) -> Glance:
+    return Glance(
+        arrival.commit_log_offset,
+        arrival.size,
+        second_of(request.out_ms),
+        request.real_topic,
+        request.deletes is not None,
+        arrival.properties,
+    )

@@ -10,7 +10,7 @@ Read on: `../put_verdict.py` for the answers of a put, `recovery.py` for the pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from embedded_broker.config import BrokerConfig
 from embedded_broker.store.inner import InnerMessage
@@ -94,7 +94,7 @@ class SliceFireService(Stage[SliceState]):
             if record is None:
                 state.lost["unreadable"] += 1
             elif record.commit_log_offset not in state.fired and not self._act(
-                record, cell.marks, record.store_timestamp, now_ms
+                record, self._marks(second, cell.marks), record.store_timestamp, now_ms
             ):
                 return Release.BLOCKED
             cell.pop()
@@ -124,7 +124,7 @@ class SliceFireService(Stage[SliceState]):
         while late and late.peek().second <= limit_second:
             entry = late.peek()
             record = state.store.record(entry.source)
-            marks = late.marks(entry.second)
+            marks = self._marks(entry.second, late.marks(entry.second))
             if record is None or record.topic != state.topic:
                 state.lost["unreadable"] += 1
             elif entry.source not in state.done and not self._act(
@@ -139,6 +139,14 @@ class SliceFireService(Stage[SliceState]):
         if not late:
             late.forget_marks()
         return Release.DRAINED
+
+    def _marks(self, second: int, marks: Mapping[str, list[Mark]]) -> Mapping[str, Iterable[Mark]]:
+        """Give the marks of a second with those that a hold keeps in the inbound queue."""
+        kept_out = self.state.kept_out
+        if not kept_out or second not in kept_out:
+            return marks
+        more = kept_out[second]
+        return {key: [*marks.get(key, ()), *more.get(key, ())] for key in {*marks, *more}}
 
     def _record(self, number: int, position: int, kept: bytes | None) -> MessageRecord | None:
         view = self.state.log.read(number, position) if kept is None else memoryview(kept)
@@ -156,7 +164,7 @@ class SliceFireService(Stage[SliceState]):
     def _act(
         self,
         record: MessageRecord,
-        marks: Mapping[str, list[Mark]],
+        marks: Mapping[str, Iterable[Mark]],
         enqueue_ms: int,
         now_ms: int,
     ) -> bool:
@@ -185,7 +193,7 @@ class SliceFireService(Stage[SliceState]):
         source: int,
         properties: dict[str, str],
         topic: str,
-        marks: Mapping[str, list[Mark]],
+        marks: Mapping[str, Iterable[Mark]],
         now_ms: int,
     ) -> bool:
         key = delete_key(topic, properties.get(Prop.UNIQ_KEY, ""))

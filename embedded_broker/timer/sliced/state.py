@@ -134,6 +134,10 @@ class SliceState:
     current: SliceWheel | None = None
     following: SliceWheel | None = None
     late: LateComers = field(factory=LateComers)
+    kept_out: dict[int, dict[str, list[Mark]]] = field(factory=dict)
+    """Marks by second and key that a hold keeps in the inbound queue: they work from here."""
+    kept_out_to: int = 0
+    """Up to this entry of the inbound queue, `kept_out` is complete."""
     already_logged: set[int] = field(factory=set)
     """Sources that a former life appended to a slice's log and did not account for."""
     logged_from: dict[int, int] = field(factory=dict)

@@ -260,7 +260,8 @@ def test_a_recall_that_the_disk_refuses_recalls_nothing() -> None:
     key = rig.timer(10_000)
     rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 1, TIMER_TOPIC))
 
-    assert rig.timers.recall(key) is RecallOutcome.UNKNOWN
+    with pytest.raises(StoreError, match="stays"):
+        rig.timers.recall(key)
     assert rig.timers.count() == 1
 
 

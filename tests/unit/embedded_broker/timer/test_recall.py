@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import PutStatus
 from embedded_broker.timer.recall import (
     RecallOutcome,
@@ -316,7 +317,8 @@ def test_a_recall_that_cannot_be_stored_recalls_nothing() -> None:
     key = rig.timer(5000)
     rig.config.update(maxMessageSize=1)
     rig.store._body_size_max = 0
-    assert rig.timers.recall(key) is UNKNOWN
+    with pytest.raises(StoreError, match="stays"):
+        rig.timers.recall(key)
     rig.store._body_size_max = 10
     rig.advance(5000)
     assert delivered(rig) == [key]
