@@ -270,7 +270,9 @@ class TimersView:
         """Take back a pending timer: a unique id, an offset id, or anything with ``msg_id``.
 
         Works until the release itself. ``topic`` tells messages apart that share an id. A message
-        at a delay level is UNKNOWN: RocketMQ's levels have no way to take one back.
+        at a delay level is UNKNOWN: RocketMQ's levels have no way to take one back. Raises
+        `StoreError` when the disk refuses the mark (the timer stays), or when synchronous flush
+        takes too long (the mark is stored, not synced).
         """
         core = self._core()
         key = _unique_id(core, message)
@@ -282,7 +284,7 @@ class TimersView:
         return outcome
 
     def fire_now(self, message: str | HasMessageId, *, topic: str | None = None) -> None:
-        """Deliver a pending timer at once; it is visible when this returns.
+        """Deliver a pending timer at once; visible when this returns, or when no hold keeps it out.
 
         Ids as in ``recall``. Raises ``TimerNotPending`` when no timer waits under the id.
         """
