@@ -41,13 +41,18 @@ def test_every_way_of_asking_that_is_shown_is_accepted(block: str) -> None:
     exec(compile(block, "README.md", "exec"), {})  # noqa: S102 - our own page
 
 
+HEARS_CTRL_C = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+"""What a shell starts in the background ignores SIGINT, and so do its children."""
+
+
 def test_the_consumer_that_is_shown_runs_as_a_program_until_it_is_interrupted(
     tmp_path: Path,
 ) -> None:
     (block,) = [one for one in BLOCKS if "subscribe(" in one and "DefaultMQPushConsumer" in one]
     program = tmp_path / "consumer.py"
     with EmbeddedBroker(topics=["Orders"]) as broker:
-        program.write_text(block.replace("127.0.0.1:9876", broker.namesrv_addr), encoding="utf-8")
+        shown = block.replace("127.0.0.1:9876", broker.namesrv_addr)
+        program.write_text(HEARS_CTRL_C + shown, encoding="utf-8")
         broker.send("Orders", b"no", tags="new")
         broker.send("Orders", b"yes", tags="paid")
         with subprocess.Popen(
