@@ -223,7 +223,7 @@ class _LogScan:
         """Scan, mend the wheel, cut the log behind its last good record."""
         starts = self._state.log.file_starts
         if not starts:
-            self._forget_slots()
+            self._state.wheel.clear()
             return
         touched: dict[int, int] = {}
         if self._wheel_found:
@@ -233,10 +233,10 @@ class _LogScan:
                 # looked up before it enters again.
                 self._unread_py = 0
                 self.whole = True
-            elif not self._shorten_chains(touched):
+            elif self._state.wheel.is_torn or not self._shorten_chains(touched):
                 self.whole = True
         if self.whole:
-            self._forget_slots()
+            self._state.wheel.clear()
             touched = self._scan(starts[0])
         self._mend(touched)
         self.truncated = self._state.log.truncate(self.end)
@@ -454,11 +454,6 @@ class _LogScan:
             mark = Mark(root, victim_root(message.properties))
             end_ms = state.mark_end_ms(max(slot_ms, request.out_ms))
             state.front.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
-
-    def _forget_slots(self) -> None:
-        wheel = self._state.wheel
-        for slot in list(wheel.used_slots()):
-            wheel.clear_slot(slot.time_ms)
 
 
 # --- step 5: where the queue is read on --------------------------------------------------------

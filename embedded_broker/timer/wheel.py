@@ -170,6 +170,34 @@ class TimerWheel:
         self._waiting[index] = self._has_due[index] = 0
         self._next_known = False
 
+    def clear(self) -> None:
+        """Make every place empty, also one whose slot does not belong there (`is_torn`)."""
+        self._used |= self._dirty
+        for page in self._used:
+            start, end = page * _PAGE_SIZE, min((page + 1) * _PAGE_SIZE, self.file_size)
+            self._bytes[start:end] = bytes(end - start)
+        self._dirty |= self._used
+        self._waiting = bytearray(self.slots_total)
+        self._has_due = bytearray(self.slots_total)
+        self._far = []
+        self._next_known = False
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether a slot has a time of another place: a write ended in the middle of its time.
+
+        Such a slot hides what belongs there, and asking for its time leads to another place.
+        """
+        self._used |= self._dirty
+        for page in self._used:
+            content = bytes(self._bytes[page * _PAGE_SIZE : (page + 1) * _PAGE_SIZE])
+            index = page << _PAGE_SHIFT
+            for unit, _, _, _, _ in _SLOT.iter_unpack(content):
+                if unit and unit % self.slots_total != index:
+                    return True
+                index += 1
+        return False
+
     def revise_slot(self, time_ms: int, first_pos: int, last_pos: int, *, force: bool) -> None:
         """Correct a slot during recovery; `IGNORE` leaves a position as it is.
 

@@ -14,7 +14,7 @@ from embedded_broker.store.inner import PutStatus
 from embedded_broker.timer.checkpoint import TimerCheckpoint
 from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.state import NEVER_ENQUEUED_MS
-from embedded_broker.timer.wheel import TimerWheel
+from embedded_broker.timer.wheel import SLOT_SIZE, TimerWheel
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, FailingPuts, Rig
@@ -461,6 +461,32 @@ def test_a_torn_checkpoint_is_not_believed() -> None:
     rig.open()
     rig.advance(60_000)
     assert numbers(rig) == [1]
+
+
+@pytest.mark.parametrize("away", [-99_999, -1, 1, 3, 32, 99_999])
+@pytest.mark.parametrize("flushed", [False, True])
+def test_a_slot_that_was_torn_in_the_middle_of_its_time_hides_no_timer(
+    away: int, flushed: bool
+) -> None:
+    """Its place then has a time of another place; where that is later, nothing else went there."""
+    rig = Rig()
+    rig.timer(20_000)
+    rig.flush()
+    keys = [rig.timer(30_000) for _ in range(3)]
+    if flushed:
+        rig.flush()
+    rig.abandon()
+    unit = START_MS // 1000 + 29
+    wheel = memory_of(rig).open_segment("timerwheel", 2 * rig.slots * SLOT_SIZE)
+    wheel.write(unit % (2 * rig.slots) * SLOT_SIZE, (unit + away).to_bytes(8, "big"))
+    assert rig.open().whole_log
+    assert rig.timers.count() == 4
+    assert rig.timers.recall(keys[0]) is RecallOutcome.RECALLED
+    rig.flush()
+    assert not wheel_of(rig).is_torn
+    rig.advance(30_000)
+    assert numbers(rig) == [1, 3, 4]
+    assert rig.timers.count() == 0
 
 
 def test_a_crash_after_a_jump_around_the_wheel_keeps_timers_and_marks() -> None:
