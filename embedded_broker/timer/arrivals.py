@@ -128,6 +128,7 @@ class WheelArrivals:
         if self._holds.entering_stopped and arrival.queue_offset == max(
             self._noted_to, self._state.curr_queue_offset
         ):
+            self._keep_marks_of(request, properties, arrival.queue_offset)
             self._noted_to = arrival.queue_offset + 1
 
     def _enter(self, arrival: Arrival, request: TimerRequest) -> bool:
@@ -217,10 +218,26 @@ class WheelArrivals:
             request = None if head is None else parse_request(head[0])
             if head is not None and request is not None:
                 self._mark_at_once(request, head[0], offset, number)
+                self._keep_marks_of(request, head[0], number)
             self._noted_to = number + 1
             if not self._noted_to % _CHECK_BUDGET_EVERY and budget.exhausted():
                 return self._noted_to >= queue.max_offset
         return True
+
+    def _keep_marks_of(
+        self, request: TimerRequest, properties: Mapping[str, str], queue_offset: int
+    ) -> None:
+        """Let the marks of a hop that is kept out work until it enters.
+
+        They may be in the wheel already, and the read pointer goes past them meanwhile.
+        """
+        if request.deletes is not None or Prop.TIMER_SRC_OFFSET not in properties:
+            return
+        front = self._state.front
+        for found, mark in marks_of(self._state, properties.get(Prop.UNIQ_KEY, "")):
+            if found.out_ms == request.out_ms and found.deletes is not None:
+                front.add_late_mark(found.out_ms, found.deletes, mark, queue_offset)
+                front.kept_for[queue_offset] = mark.root
 
     def note_unread_marks(self) -> None:
         """Let the marks that wait in the queue work on what is released before they are read."""

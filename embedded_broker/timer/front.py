@@ -91,6 +91,8 @@ class Front:
         self._late_marks: dict[int, int] = {}
         self._late_slots: Counter[int] = Counter()
         """How many of `_late_marks` are for a slot."""
+        self.kept_for: dict[int, int] = {}
+        """Queue offset of a victim that is kept out of the wheel, to the offset of its mark."""
         self._marks: dict[int, dict[str, list[Mark]]] = {}
         self._mark_ends: list[tuple[int, int, int]] = []
         self._carried_marks: dict[int, list[Waiting]] = {}

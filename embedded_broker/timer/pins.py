@@ -58,7 +58,9 @@ class WheelPins:
         entry = None if queue is None else queue.entry(state.curr_queue_offset)
         if entry is not None:
             found.append(entry[0])
-        return found
+        for at in [one for one in front.kept_for if one < state.curr_queue_offset]:
+            del front.kept_for[at]
+        return [*found, *front.kept_for.values()]
 
     def _oldest(self, slot_ms: int) -> int | None:
         """Give the offset of a slot's first record that the timer log still has."""

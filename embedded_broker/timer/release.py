@@ -219,16 +219,15 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         rolled = 0
         bytes_end = copies.end + _TOGETHER_BYTES
         while heap and len(taken) < _TOGETHER_MOST and copies.end < bytes_end:
-            due_ms, _, offset_py, size_py, out_ms, _, enqueue_ms, kind, queue_offset = entry = heap[
-                0
-            ]
+            entry = heap[0]
+            due_ms, _, offset_py, size_py, out_ms, slot_ms, enqueue_ms, kind, queue_offset = entry
             if due_ms > limit_ms or kind > Kind.ROLL or queue_offset != NOT_LATE:
                 break
             if kind == Kind.ROLL:
                 if not self._hop_whole(copies, entry, now_ms, reach_ms):
                     break
                 rolled += 1
-            elif front.marks(out_ms):
+            elif front.marks(out_ms) or slot_ms > out_ms:
                 break
             else:
                 topic = self._copy_whole(copies, offset_py, size_py, enqueue_ms, now_ms)
@@ -341,7 +340,8 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         state = self.state
         properties = record.properties
         topic = properties[Prop.REAL_TOPIC]
-        if entry.queue_offset != NOT_LATE and Prop.TIMER_SRC_OFFSET in properties:
+        came_behind = entry.queue_offset != NOT_LATE or entry.slot_ms > entry.out_ms
+        if came_behind and Prop.TIMER_SRC_OFFSET in properties:
             return self._was_marked(entry, record)
         marks = state.front.marks(entry.out_ms)
         if not marks:
