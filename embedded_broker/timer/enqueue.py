@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.timer.front import Kind, Mark, Waiting
 from embedded_broker.timer.hop_index import home_slot
+from embedded_broker.timer.recall import keep_passed_marks
 from embedded_broker.timer.request import (
     TimerRequest,
     parse_request,
@@ -169,6 +170,10 @@ class TimerEnqueuePutService(Stage[TimerState]):
                 return None
             slot_ms = state.curr_read_ms
             state.displaced_until_ms = max(state.displaced_until_ms, slot_ms)
+            if request.deletes is None and Prop.TIMER_SRC_OFFSET in queued.properties:
+                # The marks of a rolled copy went before it, and the read pointer may be past them.
+                end_ms = state.displaced_until_ms
+                keep_passed_marks(state, queued.properties, request, end_slot_ms=end_ms)
         hop_ms = self._hop(slot_ms)
         if hop_ms == slot_ms - state.precision_ms and Prop.TIMER_DEL_OFFSET in queued.properties:
             # A moved copy may be due in this very slot, and its marks must be there before.
