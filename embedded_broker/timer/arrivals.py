@@ -20,10 +20,11 @@ from embedded_broker.timer.enqueue import Queued, TimerEnqueueGetService, TimerE
 from embedded_broker.timer.front import Mark
 from embedded_broker.timer.holds import Holds
 from embedded_broker.timer.pointers import Pointers
-from embedded_broker.timer.recall import marks_of
+from embedded_broker.timer.recall import keep_passed_marks, marks_of
 from embedded_broker.timer.request import TimerRequest, parse_request, root_offset, victim_root
 from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.state import TimerState
+from embedded_broker.timer.timer_log import MAGIC_DELETE
 from embedded_broker.timer.unsettled import UnsettledMarks
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
@@ -183,26 +184,36 @@ class WheelArrivals:
             self._state.front.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
 
     def note_passed_marks(self) -> None:
-        """Let marks whose slots are behind work on victims that are still to be read.
+        """Let marks whose slots are behind work on victims that are still ahead.
 
-        Such a victim was put late, by a roll; the marks were in memory then, and a crash parted
-        the two.
+        Such a victim was put late, by a roll; the marks were in memory then, and a stop parted
+        the two. It waits in the queue, or has entered a later slot than its own.
         """
         state = self._state
-        end_slot_ms = state.floor(self.latest_ms) + state.precision_ms
+        # One end for all: marks of a slot are forgotten together, at the first of their ends.
+        end_slot_ms = state.mark_end_ms(state.floor(self.latest_ms) + state.precision_ms)
         for _, (offset, size, _) in self._enqueue_get.queue.iterate(state.curr_queue_offset):
-            if offset in state.already_logged or offset in state.front.done:
+            if offset not in state.already_logged and offset not in state.front.done:
+                self._keep_passed(offset, size, end_slot_ms, rolled=False)
+        if state.curr_read_ms > state.displaced_until_ms:
+            return
+        for slot in state.wheel.used_slots():
+            if not state.curr_read_ms <= slot.time_ms <= state.displaced_until_ms:
                 continue
-            head = state.timer_head(offset, size)
-            request = None if head is None else parse_request(head[0])
-            if head is None or request is None or request.out_ms >= state.curr_read_ms:
-                continue
-            if request.deletes is None:
-                for found, mark in marks_of(state, head[0].get(Prop.UNIQ_KEY, "")):
-                    if found.out_ms == request.out_ms and found.deletes is not None:
-                        state.front.add_mark(
-                            found.out_ms, found.deletes, mark, end_slot_ms=end_slot_ms
-                        )
+            for _, record in state.log.chain(slot.last_pos, slot.time_ms):
+                is_displaced = record.delay_ms == 0 and not record.magic & MAGIC_DELETE
+                if is_displaced and record.offset_py not in state.front.done:
+                    self._keep_passed(record.offset_py, record.size_py, end_slot_ms, rolled=True)
+
+    def _keep_passed(self, offset: int, size: int, end_slot_ms: int, *, rolled: bool) -> None:
+        """Keep the marks of a timer whose slot is behind; `rolled`: only if it is a rolled copy."""
+        state = self._state
+        head = state.timer_head(offset, size)
+        request = None if head is None else parse_request(head[0])
+        if head is None or request is None or request.out_ms >= state.curr_read_ms:
+            return
+        if request.deletes is None and (not rolled or Prop.TIMER_SRC_OFFSET in head[0]):
+            keep_passed_marks(state, head[0], request, end_slot_ms=end_slot_ms)
 
     def note_kept_out(self, budget: Budget) -> bool:
         """Let all marks work that a hold keeps out of the wheel; False when time ran out first.

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.timer.front import Kind, Mark, Waiting
 from embedded_broker.timer.hop_index import home_slot
+from embedded_broker.timer.recall import keep_passed_marks
 from embedded_broker.timer.request import (
     TimerRequest,
     parse_request,
@@ -167,8 +168,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
             if self._take_late(queued, now_ms):
                 self.late += 1
                 return None
-            slot_ms = state.curr_read_ms
-            state.displaced_until_ms = max(state.displaced_until_ms, slot_ms)
+            slot_ms = self._displace(queued)
         hop_ms = self._hop(slot_ms)
         if hop_ms == slot_ms - state.precision_ms and Prop.TIMER_DEL_OFFSET in queued.properties:
             # A moved copy may be due in this very slot, and its marks must be there before.
@@ -223,6 +223,16 @@ class TimerEnqueuePutService(Stage[TimerState]):
         elif magic & ELSEWHERE or magic & MAGIC_DELETE:
             self._note_ahead(queued, magic, home_ms)
         return None
+
+    def _displace(self, queued: Queued) -> int:
+        """Give the slot for a message whose own one is past, though its time has not come."""
+        state = self.state
+        slot_ms = state.curr_read_ms
+        end_ms = state.displaced_until_ms = max(state.displaced_until_ms, slot_ms)
+        if queued.request.deletes is None and Prop.TIMER_SRC_OFFSET in queued.properties:
+            # The marks of a rolled copy went before it, and the read pointer may be past them.
+            keep_passed_marks(state, queued.properties, queued.request, end_slot_ms=end_ms)
+        return slot_ms
 
     def _note_ahead(self, queued: Queued, magic: int, home_ms: int) -> None:
         """Take note of what is special about a message in a slot that is not loaded."""

@@ -42,6 +42,7 @@ __all__ = [
     "check_handle",
     "delete_message",
     "find_copies",
+    "keep_passed_marks",
     "mark_message",
     "marks_of",
     "slots_with_marks",
@@ -238,6 +239,18 @@ def marks_of(state: TimerState, unique_key: str) -> Iterator[tuple[TimerRequest,
         if request is not None and request.deletes is not None:
             root = root_offset(record.properties, record.commit_log_offset)
             yield request, Mark(root, victim_root(record.properties))
+
+
+def keep_passed_marks(
+    state: TimerState, properties: Mapping[str, str], request: TimerRequest, *, end_slot_ms: int
+) -> None:
+    """Let the marks for the slot of this timer work until the read pointer passes another one.
+
+    For a timer that is put later than its slot: its marks may be behind already.
+    """
+    for found, mark in marks_of(state, properties.get(Prop.UNIQ_KEY, "")):
+        if found.out_ms == request.out_ms and found.deletes is not None:
+            state.front.add_mark(found.out_ms, found.deletes, mark, end_slot_ms=end_slot_ms)
 
 
 def _messages_of(state: TimerState, unique_key: str, topic: str) -> Iterator[MessageRecord]:

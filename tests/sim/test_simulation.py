@@ -18,6 +18,7 @@ FOUND = {
     1402: "a timer that a mark had removed came back: its last hop was put late, then a crash",
     6925: "a delay level was told an earlier time than the clock's and took a message for late",
     9816: "the mark of a hop that was kept out of the wheel was passed, and its file went",
+    9961: "a victim put late was in the wheel at a second stop, its mark forgotten: it came back",
 }
 """Runs that failed once, and what they found."""
 REPEATED = 3

@@ -220,3 +220,30 @@ def test_a_hop_that_is_kept_out_until_its_mark_has_passed_stays_recalled() -> No
     assert (rig.timers.count(), listed(rig)) == (1, [other])
     held.resume()
     assert (rig.bodies(), rig.timers.count()) == ([b"2"], 0)
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+@pytest.mark.parametrize("ends", ["none", "before", "after", "both"])
+def test_such_a_hop_that_is_put_late_stays_recalled_over_stops(ends: str, flushed: bool) -> None:
+    """The clock is set back, so it is not due yet when it enters a later slot than its own."""
+    held = Held(lambda: Rig(config={"timerRollWindowSlot": 10}), "option")
+    rig = held.rig
+    key, other = rig.timer(21_500), rig.timer(21_500)
+    rig.advance(12_500)
+    rig.timers.recall(key)
+    held.hold()
+    rig.advance(30_000)
+    rig.clock.now_ms -= 25_000
+    if ends in {"before", "both"}:
+        rig.settings["timerStopEnqueue"] = True
+        rig.restart()
+        assert (rig.timers.count(), listed(rig)) == (1, [other])
+    held.resume()
+    assert (rig.timers.count(), listed(rig)) == (1, [other])
+    if ends in {"after", "both"}:
+        if flushed:
+            rig.flush()
+        rig.crash()
+        assert (rig.timers.count(), listed(rig)) == (1, [other])
+    rig.advance(60_000)
+    assert (rig.bodies(), rig.timers.count()) == ([b"2"], 0)
