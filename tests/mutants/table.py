@@ -210,8 +210,8 @@ RECOVERY = (
     _mutant(
         "C12",
         TIMER + "enqueue.py",
-        "            slot_ms = state.curr_read_ms\n",
-        "            slot_ms = request.out_ms\n",
+        "        slot_ms = state.curr_read_ms\n",
+        "        slot_ms = queued.request.out_ms\n",
     ),
     _mutant(
         "C14",
