@@ -1,0 +1,15 @@
+"""The rooms of each package, from top to bottom: imports go down only.
+
+A room is a folder or a module directly below the package. Each line of a package is a layer: rooms
+of one line do not know each other, and a room may import from the lines below it. `__init__` stands
+above all others, because it gives out their public names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    "compat": (("ons",),),
+}
+"""Package to its layers."""
