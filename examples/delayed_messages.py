@@ -194,6 +194,15 @@ def listening(broker: EmbeddedBroker, board: Board) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def shown(board: Board, console: Console) -> Iterator[Live]:
+    """The board on the terminal; what is printed afterwards begins a line of its own."""
+    with Live(board.table(), console=console) as live:
+        yield live
+    if not console.is_terminal:
+        console.line()  # in a file or a pipe `Live` leaves the last line open
+
+
 def send_all(broker: EmbeddedBroker, board: Board, producer: DefaultMQProducer) -> None:
     """One message for every way of asking, one of them recalled at once."""
     for asked, after_ms, ask in WAYS:
@@ -240,7 +249,7 @@ def first_process(console: Console, directory: Path | None) -> Board:
         EmbeddedBroker(store=store, clock=clock, inproc=False, config=CONFIG) as broker,
         DefaultMQProducer("DelayDemoProducer", namesrv_addr=broker.namesrv_addr) as producer,
         listening(broker, board),
-        Live(board.table(), console=console) as live,
+        shown(board, console) as live,
     ):
         console.print(f"broker in this process: {broker.addr}, name server {broker.namesrv_addr}")
         send_all(broker, board, producer)
@@ -261,7 +270,7 @@ def second_process(console: Console, directory: Path, board: Board) -> None:
             store=directory / "store", clock=VirtualClock(rate=1), inproc=False, config=CONFIG
         ) as broker,
         listening(broker, board),
-        Live(board.table(), console=console) as live,
+        shown(board, console) as live,
     ):
         board.watch(live, len(board.rows) - 1)
 

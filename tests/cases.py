@@ -1,8 +1,8 @@
 """`python -m tests.cases [ID or letter ...]`: which numbered cases have a test, and which one.
 
 The specifications, which are no part of the repository, number their cases; a test that proves one
-carries `@pytest.mark.case("P12")`. So a number means what the names of its tests say; where GAPS.md
-names it in brackets we differ, and its words are printed, too.
+carries `@pytest.mark.case("P12")`. So a number means what the names of its tests say. Where a table
+of GAPS.md names it in its column `case` we differ, and that row is printed, too.
 This table says which numbers there are, which of them a change may not lose, and which are left
 out and why. `tests/architecture/test_cases.py` fails when a required one has no test.
 """
@@ -115,13 +115,29 @@ def cases_in(source: str) -> Iterator[tuple[str, str]]:
 
 
 def differences(page: Path = ROOT / "GAPS.md") -> dict[str, list[str]]:
-    """Case to the items of GAPS.md that name it in brackets, each in one line."""
+    """Case to the rows of GAPS.md that name it in their column `case`, each in one line."""
     found: dict[str, list[str]] = defaultdict(list)
-    for item in re.findall(r"^\* (.+(?:\n  .+)*)", page.read_text(encoding="utf-8"), re.MULTILINE):
-        text = " ".join(item.split())
-        for case in re.findall(rf"\[({_WORD.pattern})\]", text):
-            found[case[0]].append(text)
+    for row in rows_in(page.read_text(encoding="utf-8")):
+        cases = row.pop("case", "")
+        what, *others = row.items()
+        words = " | ".join([what[1], *(f"{name}: {cell}" for name, cell in others if cell)])
+        for case in expand(cases):
+            found[case].append(words)
     return found
+
+
+def rows_in(text: str) -> Iterator[dict[str, str]]:
+    """Every row of the tables of a Markdown page: heading to cell."""
+    headings: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            headings = []
+            continue
+        cells = [cell.strip() for cell in line.strip()[1:-1].split("|")]
+        if not headings:
+            headings = cells
+        elif set("".join(cells)) != {"-"}:
+            yield dict(zip(headings, cells, strict=True))
 
 
 # --- the report ------------------------------------------------------------------------------

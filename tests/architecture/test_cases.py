@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.cases import ALL, EXCEPTIONS, REQUIRED, cases_in, differences, expand, proofs, report
+from tests.cases import (
+    ALL,
+    EXCEPTIONS,
+    REQUIRED,
+    cases_in,
+    differences,
+    expand,
+    proofs,
+    report,
+    rows_in,
+)
 
 EXCEPTIONS_MOST = 3
 NO_EXCEPTIONS_IN = ("F", "C", "R")
@@ -51,13 +63,50 @@ def test_the_report_names_the_tests_of_a_case() -> None:
     assert len(lines) == 2
 
 
+def test_a_row_of_a_table_is_told_by_its_headings_and_empty_cells_are_left_out(
+    tmp_path: Path,
+) -> None:
+    page = tmp_path / "GAPS.md"
+    page.write_text(
+        """# Words before | that are no table
+
+| what | here | real broker | case |
+|---|---|---|---|
+| Red | Green. | | A1 |
+| Blue | Blue. | White. | A1 W2-3 |
+| Black | Black. | White. | |
+
+| what | state |
+|---|---|
+| Grey | Not run. |
+""",
+        encoding="utf-8",
+    )
+    assert [row["what"] for row in rows_in(page.read_text(encoding="utf-8"))] == [
+        "Red",
+        "Blue",
+        "Black",
+        "Grey",
+    ]
+    red, blue = "Red | here: Green.", "Blue | here: Blue. | real broker: White."
+    assert differences(page) == {"A1": [red, blue], "W2": [blue], "W3": [blue]}
+
+
+@pytest.mark.parametrize("row", ["| Red | Green. |", "| Red | Green. | see A1 |"])
+def test_a_row_of_another_width_and_a_case_that_is_no_number_are_errors(
+    row: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "GAPS.md"
+    page.write_text(f"| what | here | case |\n|---|---|---|\n{row}\n", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"zip|see"):
+        differences(page)
+
+
 def test_the_report_has_the_words_of_gaps_on_a_case_with_and_without_tests() -> None:
     (_, proven, words) = report(["A11"])
     assert "::test_" in proven
-    assert words.startswith(
-        "        GAPS.md: A delay property with an empty value does not survive"
-    )
-    assert words.endswith("the written case says 13 [A11].")
+    assert words.startswith("        GAPS.md: A delay property with an empty value | here: ")
+    assert words.endswith("The written case says 13.")
     (_, bare, words) = report(["T50"])
     assert bare.split() == ["T50", "none"]
-    assert "is stripped [T50]; `Message.from_ext`" in words
+    assert "`Message.from_ext` makes a clean copy." in words
