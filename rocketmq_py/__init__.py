@@ -75,16 +75,17 @@ if TYPE_CHECKING:
     from rocketmq_py.producer.config import ProducerConfig
     from rocketmq_py.producer.producer import DefaultMQProducer
     from rocketmq_py.producer.selection import MessageQueueSelector
-    from rocketmq_py.producer.transaction import (
-        LocalTransactionState,
-        TransactionListener,
-        TransactionMQProducer,
-        TransactionSendResult,
-    )
+    from rocketmq_py.producer.transaction import TransactionListener, TransactionMQProducer
     from rocketmq_py.protocol.codes import RequestCode, ResponseCode
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
     from rocketmq_py.protocol.handles import RecallHandle
-    from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
+    from rocketmq_py.send_result import (
+        LocalTransactionState,
+        MessageQueue,
+        SendResult,
+        SendStatus,
+        TransactionSendResult,
+    )
 
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
@@ -114,13 +115,13 @@ _NAMES_OF = {
     "producer.config": "ProducerConfig",
     "producer.producer": "DefaultMQProducer",
     "producer.selection": "MessageQueueSelector",
-    "producer.transaction": (
-        "LocalTransactionState TransactionListener TransactionMQProducer TransactionSendResult"
-    ),
+    "producer.transaction": "TransactionListener TransactionMQProducer",
     "protocol.codes": "RequestCode ResponseCode",
     "protocol.delay": "Delay DelayKind DelayLevel",
     "protocol.handles": "RecallHandle",
-    "send_result": "MessageQueue SendResult SendStatus",
+    "send_result": (
+        "LocalTransactionState MessageQueue SendResult SendStatus TransactionSendResult"
+    ),
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 

@@ -1,7 +1,7 @@
 """Where a message went: the queue, and what the broker said about storing it.
 
-Plain frozen values, exported through `rocketmq_py.message` and `rocketmq_py`. This module must not
-know how a send is done; that is `rocketmq_py.producer`.
+Plain values, exported through `rocketmq_py.message` and `rocketmq_py`: also what became of a
+transaction. This module must not know how a send is done; that is `rocketmq_py.producer`.
 """
 
 from __future__ import annotations
@@ -75,3 +75,21 @@ class SendResult:
     def recall(self) -> RecallHandle | None:
         """The recall handle taken apart, or None."""
         return RecallHandle.decode(self.recall_handle) if self.recall_handle else None
+
+
+class LocalTransactionState(Enum):
+    """What became of the sender's own work; the names are Java's.
+
+    `UNKNOW` means that it is not decided yet: the broker will ask.
+    """
+
+    COMMIT_MESSAGE = "COMMIT_MESSAGE"
+    ROLLBACK_MESSAGE = "ROLLBACK_MESSAGE"
+    UNKNOW = "UNKNOW"
+
+
+@frozen(kw_only=True)
+class TransactionSendResult(SendResult):
+    """What came back for the half message, and what became of the local work."""
+
+    local_transaction_state: LocalTransactionState = field()

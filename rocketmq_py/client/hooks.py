@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 from attrs import define
 
 if TYPE_CHECKING:
-    from rocketmq_py.message import Message, MessageQueue, SendResult
-    from rocketmq_py.producer.transaction import LocalTransactionState
+    from rocketmq_py.message import Message
     from rocketmq_py.protocol.command import RemotingCommand
+    from rocketmq_py.send_result import LocalTransactionState, MessageQueue, SendResult
 
 __all__ = [
     "CheckForbiddenContext",

@@ -63,8 +63,16 @@ class ClientInstance:
     `shutdown`; the last one who gives it back ends it. All calls are safe from any thread.
     """
 
-    def __init__(self, client_id: str, config: ClientConfig, rpc_hooks: Iterable[RPCHook]) -> None:
+    def __init__(
+        self,
+        client_id: str,
+        config: ClientConfig,
+        rpc_hooks: Iterable[RPCHook],
+        *,
+        give_back: Callable[[ClientInstance], bool],
+    ) -> None:
         self.client_id = client_id
+        self._give_back = give_back  # says whether nobody uses this instance any more
         self.config = config.copy()
         self._pid = os.getpid()
         self._lock = threading.Lock()
@@ -128,9 +136,7 @@ class ClientInstance:
 
     def shutdown(self, timeout: float = 3.0) -> None:
         """Give back one acquisition; the last one closes everything within ``timeout`` seconds."""
-        from rocketmq_py.client import pool  # the pool imports this module
-
-        if pool.give_back(self):
+        if self._give_back(self):
             self.end(timeout)
 
     def end(self, timeout: float) -> None:

@@ -19,7 +19,7 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.config import INSTANCE_NAME_DEFAULT, ClientConfig
 
-__all__ = ["acquire_instance", "client_id_of", "give_back", "local_address"]
+__all__ = ["acquire_instance", "client_id_of", "local_address"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,14 +56,14 @@ def acquire_instance(
     with _pool.lock:
         instance = _pool.instances.get(client_id)
         if instance is None:
-            instance = ClientInstance(client_id, config, rpc_hooks)
+            instance = ClientInstance(client_id, config, rpc_hooks, give_back=_give_back)
             _pool.instances[client_id] = instance
             _pool.users[client_id] = 0
         _pool.users[client_id] += 1
     return instance
 
 
-def give_back(instance: ClientInstance) -> bool:
+def _give_back(instance: ClientInstance) -> bool:
     """Take back one acquisition; True when it was the last one and the instance must end."""
     client_id = instance.client_id
     with _pool.lock:

@@ -14,10 +14,9 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Unpack
 
-from attrs import field, fields, frozen
+from attrs import fields
 
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import EndTransactionContext, EndTransactionHook, RPCHook
@@ -47,18 +46,18 @@ from rocketmq_py.protocol.sysflag import (
     TRANSACTION_NONE,
     TRANSACTION_ROLLBACK,
 )
-from rocketmq_py.send_result import SendResult, SendStatus
+from rocketmq_py.send_result import (
+    LocalTransactionState,
+    SendResult,
+    SendStatus,
+    TransactionSendResult,
+)
 
 if TYPE_CHECKING:
     from rocketmq_py.client.transaction_checks import TransactionCheck
     from rocketmq_py.producer.engine import ProducerEngine
 
-__all__ = [
-    "LocalTransactionState",
-    "TransactionListener",
-    "TransactionMQProducer",
-    "TransactionSendResult",
-]
+__all__ = ["TransactionListener", "TransactionMQProducer"]
 
 _log = logging.getLogger(__name__)
 
@@ -67,17 +66,6 @@ TransactionDelay = Literal["error", "drop", "at_commit"]
 CHECK_ANSWER_TIMEOUT_MS = 3_000
 CHECK_THREADS_MAX = 1_024
 START_WAIT_S = 1.0
-
-
-class LocalTransactionState(Enum):
-    """What became of the sender's own work; the names are Java's.
-
-    `UNKNOW` means that it is not decided yet: the broker will ask.
-    """
-
-    COMMIT_MESSAGE = "COMMIT_MESSAGE"
-    ROLLBACK_MESSAGE = "ROLLBACK_MESSAGE"
-    UNKNOW = "UNKNOW"
 
 
 _NUMBER_OF = {
@@ -122,13 +110,6 @@ class _Questions(NamedTuple):
 
     execute: Callable[[Message, object], LocalTransactionState | None]
     check: Callable[[MessageExt], LocalTransactionState | None]
-
-
-@frozen(kw_only=True)
-class TransactionSendResult(SendResult):
-    """What came back for the half message, and what became of the local work."""
-
-    local_transaction_state: LocalTransactionState = field()
 
 
 class TransactionMQProducer(DefaultMQProducer):

@@ -11,5 +11,15 @@ from typing import Final
 
 LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "compat": (("ons",),),
+    "rocketmq_py": (
+        ("admin",),
+        ("producer", "consumer"),
+        ("client",),
+        ("transport",),
+        ("message", "config"),
+        ("send_result",),
+        ("protocol",),
+        ("errors", "clock", "_version"),
+    ),
 }
 """Package to its layers."""
