@@ -11,7 +11,8 @@ Pure Python: no JAR. Needs what the extra ``spark`` brings: PySpark 4.2 or newer
 
 `send` and `recall` write and take back with an answer for each row, `offsets` shows where queues
 stand, `lag` how far a query is behind. Importing this package imports no Spark. Files for reading
-on: ``options.py`` every option, ``schema.py`` the columns of a read, ``rows.py`` those of a write.
+on: ``options/`` every option, ``decoding/read_columns.py`` the columns of a read,
+``writing/write_columns.py`` those of a write.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_connector.frames import Lag, dedupe, for_write, lag
-    from spark_connector.inspection import offsets
-    from spark_connector.outcomes import recall, send
+    from spark_connector.frames.copies import dedupe, for_write
+    from spark_connector.frames.lag import Lag, lag
+    from spark_connector.frames.queue_offsets import offsets
+    from spark_connector.frames.send_recall import recall, send
 
 __all__ = ["Lag", "dedupe", "for_write", "lag", "offsets", "recall", "register", "send"]
 
 _HOMES = {
-    "Lag": "frames",
-    "dedupe": "frames",
-    "for_write": "frames",
-    "lag": "frames",
-    "offsets": "inspection",
-    "recall": "outcomes",
-    "send": "outcomes",
+    "Lag": "lag",
+    "dedupe": "copies",
+    "for_write": "copies",
+    "lag": "lag",
+    "offsets": "queue_offsets",
+    "recall": "send_recall",
+    "send": "send_recall",
 }
-"""Which module each name is imported from, when it is first used."""
+"""Which module of ``frames`` each name is imported from, when it is first used."""
 
 
 def register(spark: SparkSession) -> None:
@@ -63,6 +65,6 @@ if not TYPE_CHECKING:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        thing: object = getattr(import_module(f"spark_connector.{home}"), name)
+        thing: object = getattr(import_module(f"spark_connector.frames.{home}"), name)
         globals()[name] = thing
         return thing

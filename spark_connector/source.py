@@ -21,10 +21,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from spark_connector.decoding.read_columns import ddl_of
 from spark_connector.errors import OptionError, SchemaError
-from spark_connector.given import HiddenOptions, OtherUseError
-from spark_connector.options import ReadOptions, read_options
-from spark_connector.schema import ddl_of
+from spark_connector.options.options import ReadOptions, read_options
+from spark_connector.options.parsing import HiddenOptions, OtherUseError
 
 __all__ = ["RocketMQDataSource"]
 
@@ -72,15 +72,15 @@ class RocketMQDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make the reader of a batch."""
-        from spark_connector.batch_reader import BatchReader, FilteringBatchReader
+        from spark_connector.reading.batch_reader import BatchReader, FilteringBatchReader
 
         kind = FilteringBatchReader if _wants_filters(self.options) else BatchReader
         return kind(HiddenOptions(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Make the reader of a stream."""
-        from spark_connector.refusing_reader import RefusingStreamReader
-        from spark_connector.stream_reader import StreamReader
+        from spark_connector.reading.refusing_reader import RefusingStreamReader
+        from spark_connector.reading.stream_reader import StreamReader
 
         try:
             return StreamReader(HiddenOptions(self.options), schema)
@@ -89,7 +89,7 @@ class RocketMQDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Make the writer of a batch; raises what keeps it from its topic at once."""
-        from spark_connector.batch_writer import BatchWriter
+        from spark_connector.writing.batch_writer import BatchWriter
 
         writer = BatchWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
         writer.plan()
@@ -99,7 +99,7 @@ class RocketMQDataSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
         """Make the writer of a stream."""
-        from spark_connector.stream_writer import StreamWriter
+        from spark_connector.writing.stream_writer import StreamWriter
 
         return StreamWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
 

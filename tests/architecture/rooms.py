@@ -21,5 +21,14 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
         ("protocol",),
         ("errors", "clock", "_version"),
     ),
+    "spark_connector": (
+        ("__main__", "discovery"),
+        ("source", "frames", "bundle"),
+        ("reading", "writing"),
+        ("decoding", "planning"),
+        ("servers",),
+        ("options",),
+        ("errors",),
+    ),
 }
 """Package to its layers."""

@@ -13,15 +13,15 @@ import pyarrow as pa
 from rocketmq_py import DefaultMQProducer, Message, MessageQueue, QueueAccess
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import InvalidRowError
-from spark_connector.options import ReadOptions, read_options, write_options
-from spark_connector.partitions import QueueRange
-from spark_connector.positions import StreamOffset
-from spark_connector.reading import read_range
-from spark_connector.replay_guard import ReplayGuard
-from spark_connector.rows import check_columns
-from spark_connector.sending import Report, Sender
-from spark_connector.starting import first_at
-from spark_connector.tracking import Limit, Tracker
+from spark_connector.options.options import ReadOptions, read_options, write_options
+from spark_connector.planning.queue_ranges import QueueRange
+from spark_connector.planning.start_places import first_at
+from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.tracker import Limit, Tracker
+from spark_connector.reading.range_reader import read_range
+from spark_connector.writing.replay_guard import ReplayGuard
+from spark_connector.writing.sending import Report, Sender
+from spark_connector.writing.write_columns import check_columns
 from tests.interop.real_broker import RealCluster
 
 SCHEMA = pa.schema(

@@ -20,14 +20,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rocketmq_py import QueueAccess
-from spark_connector.access import access_for
-from spark_connector.batch_reader import BatchReader, RangePartition
-from spark_connector.options import write_options
-from spark_connector.pulling import RangePuller
-from spark_connector.row_decoding import decode_row, value_of
-from spark_connector.rows import check_columns
-from spark_connector.schema import ddl_of, projection
-from spark_connector.sending import Sender
+from spark_connector.decoding.read_columns import ddl_of, projection
+from spark_connector.decoding.row_decoding import decode_row, value_of
+from spark_connector.options.options import write_options
+from spark_connector.reading.batch_reader import BatchReader, RangePartition
+from spark_connector.reading.pulling import RangePuller
+from spark_connector.servers.access import access_for
+from spark_connector.writing.sending import Sender
+from spark_connector.writing.write_columns import check_columns
 from tests.perf.kafka import kafka_server
 from tests.perf.measure import Figure, figure
 from tests.perf.spark_session import (

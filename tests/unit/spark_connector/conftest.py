@@ -57,6 +57,6 @@ def make_record() -> RecordMaker:
 def no_connection_is_left() -> Iterator[None]:
     """Close what a test opened through the connector, which keeps connections for the next task."""
     yield
-    access = sys.modules.get("spark_connector.access")
+    access = sys.modules.get("spark_connector.servers.access")
     if access is not None:
         access.close_all()

@@ -16,9 +16,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.errors import OptionError, SchemaError
-from spark_connector.positions import StreamOffset
+from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.reading.stream_reader import StreamReader
 from spark_connector.source import RocketMQDataSource
-from spark_connector.stream_reader import StreamReader
 
 GUARD_S = 30.0
 READ = {"nameServer": "h:1", "subscribe": "T"}

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from spark_connector.__main__ import USAGE, main
-from spark_connector.option_listing import as_markdown, as_text
-from spark_connector.options import OPTIONS
+from spark_connector.options.option_listing import as_markdown, as_text
+from spark_connector.options.options import OPTIONS
 
 PAGE = Path(__file__).resolve().parents[3] / "spark_connector" / "README.md"
 MARK = "<!-- the table: python -m tests.unit.spark_connector.test_user_page -->\n"
@@ -45,10 +45,11 @@ def test_a_row_of_the_table_has_use_limits_default_and_meaning() -> None:
 
 def test_every_column_is_named_on_the_page() -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
-    from spark_connector import rows, schema
+    from spark_connector.decoding import read_columns
+    from spark_connector.writing import write_columns
 
     words = set(re.findall(r"`([a-z_]+)`", PAGE.read_text(encoding="utf-8")))
-    assert {*schema._TYPES, *rows._KINDS} - words == set()
+    assert {*read_columns._TYPES, *write_columns._KINDS} - words == set()
 
 
 def test_the_page_names_no_option_that_does_not_exist() -> None:

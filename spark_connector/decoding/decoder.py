@@ -1,0 +1,374 @@
+"""How pulled bytes become an Arrow record batch of the columns that were asked for.
+
+`Decoder.decode` takes stored records of one queue back to back (the joined bodies of several
+pulls) and gives one record batch. Regular records are decoded together (`record_layout.py`,
+`property_table.py`); the rest (compressed bodies, IPv6 hosts, long topics, odd properties) one by
+one by the client's codec (`row_decoding.py`), with the same result, and without numpy everything.
+Must not know Spark or the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connector.decoding.read_columns import (
+    DELIVER_NAMES,
+    MS_MAX,
+    PROPERTY_OF,
+    TRANSACTION_MARK,
+    US_PER_MS,
+    Column,
+)
+from spark_connector.decoding.row_decoding import DIGITS_MAX, LEVEL_DIGITS_MAX, decode_row, value_of
+
+try:
+    import numpy as np
+
+    from spark_connector.decoding import record_layout as ranges
+    from spark_connector.decoding.property_table import PropertyTable, SameNames, property_table
+except ImportError:  # the slow path needs no numpy and gives equal rows
+    np = None
+
+__all__ = ["Decoder"]
+
+UTC_TIME = pa.timestamp("us", tz="UTC")
+CRC_MASK = 0x7FFF_FFFF
+_NEEDS_PROPERTIES = {
+    *PROPERTY_OF,
+    "message_id",
+    "transaction_id",
+    "deliver_at",
+    "delay_level",
+    "properties",
+}
+Array = Any  # numpy arrays: numpy's types are not read by the type checker
+
+
+class Decoder:
+    """Turns records of one queue into record batches of one schema.
+
+    ``tags``: keep only these (brokers filter by hash, so others may come along); () keeps all.
+    ``fast`` false uses the per-row codec for everything.
+    """
+
+    def __init__(
+        self,
+        columns: tuple[Column, ...],
+        *,
+        topic: str,
+        broker_name: str,
+        tags: tuple[str, ...] = (),
+        strict_text: bool = False,
+        check_crc: bool = False,
+        fast: bool = True,
+    ) -> None:
+        self.columns = columns
+        self.schema = pa.schema([(column.name, column.type) for column in columns])
+        self.topic = topic
+        self.broker_name = broker_name
+        self.tags = frozenset(tags)
+        self.strict_text = strict_text
+        self.check_crc = check_crc
+        self._fast = fast and np is not None
+        self._wants_properties = bool(tags) or any(
+            one.source in _NEEDS_PROPERTIES or one.property_name for one in columns
+        )
+        self.property_decodes = 0
+        """How often properties were taken apart: stays 0 while no column needs them."""
+
+    def decode(
+        self, raw: bytes | memoryview, max_offset: int, schema: pa.Schema | None = None
+    ) -> tuple[pa.RecordBatch, list[int]]:
+        """Decode all records; also give their queue offsets, those left out by tag included.
+
+        ``max_offset`` is the queue's end when they were pulled. ``schema`` (else our own without
+        not-null marks) is that of the batch. Raises `RecordError` or `BodyError` naming queue and
+        offset for bytes that no codec can read.
+        """
+        schema = schema or self.schema
+        if self._fast:
+            try:
+                starts = ranges.record_starts(raw)
+                arrays, offsets, tags = self._decode_fast(raw, starts, max_offset)
+            except (pa.ArrowInvalid, ValueError):
+                # Bytes that are no UTF-8, or no records: the codec decides, and says what is wrong.
+                arrays, offsets, tags = self._decode_rows(raw, None, max_offset)
+        else:
+            arrays, offsets, tags = self._decode_rows(raw, None, max_offset)
+        if arrays:
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+        else:
+            batch = pa.RecordBatch.from_struct_array(pa.array([{}] * len(offsets), pa.struct([])))
+        if self.tags and len(offsets):
+            chosen = pc.is_in(tags, value_set=pa.array(sorted(self.tags), pa.string()))
+            batch = batch.filter(chosen)
+        return batch, offsets
+
+    # --- row by row ------------------------------------------------------------------------------
+
+    def _decode_rows(
+        self, raw: bytes | memoryview, starts: list[int] | None, max_offset: int
+    ) -> tuple[list[pa.Array], list[int], pa.Array]:
+        values: list[list[object]] = [[] for _ in self.columns]
+        offsets: list[int] = []
+        tags: list[str | None] = []
+        offset, number = 0, 0
+        end = len(raw) if starts is None else len(starts)
+        while (offset if starts is None else number) < end:
+            at = offset if starts is None else starts[number]
+            message = decode_row(raw, at, self.topic, self.broker_name, check_crc=self.check_crc)
+            for column, into in zip(self.columns, values, strict=True):
+                into.append(
+                    value_of(column, message, self.topic, max_offset, strict_text=self.strict_text)
+                )
+            offsets.append(message.queue_offset)
+            tags.append(message.properties.get("TAGS"))
+            offset += message.store_size
+            number += 1
+        arrays = [
+            pa.array(items, column.type) for column, items in zip(self.columns, values, strict=True)
+        ]
+        return arrays, offsets, pa.array(tags, pa.string())
+
+    # --- all at once -----------------------------------------------------------------------------
+
+    def _decode_fast(
+        self, raw: bytes | memoryview, starts: Array, max_offset: int
+    ) -> tuple[list[pa.Array], list[int], pa.Array]:
+        layout, regular = ranges.layout_of(raw, starts)
+        table: PropertyTable | SameNames | None = None
+        if self._wants_properties:
+            self.property_decodes += 1
+            chosen = np.flatnonzero(regular)
+            texts = ranges.cut(raw, layout.props_at[chosen], layout.props_len[chosen])
+            table, odd = property_table(texts)
+            if odd.any():
+                regular[chosen[odd]] = False
+                good = np.flatnonzero(regular)
+                texts = ranges.cut(raw, layout.props_at[good], layout.props_len[good])
+                table, _ = property_table(texts)
+        if self.check_crc:
+            self._mark_bad_bodies(raw, layout, regular)
+        rows = np.flatnonzero(regular)
+        if not len(rows):
+            return self._decode_rows(raw, starts.tolist(), max_offset)
+        view = _View(raw, layout, rows, table, self, max_offset)
+        arrays = [view.column(column) for column in self.columns]
+        tags = view.property("TAGS") if self.tags else pa.nulls(len(rows), pa.string())
+        offsets = view.heads["queue_offset"].astype(np.int64)
+        odd_rows = np.flatnonzero(~regular)
+        if not len(odd_rows):
+            return arrays, offsets.tolist(), tags
+        slow, slow_offsets, slow_tags = self._decode_rows(
+            raw, starts[odd_rows].tolist(), max_offset
+        )
+        back = np.argsort(np.concatenate((rows, odd_rows)), kind="stable")
+        order = pa.array(back)
+        merged = [_joined(a, b).take(order) for a, b in zip(arrays, slow, strict=True)]
+        all_offsets = np.concatenate((offsets, np.array(slow_offsets, np.int64)))[back]
+        return merged, all_offsets.tolist(), _joined(tags, slow_tags).take(order)
+
+    def _mark_bad_bodies(self, raw: bytes | memoryview, layout: Any, regular: Array) -> None:
+        """Leave bodies whose checksum differs to the codec, which says so."""
+        view = memoryview(raw)
+        rows = np.flatnonzero(regular)
+        at, lengths = layout.body_at[rows].tolist(), layout.body_len[rows].tolist()
+        expected = (layout.heads["crc"][rows] & CRC_MASK).tolist()
+        for row, begin, length, crc in zip(rows, at, lengths, expected, strict=True):
+            if crc32(view[begin : begin + length]) & CRC_MASK != crc:
+                regular[row] = False
+
+
+def _joined(first: pa.Array, second: pa.Array) -> pa.Array:
+    return pa.concat_arrays([first, second])
+
+
+class _View:
+    """The regular records of one buffer, from which columns are built when asked for."""
+
+    def __init__(
+        self,
+        raw: bytes | memoryview,
+        layout: Any,  # a Layout of ranges.py, which needs numpy
+        rows: Array,
+        table: PropertyTable | SameNames | None,
+        decoder: Decoder,
+        max_offset: int,
+    ) -> None:
+        self._raw = raw
+        self._layout = layout
+        self._rows = rows
+        self._table = table
+        self._decoder = decoder
+        self._max_offset = max_offset
+        self._count = len(rows)
+        is_whole = self._count == len(layout.heads)
+        self.heads = layout.heads if is_whole else layout.heads[rows]
+
+    def column(self, column: Column) -> pa.Array:
+        """Build one column."""
+        name = column.property_name or PROPERTY_OF.get(column.source)
+        if name is not None:
+            return self.property(name)
+        build = _BUILDERS[column.source]
+        return build(self, column)
+
+    def property(self, name: str) -> pa.StringArray:
+        """Give one property of every row."""
+        if self._table is None:
+            raise ValueError("properties were not decoded")
+        return self._table.column(name)
+
+    # --- columns ---------------------------------------------------------------------------------
+
+    def constant(self, value: str) -> pa.Array:
+        return pa.repeat(pa.scalar(value, pa.string()), self._count)
+
+    def topic(self, _column: Column) -> pa.Array:
+        return self.constant(self._decoder.topic)
+
+    def broker_name(self, _column: Column) -> pa.Array:
+        return self.constant(self._decoder.broker_name)
+
+    def number(self, column: Column) -> pa.Array:
+        field = {"offset": "queue_offset", "body_crc": "crc", "store_size": "size"}
+        values = self.heads[field.get(column.source, column.source)]
+        return pa.array(values.astype(np.int64), column.type)
+
+    def moment(self, column: Column) -> pa.Array:
+        return _moments(pa.array(self.heads[column.source].astype(np.int64)), column)
+
+    def size_left(self, _column: Column) -> pa.Array:
+        left = self._max_offset - 1 - self.heads["queue_offset"].astype(np.int64)
+        return pa.array(np.maximum(left, 0))
+
+    def body(self, column: Column) -> pa.Array:
+        rows = self._rows
+        bodies = ranges.cut(self._raw, self._layout.body_at[rows], self._layout.body_len[rows])
+        return bodies if column.kind == "binary" else bodies.cast(pa.string())
+
+    def offset_msg_id(self, _column: Column) -> pa.Array:
+        parts = np.empty((self._count, 16), np.uint8)
+        host = np.ascontiguousarray(self.heads["store_host"]).view(np.uint8)
+        place = np.ascontiguousarray(self.heads["commit_log_offset"]).view(np.uint8)
+        parts[:, :8] = host.reshape(-1, 8)
+        parts[:, 8:] = place.reshape(-1, 8)
+        return _hex(parts)
+
+    def message_id(self, column: Column) -> pa.Array:
+        given = self.property("UNIQ_KEY")
+        return given if not given.null_count else pc.coalesce(given, self.offset_msg_id(column))
+
+    def transaction_id(self, _column: Column) -> pa.Array:
+        """Give what a consumer shows: the id of a message whose producer sent it in one."""
+        marked = pc.equal(pc.utf8_lower(self.property(TRANSACTION_MARK)), "true")
+        return pc.if_else(marked, self.property("UNIQ_KEY"), pa.scalar(None, pa.string()))
+
+    def host(self, column: Column) -> pa.Array:
+        packed = np.ascontiguousarray(self.heads[column.source]).view("V8")
+        unique, codes = np.unique(packed, return_inverse=True)
+        texts = [_host_text(one.tobytes()) for one in unique]
+        return pa.array(texts, pa.string()).take(pa.array(codes.reshape(-1)))
+
+    def deliver_at(self, column: Column) -> pa.Array:
+        found = pc.coalesce(*(self.property(name) for name in DELIVER_NAMES))
+        return _moments(_numbers(found), column)
+
+    def delay_level(self, column: Column) -> pa.Array:
+        return _numbers(self.property("DELAY"), LEVEL_DIGITS_MAX).cast(column.type)
+
+    def properties(self, column: Column) -> pa.Array:
+        table = self._table
+        if table is None:
+            raise ValueError("properties were not decoded")
+        first = pa.array(table.first, pa.int32())
+        if column.kind == "map":
+            return pa.MapArray.from_arrays(first, table.names, table.values, type=column.type)
+        if column.kind == "list":
+            inner = column.type.value_type
+            pairs = pa.StructArray.from_arrays(
+                [table.names, table.values], fields=[inner.field(0), inner.field(1)]
+            )
+            return pa.ListArray.from_arrays(first, pairs, type=column.type)
+        return _json_texts(table, first)
+
+
+_BUILDERS: dict[str, Callable[[_View, Column], pa.Array]] = {
+    "topic": _View.topic,
+    "broker_name": _View.broker_name,
+    "born_timestamp": _View.moment,
+    "store_timestamp": _View.moment,
+    "queue_size_left": _View.size_left,
+    "body": _View.body,
+    "offset_msg_id": _View.offset_msg_id,
+    "message_id": _View.message_id,
+    "transaction_id": _View.transaction_id,
+    "born_host": _View.host,
+    "store_host": _View.host,
+    "deliver_at": _View.deliver_at,
+    "delay_level": _View.delay_level,
+    "properties": _View.properties,
+    **dict.fromkeys(
+        (
+            "queue_id",
+            "offset",
+            "flag",
+            "sys_flag",
+            "body_crc",
+            "reconsume_times",
+            "store_size",
+            "commit_log_offset",
+        ),
+        _View.number,
+    ),
+}
+
+
+def _moments(milliseconds: pa.Array, column: Column) -> pa.Array:
+    if column.kind == "int64":
+        return milliseconds
+    bounded = pc.min_element_wise(milliseconds, pa.scalar(MS_MAX), skip_nulls=False)
+    return pc.multiply(bounded, US_PER_MS).cast(UTC_TIME)
+
+
+def _numbers(texts: pa.StringArray, digits_max: int = DIGITS_MAX) -> pa.Array:
+    """Whole numbers of at most so many digits; null for anything else."""
+    good = pc.match_substring_regex(texts, f"^-?[0-9]{{1,{digits_max}}}$")
+    return pc.if_else(good, texts, pa.scalar(None, pa.string())).cast(pa.int64())
+
+
+def _hex(parts: Array) -> pa.StringArray:
+    digits = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+    rows, width = parts.shape
+    text = np.empty((rows, 2 * width), np.uint8)
+    text[:, 0::2] = digits[parts >> 4]
+    text[:, 1::2] = digits[parts & 15]
+    offsets = np.arange(rows + 1, dtype=np.int32) * (2 * width)
+    return pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(text))
+
+
+def _host_text(packed: bytes) -> str:
+    return f"{'.'.join(str(byte) for byte in packed[:4])}:{int.from_bytes(packed[4:])}"
+
+
+def _json_texts(table: PropertyTable | SameNames, first: pa.Array) -> pa.StringArray:
+    r"""``{"name":"value",...}`` of every row; only quotes, backslashes and controls are escaped."""
+    quoted = [_quoted(one) for one in (table.names, table.values)]
+    pairs = pc.binary_join_element_wise(*quoted, ":")
+    inner = pc.binary_join(pa.ListArray.from_arrays(first, pairs), ",")
+    return pc.binary_join_element_wise("{", inner, "}", "")
+
+
+def _quoted(texts: pa.StringArray) -> pa.StringArray:
+    if pc.any(pc.match_substring_regex(texts, '[\\x00-\\x1f"\\\\]')).as_py():
+        from json import dumps
+
+        return pa.array(
+            [dumps(text, ensure_ascii=False) for text in texts.to_pylist()], pa.string()
+        )
+    return pc.binary_join_element_wise('"', texts, '"', "")

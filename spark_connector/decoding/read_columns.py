@@ -1,0 +1,198 @@
+"""Which columns a read can give and of which types: from a requested schema to a projection.
+
+The requested schema is the projection: what is not asked for is not decoded. Must not know bytes
+(`decoder.py`), Spark or the network; schemas are pyarrow's. Write columns are in
+`writing/write_columns.py`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import pyarrow as pa
+from attrs import frozen
+
+from spark_connector.errors import SchemaError
+
+__all__ = ["DEFAULT_COLUMNS", "Column", "ddl_of", "is_read_column", "projection", "source_of"]
+
+TIMESTAMPS = ("timestamp", "int64")
+_TYPES: dict[str, tuple[str, ...]] = {
+    "topic": ("string",),
+    "broker_name": ("string",),
+    "queue_id": ("int32",),
+    "offset": ("int64",),
+    "message_id": ("string",),
+    "keys": ("string",),
+    "tags": ("string",),
+    "born_timestamp": TIMESTAMPS,
+    "store_timestamp": TIMESTAMPS,
+    "body": ("binary", "string"),
+    "properties": ("map", "string", "list"),
+    "dedupe_id": ("string",),
+    "flag": ("int32",),
+    "sys_flag": ("int32",),
+    "body_crc": ("int32",),
+    "reconsume_times": ("int32",),
+    "store_size": ("int32",),
+    "commit_log_offset": ("int64",),
+    "queue_size_left": ("int64",),
+    "offset_msg_id": ("string",),
+    "born_host": ("string",),
+    "store_host": ("string",),
+    "transaction_id": ("string",),
+    "sharding_key": ("string",),
+    "deliver_at": TIMESTAMPS,
+    "delay_level": ("int32",),
+}
+"""Column to the types it can have, the usual one first."""
+
+DEFAULT_COLUMNS = (
+    "topic",
+    "broker_name",
+    "queue_id",
+    "offset",
+    "message_id",
+    "keys",
+    "tags",
+    "born_timestamp",
+    "store_timestamp",
+    "body",
+)
+ALIASES = {
+    "brokername": "broker_name",
+    "queueid": "queue_id",
+    "queueoffset": "offset",
+    "borntimestamp": "born_timestamp",
+    "storetimestamp": "store_timestamp",
+    "value": "body",
+    "key": "keys",
+    "partition": "queue_id",
+    "timestamp": "store_timestamp",
+    "headers": "properties",
+}
+"""Names of the old connector and of Kafka's, in lower case."""
+
+PROPERTY_PREFIX = "property."
+PROPERTY_OF = {
+    "keys": "KEYS",
+    "tags": "TAGS",
+    "dedupe_id": "DEDUPE_ID",
+    "sharding_key": "__SHARDINGKEY",
+}
+"""Columns that show one property of a message, and its name."""
+
+TRANSACTION_MARK = "TRAN_MSG"
+"""Property that is ``true`` for messages of transactions, whose id is then their ``UNIQ_KEY``."""
+
+DELIVER_NAMES = ("TIMER_DELIVER_MS", "TIMER_OUT_MS", "__STARTDELIVERTIME")
+"""Properties that the column ``deliver_at`` shows, the first one that is there."""
+
+US_PER_MS = 1_000
+MS_MAX = (1 << 63) // US_PER_MS - 1
+"""The last moment that a timestamp column can show; later ones are shown as this."""
+
+_DDL = {
+    "int32": "INT",
+    "int64": "BIGINT",
+    "string": "STRING",
+    "binary": "BINARY",
+    "timestamp": "TIMESTAMP",
+    "map": "MAP<STRING, STRING>",
+}
+_WORDS = {
+    "int32": "int",
+    "int64": "bigint",
+    "map": "map<string,string>",
+    "list": "array<struct<key:string,value:string>>",
+}
+"""How error texts name types: as Spark does."""
+
+
+@frozen
+class Column:
+    """One column of a read: the user's name, what it shows, and its Arrow type.
+
+    `source` is a column name of ours, or ``property.NAME``.
+    """
+
+    name: str
+    source: str
+    type: pa.DataType
+    kind: str
+
+    @property
+    def property_name(self) -> str | None:
+        """The message property that a ``property.NAME`` column shows."""
+        if self.source.startswith(PROPERTY_PREFIX):
+            return self.source[len(PROPERTY_PREFIX) :]
+        return None
+
+
+def ddl_of(columns: Iterable[str], *, include_headers: bool = False) -> str:
+    """Return the Spark schema text of columns with their usual types; () means the default set.
+
+    Raises `SchemaError` for an unknown column.
+    """
+    names = list(columns) or list(DEFAULT_COLUMNS)
+    if include_headers and "properties" not in map(source_of, names):
+        names.append("properties")
+    parts = []
+    for name in names:
+        source = source_of(name)
+        kind = "string" if source.startswith(PROPERTY_PREFIX) else _TYPES[source][0]
+        quoted = name.replace("`", "``")
+        parts.append(f"`{quoted}` {_DDL[kind]}")
+    return ", ".join(parts)
+
+
+def projection(schema: pa.Schema) -> tuple[Column, ...]:
+    """Check a requested schema; raises `SchemaError` for unknown columns and types."""
+    columns = []
+    for wanted in schema:
+        source = source_of(wanted.name)
+        kind = _kind(wanted.type)
+        allowed = ("string",) if source.startswith(PROPERTY_PREFIX) else _TYPES[source]
+        if kind not in allowed:
+            words = " or ".join(_WORDS.get(one, one) for one in allowed)
+            raise SchemaError(f"column {wanted.name} cannot be {wanted.type}: it must be {words}")
+        columns.append(Column(wanted.name, source, wanted.type, kind))
+    return tuple(columns)
+
+
+def source_of(name: str) -> str:
+    """Return what a column name shows; raises `SchemaError` with the nearest name."""
+    lower = name.lower()
+    if lower.startswith(PROPERTY_PREFIX) and len(name) > len(PROPERTY_PREFIX):
+        return PROPERTY_PREFIX + name[len(PROPERTY_PREFIX) :]
+    source = ALIASES.get(lower, lower)
+    if source in _TYPES:
+        return source
+    near = difflib.get_close_matches(lower, [*_TYPES, *ALIASES], n=1)
+    hint = f": did you mean {near[0]}?" if near else ""
+    raise SchemaError(f"unknown column {name}{hint}; there is also {PROPERTY_PREFIX}NAME")
+
+
+def is_read_column(name: str) -> bool:
+    """Whether a read can give a column of this name, by an alias or as ``property.NAME``."""
+    lower = name.lower()
+    return lower.startswith(PROPERTY_PREFIX) or ALIASES.get(lower, lower) in _TYPES
+
+
+def _kind(arrow: pa.DataType) -> str:
+    types = pa.types
+    if types.is_timestamp(arrow):
+        return "timestamp" if arrow.tz is not None else "timestamp without time zone"
+    if types.is_map(arrow):
+        return "map" if _is_text(arrow.key_type) and _is_text(arrow.item_type) else str(arrow)
+    if types.is_list(arrow) and types.is_struct(arrow.value_type):
+        inner = arrow.value_type
+        named = [inner.field(i).name for i in range(inner.num_fields)] == ["key", "value"]
+        texts = all(_is_text(inner.field(i).type) for i in range(inner.num_fields))
+        return "list" if named and texts else str(arrow)
+    return str(arrow)
+
+
+def _is_text(arrow: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow))

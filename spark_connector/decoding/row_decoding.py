@@ -1,0 +1,134 @@
+"""How one stored record becomes the values of a row, by the client's own codec.
+
+The slow path, for records that cannot be decoded together and for machines without numpy; what
+it gives is what `decoder.py` must give too. Must not know Arrow buffers or the network.
+"""
+
+from __future__ import annotations
+
+import json
+
+from rocketmq_py import MessageExt, RawMessages, RemotingCommandException
+from spark_connector.decoding.read_columns import (
+    DELIVER_NAMES,
+    MS_MAX,
+    PROPERTY_OF,
+    TRANSACTION_MARK,
+    Column,
+)
+
+__all__ = ["DIGITS_MAX", "LEVEL_DIGITS_MAX", "decode_row", "value_of"]
+
+DIGITS_MAX = 18
+"""Of a number that fits into 64 bits whatever its digits are."""
+LEVEL_DIGITS_MAX = 9
+"""The same for a column of 32 bits."""
+_ATTRIBUTES = {
+    "broker_name": "broker_name",
+    "queue_id": "queue_id",
+    "offset": "queue_offset",
+    "message_id": "msg_id",
+    "flag": "flag",
+    "sys_flag": "sys_flag",
+    "reconsume_times": "reconsume_times",
+    "store_size": "store_size",
+    "commit_log_offset": "commit_log_offset",
+    "offset_msg_id": "offset_msg_id",
+    "born_host": "born_host",
+    "store_host": "store_host",
+}
+
+
+def decode_row(
+    raw: bytes | memoryview, at: int, topic: str, broker_name: str, *, check_crc: bool
+) -> MessageExt:
+    """Decode the record at an offset; an error names topic and broker."""
+    try:
+        return RawMessages.decode(raw, at, broker_name, check_crc=check_crc)
+    except RemotingCommandException as error:
+        where = f"topic {topic}, broker {broker_name}, record at byte {at} of a pull"
+        if at + 28 <= len(raw):
+            queue = int.from_bytes(raw[at + 12 : at + 16], signed=True)
+            offset = int.from_bytes(raw[at + 20 : at + 28], signed=True)
+            where = f"topic {topic}, broker {broker_name}, queue {queue}, offset {offset}"
+        raise RemotingCommandException(f"{where} cannot be decoded: {error}") from None
+
+
+def value_of(
+    column: Column, message: MessageExt, topic: str, max_offset: int, *, strict_text: bool
+) -> object:
+    """Give the value of one column, as Arrow's builder takes it."""
+    source = column.source
+    attribute = _ATTRIBUTES.get(source)
+    if attribute is not None:
+        return getattr(message, attribute)
+    name = column.property_name or PROPERTY_OF.get(source)
+    if name is not None:
+        return message.properties.get(name)
+    match source:
+        case "topic":
+            return topic
+        case "body_crc":
+            return message.body_crc
+        case "queue_size_left":
+            return max(0, max_offset - 1 - message.queue_offset)
+        case "body":
+            return _body(column, message, strict_text=strict_text)
+        case "born_timestamp":
+            return _moment(column, message.born_timestamp)
+        case "store_timestamp":
+            return _moment(column, message.store_timestamp)
+        case "transaction_id":
+            marked = message.properties.get(TRANSACTION_MARK, "").lower() == "true"
+            return message.properties.get("UNIQ_KEY") if marked else None
+        case "deliver_at":
+            return _moment(column, _deliver_at(message.properties))
+        case "delay_level":
+            return _number(message.properties.get("DELAY"), LEVEL_DIGITS_MAX)
+        case _:
+            return _properties(column, message.properties)
+
+
+def _body(column: Column, message: MessageExt, *, strict_text: bool) -> bytes | str:
+    if column.kind == "binary":
+        return message.body
+    if not strict_text:
+        return message.body.decode("utf-8", "replace")
+    try:
+        return message.body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise RemotingCommandException(
+            f"the body at broker {message.broker_name}, queue {message.queue_id}, offset "
+            f"{message.queue_offset} is no UTF-8: ask for body as binary, or set "
+            "bodyCharsetErrors=replace"
+        ) from None
+
+
+def _moment(column: Column, milliseconds: int | None) -> int | None:
+    if milliseconds is None or column.kind == "int64":
+        return milliseconds
+    return int(min(milliseconds, MS_MAX)) * 1_000  # a timestamp[us] is built from its number
+
+
+def _deliver_at(properties: dict[str, str]) -> int | None:
+    for name in DELIVER_NAMES:
+        if name in properties:
+            return _number(properties[name])
+    return None
+
+
+def _number(text: str | None, digits_max: int = DIGITS_MAX) -> int | None:
+    if text is None:
+        return None
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= digits_max):
+        return None
+    return int(text)
+
+
+def _properties(column: Column, properties: dict[str, str]) -> object:
+    if column.kind == "map":
+        return list(properties.items())
+    if column.kind == "list":
+        return [{"key": name, "value": value} for name, value in properties.items()]
+    return json.dumps(properties, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,112 @@
+"""How far a streaming query is behind, by its own progress reports.
+
+Must not know bytes or the network: a report holds the offsets that were read and the ends of the
+queues. Read on: ``../planning/stream_offset.py`` for the form of these offsets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from spark_connector.options.positions import look, places
+from spark_connector.planning.stream_offset import StreamOffset
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+__all__ = ["Lag", "lag"]
+
+_Place = tuple[str, str, int]
+
+
+class Lag(dict[_Place, int]):
+    """How many offsets each queue is behind: (topic, broker, queue) to a number, 0 or more.
+
+    The figures under the names that Spark's Kafka source uses cover all queues; `topic` gives
+    those of one topic. Without queues they are 0. `missing` are the queues whose end nobody
+    knows: the stream has read from them, but their broker has not answered since the query was
+    started, or the query goes on without them. They count as 0.
+
+    >>> behind = Lag({("T", "a", 0): 4, ("T", "a", 1): 0, ("U", "a", 0): 2})
+    >>> behind.metrics
+    {'minOffsetsBehindLatest': 0, 'maxOffsetsBehindLatest': 4, 'avgOffsetsBehindLatest': 2.0}
+    >>> behind.topic("U").total, behind.topics
+    (2, ['T', 'U'])
+    """
+
+    def __init__(
+        self, behind: Mapping[_Place, int] | None = None, missing: Iterable[_Place] = ()
+    ) -> None:
+        super().__init__(behind or {})
+        self.missing: frozenset[_Place] = frozenset(missing)
+
+    @property
+    def metrics(self) -> dict[str, int | float]:
+        """The smallest, largest and mean number of offsets that a queue is behind."""
+        numbers = list(self.values()) or [0]
+        return {
+            "minOffsetsBehindLatest": min(numbers),
+            "maxOffsetsBehindLatest": max(numbers),
+            "avgOffsetsBehindLatest": sum(numbers) / len(numbers),
+        }
+
+    @property
+    def total(self) -> int:
+        """How many offsets all queues together are behind."""
+        return sum(self.values())
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics, sorted."""
+        return sorted({topic for topic, _, _ in self})
+
+    def topic(self, name: str) -> Lag:
+        """Return the lag of one topic's queues; empty for one that is not read."""
+        return Lag(
+            {place: number for place, number in self.items() if place[0] == name},
+            (place for place in self.missing if place[0] == name),
+        )
+
+
+def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
+    """Return how many offsets each queue of a streaming query was behind after its last batch.
+
+    ``query`` is the query, or one of its progress reports: ``query.lastProgress``, or
+    ``event.progress`` in a listener. Empty before the first report. Only sources of this
+    connector are counted; a queue that the query has not begun counts from its offset 0, and one
+    whose broker is away by the end that it had when it was seen last. Under a filter offsets are
+    counted, not the messages that match.
+    """
+    progress = query if isinstance(query, Mapping) or query is None else query.lastProgress
+    if progress is None:
+        return Lag()
+    behind: dict[_Place, int] = {}
+    missing: set[_Place] = set()
+    sources = progress["sources"]
+    if not isinstance(sources, (list, tuple)):
+        raise TypeError("a progress has a list of sources")
+    for source in sources:
+        end, latest = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
+        if end is None or latest is None:
+            continue
+        for topic, broker, queue, offset in places(latest.topics):
+            done = look(end.topics, topic, broker, queue) or 0
+            behind[topic, broker, queue] = max(0, offset - done)
+        for topic, broker, queue, _ in places(end.topics):
+            if look(latest.topics, topic, broker, queue) is None:
+                behind[topic, broker, queue] = 0
+                missing.add((topic, broker, queue))
+    return Lag(behind, missing)
+
+
+def _offset(value: object) -> StreamOffset | None:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if not isinstance(value, Mapping) or "v" not in value:
+        return None
+    return StreamOffset.from_json(value)

@@ -1,0 +1,232 @@
+"""What the brokers of a stream say of its queues: all asked side by side, each as it can be.
+
+A broker that does not answer is asked in the background, ever more seldom, and keeps nobody
+waiting; what the others say counts at once. Must not know where a stream stands.
+Read on: ``tracker.py`` for what is decided with it, ``servers/back_off.py`` for how calls are made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from concurrent.futures import Future, wait
+from functools import partial
+
+from rocketmq_py import (
+    MessageQueue,
+    MQBrokerException,
+    MQClientException,
+    NoRouteError,
+    QueueAccess,
+    RemotingException,
+    RocketMQError,
+)
+from rocketmq_py.clock import monotonic
+from spark_connector.options.options import ReadOptions
+from spark_connector.options.positions import places
+from spark_connector.planning.start_places import Bounds, find_topics
+from spark_connector.servers.access import is_transient
+from spark_connector.servers.back_off import PATIENCE_S, RECHECK_S, BackOff, Place, in_background
+
+__all__ = ["Watch"]
+
+_log = logging.getLogger("spark_connector")
+
+IDLE_POLL_MOST_S = 1.0
+_FAILURES = (RemotingException, MQBrokerException, MQClientException)
+
+_Said = list[tuple[Place, Bounds | RocketMQError, float]]
+"""What a broker said of a topic, and when."""
+
+
+class Watch:
+    """Keeps the bounds of all queues fresh. One thread uses it.
+
+    `bounds` are those of the queues that are there, `last_seen` also those of queues that are
+    away now; `asked_at` is when the last look began to count.
+    """
+
+    def __init__(self, access: QueueAccess, options: ReadOptions) -> None:
+        self.bounds: Bounds = {}
+        self.last_seen: Bounds = {}
+        self.asked_at: float | None = None
+        self._access = access
+        self._options = options
+        self._brokers: dict[str, list[str]] = {}
+        self._routes_at: float | None = None
+        self._wait_s = options.poll_interval_ms / 1000
+        self._away = BackOff()
+        self._met: set[Place] = set()
+        self._looks: dict[str, Future[_Said]] = {}
+        self._patience_s = PATIENCE_S
+        self._recheck_s = RECHECK_S
+        assigned = options.subscription.assigned
+        self._assigned: set[MessageQueue] | None = None
+        if assigned is not None:
+            self._assigned = {
+                MessageQueue(topic, broker, queue) for topic, broker, queue, _ in places(assigned)
+            }
+
+    def take(self, bounds: Bounds) -> None:
+        """Use the bounds of all queues, asked for elsewhere; what is under way is older."""
+        self._looks.clear()
+        self._met.update((queue.topic, queue.broker_name) for queue in bounds)
+        self._keep(bounds)
+        self.asked_at = monotonic()
+
+    def refresh(self) -> bool:
+        """Ask again when the last look is old, less often while nothing changes; say what changed.
+
+        A broker that was never asked is waited for, one that answered last time for
+        `PATIENCE_S`, with its last bounds standing in after that, one that did not for no time
+        worth mentioning.
+        """
+        is_late = any(look.done() for look in self._looks.values())
+        is_new = is_late and self._collect()  # before it is asked anew
+        now = monotonic()
+        least = self._options.poll_interval_ms / 1000
+        if self.asked_at is None or now - self.asked_at >= self._wait_s:
+            if self._routes_at is None or (now - self._routes_at) * 1000 >= (
+                self._options.route_refresh_ms
+            ):
+                self._find_brokers()
+            self._look()
+            is_new |= self._collect()
+            self.asked_at = monotonic()
+            if not is_new:
+                self._wait_s = min(self._wait_s * 2, max(IDLE_POLL_MOST_S, least))
+        if is_new:
+            self._wait_s = least
+        return is_new
+
+    def last_failure(self, queue: MessageQueue) -> tuple[RocketMQError, float] | None:
+        """Return why a queue is missing and since when that is known, None when nobody said."""
+        topic, broker = queue.topic, queue.broker_name
+        last = self._away.last
+        return last((topic, "")) or last(("", broker)) or last((topic, broker))
+
+    def ask_once_more(self, queue: MessageQueue, over: float) -> None:
+        """Ask for a queue's route and bounds unless both were asked for since a moment."""
+        if self._routes_at is None or self._routes_at < over:
+            self._find_brokers()
+        last = self.last_failure(queue)
+        is_known = queue.broker_name in self._brokers.get(queue.topic, ())
+        if is_known and (last is None or last[1] < over):
+            self._looks.pop(queue.broker_name, None)  # its answer would be older
+            self._note(self._asked(queue.broker_name, [queue.topic]))
+
+    # --- brokers ---------------------------------------------------------------------------------
+
+    def _find_brokers(self) -> None:
+        self._routes_at = monotonic()
+        try:
+            # Known queues do not wait for the name server: what is new is found at the next look.
+            topics = find_topics(self._access, self._options, is_patient=not self._brokers)
+        except _FAILURES as error:
+            _log.warning("topics cannot be listed, going on with the known ones: %s", error)
+            return
+        for topic in topics:
+            try:
+                self._access.read_queues(topic)
+                brokers = self._access.broker_names(topic)
+            except NoRouteError as error:
+                self._brokers.pop(topic, None)  # its queues are missing now
+                self._away.failed((topic, ""), error, monotonic())
+            except _FAILURES as error:
+                _log.warning("route of topic %s: %s", topic, error)
+            else:
+                for gone in set(self._brokers.get(topic, ())).difference(brokers):
+                    self._away.clear((topic, gone))  # what it said is out of date
+                self._brokers[topic] = brokers
+                self._away.clear((topic, ""))
+
+    def _look(self) -> None:
+        """Ask every broker that is not asked yet and not left alone; wait as `refresh` says."""
+        wanted: dict[str, list[str]] = {}
+        for topic, brokers in self._brokers.items():
+            for broker in brokers:
+                if not (
+                    broker in self._looks
+                    or self._away.holds(("", broker))
+                    or self._away.holds((topic, broker))
+                ):
+                    wanted.setdefault(broker, []).append(topic)
+        looks: dict[float | None, list[Future[_Said]]] = {}
+        for broker, topics in wanted.items():
+            look = in_background(partial(self._asked, broker, topics))
+            self._looks[broker] = look
+            looks.setdefault(self._patience(broker, topics), []).append(look)
+        # Those that are waited for longest first: the others go on meanwhile.
+        for patience in sorted(looks, key=lambda s: float("inf") if s is None else s, reverse=True):
+            wait(looks[patience], patience)
+
+    def _patience(self, broker: str, topics: Iterable[str]) -> float | None:
+        """Return how long to wait for a broker in seconds, None: until it has answered or not."""
+        if self._away.last(("", broker)) is not None:
+            return self._recheck_s
+        return self._patience_s if self._met.issuperset((t, broker) for t in topics) else None
+
+    def _asked(self, broker: str, topics: Iterable[str]) -> _Said:
+        """Ask one broker now, on any thread; one that is silent or busy is so for all topics."""
+        said: _Said = []
+        for topic in topics:
+            try:
+                answer: Bounds | RocketMQError = self._access.bounds_at(topic, broker)
+            except _FAILURES as error:
+                answer = error
+            said.append(((topic, broker), answer, monotonic()))
+            if isinstance(answer, RocketMQError) and is_transient(answer):
+                break
+        return said
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    def _collect(self) -> bool:
+        """Note the answers that are there; say whether the bounds changed."""
+        said: _Said = []
+        for broker, look in list(self._looks.items()):
+            if look.done():
+                del self._looks[broker]
+                said += look.result()
+        return self._note(said)
+
+    def _note(self, said: _Said) -> bool:
+        answered: dict[Place, Bounds] = {}
+        silent: set[str] = set()
+        for (topic, broker), answer, at in said:
+            self._met.add((topic, broker))
+            answered[topic, broker] = {}  # without an answer the topic's queues there are missing
+            if not isinstance(answer, RocketMQError):
+                self._away.clear(("", broker))
+                self._away.clear((topic, broker))
+                answered[topic, broker] = self._wanted(answer)
+                continue
+            _log.warning("broker %s does not tell the bounds of %s: %s", broker, topic, answer)
+            if is_transient(answer):
+                self._away.failed(("", broker), answer, at)
+                silent.add(broker)
+            else:
+                self._away.clear(("", broker))
+                self._away.failed((topic, broker), answer, at)
+        bounds = {
+            queue: one
+            for queue, one in self.bounds.items()
+            if (queue.topic, queue.broker_name) not in answered
+            and queue.broker_name not in silent
+            and queue.broker_name in self._brokers.get(queue.topic, ())
+        }
+        for found in answered.values():
+            bounds |= found
+        is_new = bounds != self.bounds
+        self._keep(bounds)
+        return is_new
+
+    def _keep(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.last_seen |= bounds
+
+    def _wanted(self, found: Bounds) -> Bounds:
+        """Keep the queues that ``assign`` names; one that is away now is missing, not wrong."""
+        if self._assigned is None:
+            return found
+        return {queue: one for queue, one in found.items() if queue in self._assigned}

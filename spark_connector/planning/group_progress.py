@@ -1,0 +1,110 @@
+"""How far a stream is, told to the brokers as offsets of its group: best effort, on the side.
+
+Only for whoever looks at groups; the stream itself goes by its checkpoint. A broker that is slow
+or refuses keeps nobody waiting, and its failure fails nothing. Must not know what is read.
+Read on: ``group_offsets.py`` for one offset, ``servers/back_off.py`` for how calls are made.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Container
+from concurrent.futures import Future, wait
+from functools import partial
+
+from attrs import define, field
+
+from rocketmq_py import (
+    MessageQueue,
+    MQBrokerException,
+    MQClientException,
+    QueueAccess,
+    RemotingException,
+    RocketMQError,
+)
+from rocketmq_py.clock import monotonic
+from spark_connector.options.positions import Positions, places
+from spark_connector.planning.group_offsets import store_group_offset
+from spark_connector.servers.back_off import PATIENCE_S, BackOff, in_background
+
+__all__ = ["GroupProgress"]
+
+_log = logging.getLogger("spark_connector")
+
+_Offsets = list[tuple[MessageQueue, int]]
+
+
+@define
+class _Told:
+    """What one broker was told: the offsets that it stored, and why it stored no more."""
+
+    stored: dict[MessageQueue, int] = field(factory=dict)
+    error: RocketMQError | None = None
+    at: float = 0.0
+
+
+class GroupProgress:
+    """Tells brokers the offsets of one group, the newest only. One thread uses it."""
+
+    def __init__(self, access: QueueAccess, group: str) -> None:
+        self._access = access
+        self._group = group
+        self._stored: dict[MessageQueue, int] = {}
+        self._refusing = BackOff()
+        self._calls: dict[str, Future[_Told]] = {}
+        self._patience_s = PATIENCE_S
+
+    def tell(self, done: Positions, known: Container[MessageQueue]) -> None:
+        """Tell what is new of known queues; what fails is logged and tried again at a later call.
+
+        A broker that stored the last offsets is waited for, `PATIENCE_S` at most. One that is
+        still busy with older offsets gets the newest ones at a later call.
+        """
+        self._collect()
+        news: dict[str, _Offsets] = {}
+        for topic, broker, queue_id, offset in places(done):
+            queue = MessageQueue(topic, broker, queue_id)
+            is_told = self._stored.get(queue) == offset or queue not in known
+            if not (is_told or broker in self._calls or self._refusing.holds(("", broker))):
+                news.setdefault(broker, []).append((queue, offset))
+        for broker, offsets in news.items():
+            self._calls[broker] = in_background(partial(self._store, offsets))
+        awaited = [self._calls[one] for one in news if self._refusing.last(("", one)) is None]
+        if awaited:
+            wait(awaited, self._patience_s)
+            self._collect()
+
+    def finish(self, done: Positions, known: Container[MessageQueue]) -> None:
+        """Tell the newest offsets also where older ones are under way; two `PATIENCE_S` at most."""
+        wait(self._calls.values(), self._patience_s)
+        self.tell(done, known)
+
+    def _store(self, offsets: _Offsets) -> _Told:
+        """Tell one broker, on a thread of its own; the first failure ends it."""
+        told = _Told()
+        for queue, offset in offsets:
+            try:
+                store_group_offset(self._access, self._group, queue, offset)
+            except (RemotingException, MQBrokerException, MQClientException) as error:
+                told.error, told.at = error, monotonic()
+                break
+            told.stored[queue] = offset
+        return told
+
+    def _collect(self) -> None:
+        for broker, call in list(self._calls.items()):
+            if not call.done():
+                continue
+            del self._calls[broker]
+            told = call.result()
+            self._stored |= told.stored
+            if told.error is None:
+                self._refusing.clear(("", broker))
+                continue
+            self._refusing.failed(("", broker), told.error, told.at)
+            _log.warning(
+                "offset of group %s was not stored at broker %s: %s",
+                self._group,
+                broker,
+                told.error,
+            )

@@ -1,0 +1,235 @@
+"""Which queues a subscription means now, and which offsets earliest, times or groups mean there.
+
+Everything that a batch asks brokers when it is planned, and a stream when it begins. Must not know
+Spark. Read on: ``options/positions.py`` for the forms, ``reading/stream_reader.py`` for what
+streams ask later.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from functools import partial
+
+from rocketmq_py import MessageQueue, QueueAccess, QueueBounds, RawMessages
+from spark_connector.errors import GO_ON, OptionError
+from spark_connector.options.options import ReadOptions
+from spark_connector.options.positions import EARLIEST, LATEST, Positions, Start, look, places
+from spark_connector.servers.access import retrying
+
+__all__ = ["Bounds", "bounds_of", "chosen", "find_topics", "first_at", "resolve"]
+
+_log = logging.getLogger("spark_connector")
+
+Bounds = dict[MessageQueue, QueueBounds]
+
+
+def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool = True) -> list[str]:
+    """Return the topics of a subscription now; a pattern may match none yet.
+
+    With ``is_patient`` false the name server is asked once, not as often as the options say.
+
+    A pattern means no retry and dead letter topics and none of RocketMQ's own: those are read by
+    name.
+    """
+    subscription = options.subscription
+    if subscription.pattern is None:
+        return sorted(subscription.topics or subscription.assigned or ())
+    pattern = re.compile(subscription.pattern)
+    names = (
+        retrying(options, "listing the topics", access.topic_names)
+        if is_patient
+        else access.topic_names()
+    )
+    own = RawMessages.is_system_topic
+    return [
+        name
+        for name in names
+        if pattern.fullmatch(name) and not name.startswith("%") and not own(name)
+    ]
+
+
+def bounds_of(access: QueueAccess, options: ReadOptions) -> Bounds:
+    """Return the bounds of every queue that is read; raises when a named topic is unknown."""
+    found: Bounds = {}
+    for topic in find_topics(access, options):
+        found |= retrying(options, f"asking for topic {topic}", partial(access.bounds, topic))
+    return chosen(found, options)
+
+
+def chosen(found: Bounds, options: ReadOptions) -> Bounds:
+    """Keep the queues that ``assign`` names, all of them without it."""
+    assigned = options.subscription.assigned
+    if assigned is None:
+        return found
+    kept: Bounds = {}
+    for topic, broker, queue, _ in places(assigned):
+        key = MessageQueue(topic, broker, queue)
+        if key not in found:
+            raise OptionError(f"option assign: broker {broker} has no queue {queue} of {topic}")
+        kept[key] = found[key]
+    return kept
+
+
+def resolve(
+    access: QueueAccess, options: ReadOptions, start: Start, bounds: Bounds, *, is_end: bool
+) -> dict[MessageQueue, int]:
+    """Return the offset of every queue that a start (or end) means.
+
+    An offset below the queue's beginning stays what it is: whoever reads there finds the loss.
+    Raises `OptionError` for named queues that do not exist, offsets beyond the end (a group's only
+    with ``failOnDataLoss``), groups without an offset, and times that nothing is as new as.
+    """
+    match start.kind:
+        case "earliest":
+            return {queue: one.min_offset for queue, one in bounds.items()}
+        case "latest":
+            return {queue: one.max_offset for queue, one in bounds.items()}
+        case "offsets":
+            return _by_offsets(start, bounds, is_end=is_end)
+        case "group":
+            return _by_group(access, options, start, bounds)
+        case _:
+            return _by_time(access, options, start, bounds, is_end=is_end)
+
+
+def _by_offsets(start: Start, bounds: Bounds, *, is_end: bool) -> dict[MessageQueue, int]:
+    _check_known(start.positions, bounds)
+    found = {}
+    for queue, one in bounds.items():
+        offset = look(start.positions, queue.topic, queue.broker_name, queue.queue_id)
+        if offset is None:
+            offset = EARLIEST if start.otherwise == "earliest" else LATEST
+        if offset == EARLIEST:
+            offset = one.min_offset
+        elif offset == LATEST:
+            offset = one.max_offset
+        elif offset > one.max_offset:
+            what = "endingOffsets" if is_end else "startingOffsets"
+            raise OptionError(_past_the_end(what, offset, queue, one))
+        found[queue] = offset
+    return found
+
+
+def _past_the_end(what: str, offset: int, queue: MessageQueue, one: QueueBounds) -> str:
+    return (
+        f"{what} {offset} of topic {queue.topic}, broker {queue.broker_name}, queue "
+        f"{queue.queue_id} is past its end, {one.max_offset}: was the topic made anew?"
+    )
+
+
+def _check_known(positions: Positions, bounds: Mapping[MessageQueue, object]) -> None:
+    brokers: dict[str, set[str]] = {}
+    for queue in bounds:
+        brokers.setdefault(queue.topic, set()).add(queue.broker_name)
+    for topic, broker, queue_id, _ in places(positions):
+        have = brokers.get(topic, set())
+        if not broker and len(have) > 1:
+            raise OptionError(
+                f"offsets of topic {topic} need its brokers: it lives on {', '.join(sorted(have))}"
+            )
+        name = broker or next(iter(have), "")
+        if MessageQueue(topic, name, queue_id) not in bounds:
+            raise OptionError(
+                f"offsets name queue {queue_id} of topic {topic} at broker {name or '?'}, "
+                "which is not read here"
+            )
+
+
+def _by_group(
+    access: QueueAccess, options: ReadOptions, start: Start, bounds: Bounds
+) -> dict[MessageQueue, int]:
+    group = options.group or ""
+    found = {}
+    for queue, one in bounds.items():
+        what = f"asking for the offset of group {group}"
+        offset = retrying(options, what, partial(access.group_offset, group, queue))
+        if offset is None:
+            if start.otherwise == "error":
+                raise OptionError(
+                    f"group {group} has no offset in topic {queue.topic}, broker "
+                    f"{queue.broker_name}, queue {queue.queue_id}: use startingOffsets="
+                    "group:earliest or group:latest"
+                )
+            offset = one.min_offset if start.otherwise == "earliest" else one.max_offset
+        if offset > one.max_offset:
+            offset = _group_past_end(access, options, queue, one, offset)
+        found[queue] = offset
+    return found
+
+
+def _group_past_end(
+    access: QueueAccess, options: ReadOptions, queue: MessageQueue, one: QueueBounds, offset: int
+) -> int:
+    """Return where to begin when a group's offset is past the end that was seen.
+
+    The group may have gone on since the end was asked for: then nothing is lost, and the end that
+    was seen is where to begin, because everything else was decided by it.
+    """
+    what = f"asking for topic {queue.topic}"
+    now = retrying(options, what, lambda: access.bounds_at(queue.topic, queue.broker_name))
+    latest = now.get(queue, one)
+    if offset <= latest.max_offset:
+        return one.max_offset
+    text = _past_the_end(f"group {options.group}: offset", offset, queue, latest)
+    if options.fail_on_data_loss:
+        raise OptionError(f"{text} {GO_ON}")
+    _log.warning("%s reading begins at %d", text, one.min_offset)
+    return one.min_offset
+
+
+def _by_time(
+    access: QueueAccess, options: ReadOptions, start: Start, bounds: Bounds, *, is_end: bool
+) -> dict[MessageQueue, int]:
+    if start.kind == "timestamps":
+        _check_known(start.positions, bounds)
+    found: dict[MessageQueue, int] = {}
+    asked = reached = False
+    for queue, one in bounds.items():
+        moment: int | None = start.timestamp_ms
+        if start.kind == "timestamps":
+            moment = look(start.positions, queue.topic, queue.broker_name, queue.queue_id)
+        if moment is None:
+            is_first = start.otherwise == "earliest"
+            found[queue] = one.min_offset if is_first else one.max_offset
+            continue
+        asked = True
+        found[queue] = first_at(access, options, queue, one, moment)
+        reached = reached or found[queue] < one.max_offset
+    if asked and not reached and not is_end and options.strategy == "error":
+        raise OptionError(
+            "startingTimestamp: no message is that new; set "
+            "startingOffsetsByTimestampStrategy=latest to begin at the end"
+        )
+    return found
+
+
+def first_at(
+    access: QueueAccess, options: ReadOptions, queue: MessageQueue, one: QueueBounds, moment: int
+) -> int:
+    """Return the first offset stored at or after a time in epoch ms, the end when there is none.
+
+    5.x brokers answer just that; 4.9 answers the nearest message, which may be an older one, or
+    any of those that were stored in the same millisecond, so store times there are looked at.
+    """
+    if one.min_offset >= one.max_offset:
+        return one.max_offset
+    if moment <= 0:
+        return one.min_offset  # brokers are not asked for times before their epoch
+    what = f"asking for the offset of a time in topic {queue.topic}"
+    offset = retrying(options, what, lambda: access.search_offset(queue, moment))
+    offset = min(max(offset, one.min_offset), one.max_offset)
+    if offset >= one.max_offset:
+        return offset
+
+    def is_older(place: int) -> bool:
+        stored = retrying(options, what, lambda: access.message_at(queue, place))
+        return stored is not None and stored.store_timestamp < moment
+
+    if is_older(offset):
+        return offset + 1
+    if offset == one.min_offset or is_older(offset - 1):
+        return offset
+    return bisect_left(range(offset - 1), x=True, lo=one.min_offset, key=lambda n: not is_older(n))

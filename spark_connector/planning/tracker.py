@@ -1,0 +1,308 @@
+"""How far a stream may read now: the driver's side of a streaming read, without Spark.
+
+Notices new and missing queues, splits limits, and writes offsets that survive what Spark forgets:
+it stores no first offset and asks for it twice, so the first real offset carries the lower bounds
+itself. Must not know records, nor when brokers are asked. Read on: ``broker_watch.py`` for what
+they say, ``options/positions.py`` for the offsets' form.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from rocketmq_py import (
+    MessageQueue,
+    MQBrokerException,
+    MQClientException,
+    QueueAccess,
+    QueueBounds,
+    RemotingException,
+    TopicNotExistError,
+)
+from rocketmq_py.clock import monotonic
+from spark_connector.errors import GO_ON, RocketMQDataLossError
+from spark_connector.options.options import ReadOptions
+from spark_connector.options.positions import Positions, look, places, put
+from spark_connector.planning.broker_watch import Watch
+from spark_connector.planning.group_progress import GroupProgress
+from spark_connector.planning.limits import share
+from spark_connector.planning.start_places import bounds_of, resolve
+from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.servers.access import is_transient
+
+__all__ = ["Limit", "Tracker"]
+
+_log = logging.getLogger("spark_connector")
+
+SAMPLE_MESSAGES = 32
+_FAILURES = (RemotingException, MQBrokerException, MQClientException)
+
+
+class Limit:
+    """What one micro-batch may take: offsets, bytes, and how few are not worth one (None: any)."""
+
+    __slots__ = ("bytes_most", "offsets_least", "offsets_most")
+
+    def __init__(
+        self,
+        offsets_most: int | None = None,
+        bytes_most: int | None = None,
+        offsets_least: int | None = None,
+    ) -> None:
+        self.offsets_most = offsets_most
+        self.bytes_most = bytes_most
+        self.offsets_least = offsets_least
+
+
+class Tracker:
+    """Answers what a streaming query asks about offsets. One thread uses it."""
+
+    def __init__(self, access: QueueAccess, options: ReadOptions) -> None:
+        self._access = access
+        self._options = options
+        self._watch = Watch(access, options)
+        self._group: GroupProgress | None = None
+        if options.commit_offsets and options.group is not None:
+            self._group = GroupProgress(access, options.group)
+        self._done: Positions = {}
+        self._missing_since: dict[MessageQueue, float] = {}
+        self._told_missing: set[MessageQueue] = set()
+        self._targets: dict[MessageQueue, int] | None = None
+        self._initial: StreamOffset | None = None
+        self._fired_at = monotonic()
+        self._mean_size: float | None = None
+
+    # --- what Spark asks -------------------------------------------------------------------------
+
+    def initial(self) -> StreamOffset:
+        """Return where the stream begins: the same answer every time."""
+        if self._initial is None:
+            bounds = bounds_of(self._access, self._options)
+            self._watch.take(bounds)
+            if self._targets is not None:
+                # "latest" of a run that ends is the end that it was given.
+                bounds = {
+                    queue: QueueBounds(one.min_offset, self._targets.get(queue, one.max_offset))
+                    for queue, one in bounds.items()
+                }
+            options = self._options
+            found = resolve(self._access, options, options.start, bounds, is_end=False)
+            topics: Positions = {}
+            for queue, offset in found.items():
+                put(topics, queue.topic, queue.broker_name, queue.queue_id, offset)
+            self._initial = StreamOffset(topics, is_initial=True)
+        return self._initial
+
+    def freeze(self) -> None:
+        """Fix the present ends as the targets of a run that ends when they are reached."""
+        bounds = bounds_of(self._access, self._options)
+        self._watch.take(bounds)
+        self._targets = {queue: one.max_offset for queue, one in bounds.items()}
+
+    def latest(self, start: StreamOffset, limit: Limit) -> StreamOffset | None:
+        """Return the end of the next micro-batch, None when there is no news.
+
+        Raises `RocketMQDataLossError` for queues that are gone too long or went backwards, and
+        `MQClientException` for those that a broker has refused for too long.
+        """
+        self._refresh()
+        self._wait_for_missing(start)
+        lower: Positions = {}
+        reset: Positions = {}
+        begins: dict[MessageQueue, int] = {}
+        ends: dict[MessageQueue, int] = {}
+        for topic, broker, queue_id, offset in places(start.topics):
+            queue = MessageQueue(topic, broker, queue_id)
+            begin, end = self._known_queue(queue, offset)
+            begins[queue], ends[queue] = begin, end
+            if start.is_initial:
+                put(lower, topic, broker, queue_id, offset)
+            if begin < offset:
+                put(reset, topic, broker, queue_id, begin)
+        for queue, one in sorted(self._watch.bounds.items()):
+            if queue not in begins and self._end_of(queue, one) > one.min_offset:
+                begins[queue], ends[queue] = one.min_offset, self._end_of(queue, one)
+                put(lower, queue.topic, queue.broker_name, queue.queue_id, one.min_offset)
+        taken = self._admitted({q: ends[q] - begins[q] for q in begins}, limit)
+        if not any(taken.values()) and not start.is_initial and not reset:
+            return None
+        topics: Positions = {}
+        for queue, begin in begins.items():
+            put(topics, queue.topic, queue.broker_name, queue.queue_id, begin + taken[queue])
+        return StreamOffset(topics, lower=lower, reset=reset)
+
+    def ends(self) -> StreamOffset | None:
+        """Return the ends of all queues as last seen, None before the first look.
+
+        Those of queues that are away are kept, so that nobody takes a lost broker for work done;
+        those that the stream goes on without are left out.
+        """
+        seen = self._watch.last_seen
+        if not seen:
+            return None
+        topics: Positions = {}
+        for queue, one in seen.items():
+            if queue not in self._told_missing:
+                put(topics, queue.topic, queue.broker_name, queue.queue_id, one.max_offset)
+        return StreamOffset(topics)
+
+    def push_group(self, done: StreamOffset) -> None:
+        """Tell the brokers how far the group is; a failure is logged and tried again later.
+
+        Only queues that are there are told of, so ask for `latest` before.
+        """
+        if self._group is None or done.is_initial:
+            return
+        self._done = done.topics
+        self._group.tell(self._done, self._watch.bounds)
+
+    def finish(self) -> None:
+        """Tell what the brokers do not know of the group yet, as far as they answer soon."""
+        if self._group is not None:
+            self._group.finish(self._done, self._watch.bounds)
+
+    # --- queues ----------------------------------------------------------------------------------
+
+    def _end_of(self, queue: MessageQueue, one: QueueBounds) -> int:
+        if self._targets is None:
+            return one.max_offset
+        return self._targets.get(queue, one.min_offset)
+
+    def _known_queue(self, queue: MessageQueue, offset: int) -> tuple[int, int]:
+        """Return where a known queue goes on and may end now."""
+        one = self._watch.bounds.get(queue) or self._missing(queue, offset)
+        if one is None:
+            return offset, offset
+        if one.max_offset < offset:
+            text = (
+                f"data loss in topic {queue.topic}, broker {queue.broker_name}, queue "
+                f"{queue.queue_id}: the stream stands at {offset}, available are "
+                f"{one.min_offset} to {one.max_offset}: was the topic made anew?"
+            )
+            if self._options.fail_on_data_loss:
+                raise RocketMQDataLossError(f"{text} {GO_ON}", topic=queue.topic)
+            _log.warning("%s the stream goes on at %d", text, one.min_offset)
+            return one.min_offset, max(one.min_offset, one.max_offset)
+        return offset, max(offset, self._end_of(queue, one))
+
+    def _missing(self, queue: MessageQueue, offset: int) -> QueueBounds | None:
+        """Return None while a missing queue is waited for, its bounds when it has just come back.
+
+        Once the grace is over it is asked for once more, as the back-off may outlast the grace.
+        """
+        seen = self._watch.last_seen.get(queue)
+        is_done = seen is not None and offset >= seen.max_offset  # read to its end: nothing is lost
+        target = None if self._targets is None else self._targets.get(queue)
+        if target is not None and offset >= target:
+            return None  # this run wants no more of it
+        refusal = self._refusal(queue)
+        if refusal is None and (is_done or queue in self._told_missing):
+            return None
+        since = self._missing_since.setdefault(queue, self._watch.asked_at or monotonic())
+        over = since + self._options.grace_ms / 1000
+        if monotonic() < over:
+            return None
+        self._watch.ask_once_more(queue, over)
+        self._forget_found()
+        if queue in self._watch.bounds:
+            return self._watch.bounds[queue]
+        refusal = self._refusal(queue)
+        if refusal is not None:
+            raise self._refused_too_long(queue, offset, refusal)
+        if is_done:
+            return None
+        last = self._watch.last_failure(queue)
+        text = (
+            f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id} has been "
+            f"missing for {self._options.grace_ms} ms (missingQueueGraceMs); the stream stands at "
+            f"{offset}" + ("" if last is None else f"; the last failure was: {last[0]}")
+        )
+        if self._options.fail_on_data_loss:
+            raise RocketMQDataLossError(f"{text}; {GO_ON}", topic=queue.topic)
+        self._told_missing.add(queue)  # asked up to a hundred times a second
+        _log.warning("%s; going on without it", text)
+        return None
+
+    def _refusal(self, queue: MessageQueue) -> MQBrokerException | None:
+        """Return the broker's last answer if it will stay, such as that of a key without rights.
+
+        A topic that the broker does not know is no refusal: it is gone.
+        """
+        error, _ = self._watch.last_failure(queue) or (None, 0.0)
+        if isinstance(error, TopicNotExistError) or not isinstance(error, MQBrokerException):
+            return None
+        return None if is_transient(error) else error
+
+    def _refused_too_long(
+        self, queue: MessageQueue, offset: int, refusal: MQBrokerException
+    ) -> MQClientException:
+        return MQClientException(
+            f"broker {queue.broker_name} has refused for {self._options.grace_ms} ms "
+            f"(missingQueueGraceMs) to tell the bounds of topic {queue.topic}; the stream stands "
+            f"at {offset} of queue {queue.queue_id}; the last answer was: {refusal}; check the "
+            "credentials and what they permit, then start the query again",
+            response_code=refusal.response_code,
+            topic=queue.topic,
+        )
+
+    def _refresh(self) -> None:
+        if self._watch.refresh():
+            self._mean_size = None
+        self._forget_found()
+
+    def _forget_found(self) -> None:
+        """Forget that queues were missing which are there again."""
+        found = self._watch.bounds.keys()
+        for queue in self._missing_since.keys() & found:
+            del self._missing_since[queue]
+        self._told_missing -= found
+
+    def _wait_for_missing(self, start: StreamOffset) -> None:
+        """In a run that ends, wait for queues that are away, until the grace is over."""
+        if self._targets is None:
+            return
+        while True:
+            away = [
+                queue
+                for queue, target in self._targets.items()
+                if queue not in self._watch.bounds
+                and (look(start.topics, queue.topic, queue.broker_name, queue.queue_id) or 0)
+                < target
+            ]
+            now = monotonic()
+            since = [self._missing_since.setdefault(queue, now) for queue in away]
+            if not any((now - one) * 1000 < self._options.grace_ms for one in since):
+                return
+            threading.Event().wait(self._options.poll_interval_ms / 1000)
+            self._refresh()
+
+    # --- limits ----------------------------------------------------------------------------------
+
+    def _admitted(self, backlog: dict[MessageQueue, int], limit: Limit) -> dict[MessageQueue, int]:
+        total = sum(backlog.values())
+        least = limit.offsets_least
+        if least is not None and total < least and self._targets is None:
+            waited_ms = (monotonic() - self._fired_at) * 1000
+            if waited_ms < self._options.max_trigger_delay_ms:
+                return dict.fromkeys(backlog, 0)
+        if total:
+            self._fired_at = monotonic()
+        most = limit.offsets_most
+        if limit.bytes_most is not None and total:
+            by_size = max(1, int(limit.bytes_most / self._size_of_one(backlog)))
+            most = by_size if most is None else min(most, by_size)
+        return backlog if most is None else share(backlog, most)
+
+    def _size_of_one(self, backlog: dict[MessageQueue, int]) -> float:
+        """Return the mean stored size of a message, from a sample of the fullest queue."""
+        if self._mean_size is None:
+            queue = max(backlog, key=lambda one: backlog[one])
+            first = self._watch.bounds[queue].max_offset - backlog[queue]
+            try:
+                sample = self._access.pull(queue, first, SAMPLE_MESSAGES).result()
+            except _FAILURES:
+                return 1024.0
+            if sample.found and sample.next_offset > first:
+                self._mean_size = len(sample.records) / (sample.next_offset - first)
+        return self._mean_size or 1024.0

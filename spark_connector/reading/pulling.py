@@ -1,0 +1,323 @@
+"""How the bytes of a range of offsets are fetched, in order, and what counts as a loss.
+
+Several pulls are in flight: the first one goes alone and shows how many messages the broker gives
+at once, the next ones ask for that many each, and what a pull leaves of its part is asked for
+again. Later pulls correct how many that is. Must not know Arrow or Spark. Source of the answers'
+meaning: ``PullAPIWrapper`` and ``PullMessageProcessor`` of the original.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from socket import gethostname
+
+from attrs import frozen
+
+from rocketmq_py import (
+    MessageQueue,
+    MQBrokerException,
+    MQClientException,
+    QueueAccess,
+    RawPull,
+    RemotingException,
+)
+from rocketmq_py.clock import monotonic
+from spark_connector.errors import GO_ON, RocketMQDataLossError
+from spark_connector.options.options import ReadOptions
+from spark_connector.planning.queue_ranges import QueueRange
+from spark_connector.servers.access import is_transient
+
+__all__ = ["Losses", "Piece", "RangePuller", "before", "is_dense", "lost"]
+
+_log = logging.getLogger("spark_connector")
+
+TRY_AGAIN_S = 0.1
+MASTER = 0
+WIDEN_AFTER = 4
+"""After so many parts one is twice as wide, to see whether pulls bring more than is asked for;"""
+WIDEN_AFTER_MOST = 256
+"""each time that they do not, after twice as many, up to so many."""
+NOTHING_HERE = 20
+"""The answer's code when the broker went through its queue and had no message to give."""
+
+
+@frozen
+class Piece:
+    """Stored records back to back, the offsets they cover, and the queue's end at that time."""
+
+    records: bytes
+    start: int
+    next_offset: int
+    max_offset: int
+
+
+def is_dense(options: ReadOptions) -> bool:
+    """Whether every offset must bring a message, because no filter leaves any out."""
+    return options.expression_type == "TAG" and options.expression == "*"
+
+
+class Losses:
+    """The offsets of one range that are gone: an error at once, or one warning at the end."""
+
+    def __init__(self, options: ReadOptions, wanted: QueueRange) -> None:
+        self._options = options
+        self._range = wanted
+        self._first = wanted.until
+        self._past = wanted.start
+        self._count = 0
+        self._available = ""
+
+    def add(self, start: int, past: int, available: str) -> None:
+        """Take offsets that were not taken before; raises `RocketMQDataLossError` when told to."""
+        if self._options.fail_on_data_loss:
+            lost(self._options, self._range, start, past, available)
+        self._first, self._past = min(self._first, start), max(self._past, past)
+        self._count += past - start
+        self._available = available
+
+    def tell(self) -> None:
+        """Log all of them together, if there are any."""
+        if self._count:
+            one, first, past = self._range, self._first, self._past
+            lost(self._options, one, first, past, self._available, count=self._count)
+
+
+@frozen
+class _Asked:
+    """A pull in flight, and which broker it was sent to: that says what its answer means."""
+
+    answer: Future[RawPull]
+    broker_id: int
+
+
+class _Width:
+    """How many offsets the next part has: as many as one pull brings, up to `most`.
+
+    A broker's limit is a number of messages or of bytes, so it moves with the size of the
+    messages. A pull that brings less than it was asked for shows it; one that brings all of it
+    shows nothing, so now and then one part is twice as wide. With a steady limit that part takes
+    two full pulls, which is no pull more. Two parts are looked at, as a large message alone says
+    little about the next ones.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._now = most
+        self._pause = self._parts_left = WIDEN_AFTER
+        self._tried: int | None = None
+        self._brought = 0
+
+    def of_part(self, start: int) -> int:
+        """Return how wide the part is that begins at an offset; called once for each."""
+        if self._now >= self._most or self._tried is not None:
+            return self._now
+        if self._parts_left:
+            self._parts_left -= 1
+            return self._now
+        self._tried = start
+        return 2 * self._now
+
+    def learn(self, start: int, brought: int, *, is_short: bool) -> None:
+        """Take the largest answer of the part at `start`; short: one was less than asked for."""
+        before = self._now
+        if brought:
+            least = self._brought if is_short else before
+            # Under a filter one answer can cover more offsets than were asked for.
+            self._now = min(max(brought, least), self._most)
+            self._brought = brought
+        if start == self._tried:
+            self._tried = None
+            is_wider = self._now > before
+            self._pause = WIDEN_AFTER if is_wider else min(2 * self._pause, WIDEN_AFTER_MOST)
+            self._parts_left = self._pause if is_short else 0
+
+
+class RangePuller:
+    """Reads one range once: `pieces` gives its records in the order of their offsets."""
+
+    def __init__(
+        self,
+        access: QueueAccess,
+        options: ReadOptions,
+        wanted: QueueRange,
+        losses: Losses | None = None,
+    ) -> None:
+        self._access = access
+        self._options = options
+        self._range = wanted
+        self._queue = MessageQueue(wanted.topic, wanted.broker_name, wanted.queue_id)
+        self._broker_id = MASTER
+        self._width = _Width(options.pull_batch_size)
+        self._reached = wanted.start
+        self._address = wanted.address
+        self._progress_at = monotonic()
+        self._losses = losses or Losses(options, wanted)
+        self._lost_until = wanted.start
+
+    def pieces(self) -> Iterator[Piece]:
+        """Give the records; raises `RocketMQDataLossError`, or what the last pull ran into.
+
+        The caller that stops early leaves at most ``prefetch`` answers unread.
+        """
+        wanted = self._range
+        if not len(wanted):
+            return
+        first = min(wanted.start + self._width.of_part(wanted.start), wanted.until)
+        yield from self._part(wanted.start, first, None)
+        flying: deque[tuple[int, int, _Asked]] = deque()
+        next_part = self._reached
+        while flying or next_part < wanted.until:
+            while next_part < wanted.until and len(flying) < self._options.prefetch:
+                past = min(next_part + self._width.of_part(next_part), wanted.until)
+                flying.append((next_part, past, self._ask(next_part, past)))
+                next_part = past
+            start, past, asked = flying.popleft()
+            yield from self._part(start, past, asked)
+
+    def _ask(self, start: int, past: int) -> _Asked:
+        options, broker_id = self._options, self._broker_id
+        try:
+            answer = self._access.pull(
+                self._queue,
+                start,
+                min(past - start, options.pull_batch_size),
+                expression=options.expression,
+                expression_type=options.expression_type,
+                broker_id=broker_id,
+                address=self._address if broker_id == MASTER else None,
+                timeout_ms=options.pull_timeout_ms,
+                **({"group": options.group} if options.group else {}),
+            )
+        except (RemotingException, MQClientException, MQBrokerException) as error:
+            answer = Future()
+            answer.set_exception(error)
+        return _Asked(answer, broker_id)
+
+    def _part(self, start: int, past: int, asked: _Asked | None) -> Iterator[Piece]:
+        """Give the records of [start, past); the first pull may be in flight already.
+
+        The very first part ends with its first answer, which tells how much one pull brings.
+        """
+        part, brought, is_short = start, 0, False
+        while start < past:
+            asked = asked or self._ask(start, past)
+            try:
+                answer = asked.answer.result(self._options.pull_timeout_ms / 1000 + 1)
+            except (RemotingException, MQClientException, MQBrokerException) as error:
+                asked = None
+                self._wait_or_raise(error)
+                continue
+            except FutureTimeout as error:
+                asked = None
+                self._wait_or_raise(error)
+                continue
+            begin, start = start, self._after(answer, start, past, asked.broker_id)
+            asked = None
+            if answer.found and start > begin:
+                records = answer.records
+                if answer.next_offset > past:
+                    records = before(records, past)
+                # Offsets that an earlier part told to be lost are not missed once more.
+                covered = min(max(begin, self._lost_until), start)
+                yield Piece(records, covered, start, answer.max_offset)
+                # What the consumer took its time for is no waiting for the broker.
+                self._progress_at = monotonic()
+                brought = max(brought, start - begin)
+                is_short |= start < min(past, begin + self._options.pull_batch_size)
+            self._reached = start
+            if begin == self._range.start and start > begin:
+                break
+        self._width.learn(part, brought, is_short=is_short)
+
+    def _after(self, answer: RawPull, start: int, past: int, broker_id: int) -> int:
+        """Return the offset to go on at; raises when messages are lost and that matters."""
+        goes_on = answer.next_offset > start and not answer.moved
+        # Without a filter nothing can fail to match: an answer without records skips lost ones.
+        skips = goes_on and not answer.found and is_dense(self._options)
+        if answer.found or (goes_on and not skips):
+            if self._options.read_from_slave:
+                self._broker_id = answer.suggested_broker_id
+            if goes_on:
+                self._progress_at = monotonic()
+                return min(answer.next_offset, past)
+        if broker_id != MASTER:
+            # A slave may lag behind, or not have the queue yet: only the master can tell.
+            self._broker_id = MASTER
+            return start
+        if start < answer.min_offset:
+            self._progress_at = monotonic()
+            return self._lose(answer, start, past, answer.min_offset)
+        if skips and answer.code == NOTHING_HERE:
+            self._progress_at = monotonic()
+            return self._lose(answer, start, past, answer.next_offset)
+        # The queue does not reach so far, or not yet to be read: it may be about to.
+        if (monotonic() - self._progress_at) * 1000 < self._options.pull_deadline_ms:
+            threading.Event().wait(TRY_AGAIN_S)
+            return start
+        return self._lose(answer, start, past, answer.next_offset if skips else self._range.until)
+
+    def _lose(self, answer: RawPull, start: int, past: int, lost_until: int) -> int:
+        """Note a loss, once for all parts that it reaches into; return where this part goes on."""
+        lost_until = min(lost_until, self._range.until)
+        if lost_until > self._lost_until:
+            available = f"{answer.min_offset} to {answer.max_offset}"
+            self._losses.add(max(start, self._lost_until), lost_until, available)
+            self._lost_until = lost_until
+        return min(lost_until, past)
+
+    def _wait_or_raise(self, error: Exception) -> None:
+        waited_ms = (monotonic() - self._progress_at) * 1000
+        transient = isinstance(error, FutureTimeout) or is_transient(error)
+        if not transient:
+            error.add_note(f"This happened while reading {self._range}.")
+            raise error from None
+        if waited_ms >= self._options.pull_deadline_ms:
+            raise MQClientException(
+                f"{self._range} cannot be read from {gethostname()}: {error}",
+                topic=self._range.topic,
+            ) from None
+        _log.info("pull failed, trying again: %s: %s", self._range, error)
+        self._broker_id, self._address = MASTER, None
+        with suppress(RemotingException, MQClientException):
+            self._access.read_queues(self._range.topic)  # the broker may have moved
+        threading.Event().wait(TRY_AGAIN_S)
+
+
+def before(records: bytes, past: int) -> bytes:
+    """Return the records of smaller queue offsets.
+
+    Under a filter a broker goes on until it has as many messages as were asked for, beyond the
+    part that was meant; the next part brings those again.
+    """
+    at = 0
+    while at < len(records) and int.from_bytes(records[at + 20 : at + 28]) < past:
+        at += int.from_bytes(records[at : at + 4])
+    return records[:at]
+
+
+def lost(
+    options: ReadOptions,
+    one: QueueRange,
+    start: int,
+    past: int,
+    available: str,
+    *,
+    count: int | None = None,
+) -> None:
+    """Raise the error of lost offsets, or log it once when the user said to go on.
+
+    ``count`` tells how many of [start, past) are lost, if not all.
+    """
+    text = (
+        f"data loss in topic {one.topic}, broker {one.broker_name}, queue {one.queue_id}: "
+        f"offsets {start} to {past} were wanted, available are {available}"
+    )
+    if options.fail_on_data_loss:
+        raise RocketMQDataLossError(f"{text}; {GO_ON}", topic=one.topic)
+    _log.warning("%s; %d offsets skipped", text, past - start if count is None else count)

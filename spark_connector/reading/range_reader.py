@@ -1,0 +1,169 @@
+"""How one task turns its range of a queue into Arrow record batches.
+
+Pulls (`pulling.py`) are joined until a batch is large enough, then decoded together
+(`decoding/decoder.py`) and cut into batches of the wanted length; the first pull is handed on at
+once and twice as much is joined each time, so that a query with LIMIT ends early. Must not know
+Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from rocketmq_py import QueueAccess
+from spark_connector.decoding.decoder import Decoder
+from spark_connector.decoding.read_columns import projection
+from spark_connector.options.options import ReadOptions, named_tags
+from spark_connector.planning.queue_ranges import QueueRange
+from spark_connector.reading.pulling import Losses, Piece, RangePuller, is_dense
+from spark_connector.servers.task_log import Progress
+
+__all__ = ["read_range"]
+
+ROOM_SHARE = 8
+"""A part of so many is added to the memory of joined records, which are not always as many."""
+
+
+def read_range(
+    access: QueueAccess, options: ReadOptions, wanted: QueueRange, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Give the rows of a range in order, in batches of at most ``arrowBatchRows``.
+
+    What is decoded at once is about that long, or ``arrowBatchBytes`` and a pull. Raises
+    `RocketMQDataLossError` for messages that are gone (with ``failOnDataLoss``), and what the last
+    of many tries ran into.
+    """
+    decoder = Decoder(
+        projection(schema),
+        topic=wanted.topic,
+        broker_name=wanted.broker_name,
+        tags=named_tags(options.expression) if options.expression_type == "TAG" else (),
+        strict_text=options.strict_text,
+        check_crc=options.check_crc,
+    )
+    losses = Losses(options, wanted)
+    dense = is_dense(options)
+    watch = _Gaps(losses) if dense else None
+    progress = Progress(f"reading {wanted}", "offsets left", options.progress_ms)
+    joined = _Joined(is_dense=dense)
+    enough = 0
+    try:
+        for piece in RangePuller(access, options, wanted, losses).pieces():
+            joined.add(piece)
+            left = wanted.until - piece.next_offset
+            if joined and (joined.rows >= enough or joined.size >= options.batch_bytes):
+                batch, records = _decoded(decoder, watch, joined, schema)
+                enough = min(2 * records, options.batch_rows)
+                progress.add(batch.num_rows, left)
+                yield from _cut(batch, options.batch_rows)
+            else:
+                progress.add(0, left)
+        if joined:
+            batch, _ = _decoded(decoder, watch, joined, schema)
+            yield from _cut(batch, options.batch_rows)
+    finally:
+        losses.tell()
+
+
+class _Joined:
+    """Records of several pulls, back to back; the memory is used again for the next ones.
+
+    No column points into it: Arrow copies what it cuts out.
+    """
+
+    def __init__(self, *, is_dense: bool) -> None:
+        self._is_dense = is_dense
+        self._mean_size = 1.0
+        self._room = bytearray()
+        self._pieces: list[Piece] = []
+        self._offsets = 0
+        self.size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    @property
+    def rows(self) -> float:
+        """How many records there are: about, by the mean size of the last ones, under a filter."""
+        return self._offsets if self._is_dense else self.size / self._mean_size
+
+    def add(self, piece: Piece) -> None:
+        """Put the next records behind the others; without records there is nothing to keep.
+
+        Where no offset may be left out, the offsets of no records are kept: they are a loss.
+        """
+        if piece.records or self._is_dense:
+            self._pieces.append(piece)
+            self._offsets += piece.next_offset - piece.start
+            self.size += len(piece.records)
+
+    def had(self, records: int, size: int) -> None:
+        """Note how many records were in so many bytes."""
+        self._mean_size = max(1, size) / max(1, records)
+
+    def take(self) -> tuple[bytes | memoryview, list[Piece]]:
+        """Give all records, until the next call, and what they were joined from; begin anew."""
+        pieces, size = self._pieces, self.size
+        self._pieces, self._offsets, self.size = [], 0, 0
+        if len(pieces) == 1:
+            return pieces[0].records, pieces
+        if len(self._room) < size:
+            self._room = bytearray(size + size // ROOM_SHARE)
+        view, at = memoryview(self._room), 0
+        for piece in pieces:
+            past = at + len(piece.records)
+            view[at:past] = piece.records
+            at = past
+        return view[:size], pieces
+
+
+def _decoded(
+    decoder: Decoder, watch: _Gaps | None, joined: _Joined, schema: pa.Schema
+) -> tuple[pa.RecordBatch, int]:
+    """Decode what was joined; also tell of how many records, other tags included."""
+    raw, pieces = joined.take()
+    batch, offsets = decoder.decode(raw, pieces[-1].max_offset, schema)
+    joined.had(len(offsets), len(raw))
+    if watch is not None:
+        watch.saw(pieces, offsets)
+    return batch, len(offsets)
+
+
+def _cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
+    """Give a batch in even parts of at most so many rows, without a copy; none of an empty one.
+
+    Each part has a price of its own in Spark, so none is a small rest.
+    """
+    parts = -(-batch.num_rows // rows)
+    for part in range(parts):
+        start = batch.num_rows * part // parts
+        yield batch.slice(start, batch.num_rows * (part + 1) // parts - start)
+
+
+class _Gaps:
+    """Notices offsets that are missing where no filter explains it.
+
+    What lies between two pieces was told already, by the pull that ran into it.
+    """
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+
+    def saw(self, pieces: list[Piece], offsets: list[int]) -> None:
+        """Take the next pieces and the offsets of all their records, in order."""
+        if len(offsets) == sum(piece.next_offset - piece.start for piece in pieces):
+            return
+        at = 0
+        for piece in pieces:
+            expected = piece.start
+            while at < len(offsets) and offsets[at] < piece.next_offset:
+                self._hole(expected, offsets[at])
+                expected = max(expected, offsets[at] + 1)
+                at += 1
+            self._hole(expected, piece.next_offset)
+
+    def _hole(self, start: int, past: int) -> None:
+        if start < past:
+            self._losses.add(start, past, f"{past} and later")

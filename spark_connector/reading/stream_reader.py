@@ -1,0 +1,124 @@
+"""How Spark reads topics as a stream: offsets on the driver, ranges in tasks.
+
+Spark's `DataSourceStreamReader`. A micro-batch is a closed set of ranges that the two offsets alone
+decide, so a repeated one reads the same messages. Nothing relies on `stop` or `commit`, which Spark
+rarely or lately calls. Read on: ``planning/tracker.py`` for every decision about offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from spark_connector.options.options import ReadOptions, read_options
+from spark_connector.planning.queue_ranges import QueueRange, split
+from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.tracker import Limit, Tracker
+from spark_connector.reading.batch_reader import RangePartition, arrow_schema
+from spark_connector.reading.range_reader import read_range
+from spark_connector.servers.access import access_for
+from spark_connector.servers.versions import Shipped
+
+__all__ = ["StreamReader"]
+
+
+class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics from a first place on, batch after batch."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self.options: ReadOptions = read_options(options, streaming=True)
+        self.schema = arrow_schema(schema)
+        self._tracker: Tracker | None = None
+
+    def carried(self) -> dict[str, Any]:
+        """Leave what belongs to this process behind: executors only read ranges."""
+        return {"options": self.options, "schema": self.schema, "_tracker": None}
+
+    # --- on the driver ---------------------------------------------------------------------------
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Fix the present ends: the run stops when they are reached."""
+        self._track().freeze()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """Return the limit that the options ask for; Spark knows one, `latestOffset` knows all."""
+        options = self.options
+        if options.max_offsets is not None:
+            return ReadMaxRows(options.max_offsets)
+        if options.max_bytes is not None:
+            return ReadMaxBytes(options.max_bytes)
+        if options.min_offsets is not None:
+            return ReadMinRows(options.min_offsets)
+        return ReadAllAvailable()
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Return where a new query begins; the same for every call."""
+        return self._track().initial().to_json()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the end of the next micro-batch: ``start`` itself when there is no news."""
+        tracker = self._track()
+        begin = StreamOffset.from_json(start)
+        end = tracker.latest(begin, self._limit(limit))
+        tracker.push_group(begin)  # a run of one batch calls this once: the look comes first
+        return start if end is None else end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """Return the ends of all queues, for the progress report."""
+        ends = self._track().ends()
+        return None if ends is None else ends.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Cut what lies between two offsets into tasks; asks nobody."""
+        ranges = StreamOffset.from_json(start).ranges(StreamOffset.from_json(end))
+        cut = split(
+            (QueueRange(*place) for place in ranges),
+            min_partitions=self.options.min_partitions,
+            max_records=self.options.max_records,
+        )
+        return [RangePartition(one) for one in cut]
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: comes a batch late; the group is told when the next batch is planned."""
+
+    def stop(self) -> None:
+        """Tell the group's brokers what they do not know; connections end with the process.
+
+        Spark seldom lets it come to this: nothing relies on it.
+        """
+        if self._tracker is not None:
+            self._tracker.finish()
+
+    def _track(self) -> Tracker:
+        if self._tracker is None:
+            self._tracker = Tracker(access_for(self.options.connection), self.options)
+        return self._tracker
+
+    def _limit(self, given: ReadLimit) -> Limit:
+        options = self.options
+        if isinstance(given, ReadAllAvailable):
+            return Limit()  # Trigger.Once: everything, whatever the options say
+        limit = Limit(options.max_offsets, options.max_bytes, options.min_offsets)
+        if isinstance(given, ReadMaxRows):
+            limit.offsets_most = given.max_rows
+        return limit
+
+    # --- in a task -------------------------------------------------------------------------------
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one task's range."""
+        if isinstance(partition, RangePartition):
+            access = access_for(self.options.connection)
+            yield from read_range(access, self.options, partition.wanted, self.schema)

@@ -1,0 +1,4 @@
+"""How driver and tasks reach servers, wait for them, and tell about it.
+
+Start with ``access.py``.
+"""

@@ -1,0 +1,313 @@
+"""How a Python process of Spark gets its connections: one set per process and settings.
+
+Workers are reused for many tasks and may die without a word, so connections are made when first
+needed, kept for the next task, and never relied on. Credentials are read where they are used:
+from the options, the environment, or a file that may change while a stream runs. Must not know
+what is asked. Spark itself is only looked at for files that it carries (``SparkFiles``).
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rocketmq_py import (
+    ClientConfig,
+    Credentials,
+    FlowControlError,
+    MQBrokerException,
+    MQClientException,
+    NameServerUnavailableError,
+    NamespacedQueueAccess,
+    NoRouteError,
+    QueueAccess,
+    RemotingException,
+    RocketMQError,
+    UnsupportedOperationError,
+)
+from spark_connector.errors import OptionError
+from spark_connector.options.connection import Connection, Tls
+from spark_connector.options.options import ReadOptions
+from spark_connector.options.secret import Secret
+
+__all__ = [
+    "CredentialsFile",
+    "access_for",
+    "check_tls_files",
+    "close_all",
+    "is_transient",
+    "retrying",
+    "spark_file",
+]
+
+OPEN_MOST = 16
+BUSY_CODES = frozenset({2, 14, 215})
+"""SYSTEM_BUSY, SERVICE_NOT_AVAILABLE, FLOW_CONTROL: refusals that are about now."""
+
+_VARIABLES = {
+    "accessKey": "ACCESS_KEY",
+    "secretKey": "SECRET_KEY",
+    "securityToken": "SECURITY_TOKEN",
+}
+"""What credentials consist of: the name in a file, and the end of the variable's name."""
+
+_log = logging.getLogger("spark_connector")
+_T = TypeVar("_T")
+
+
+class _Process:
+    """What this process has open, the one that was used longest ago first."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.open: dict[Connection, QueueAccess] = {}
+        self.closes_at_exit = False
+
+
+_process = _Process()
+
+
+def access_for(connection: Connection) -> QueueAccess:
+    """Return this process's connections for these settings, made when new. Thread-safe.
+
+    The `OPEN_MOST` that were used last are kept. Raises `OptionError` for settings and files that
+    cannot be used here, and `UnsupportedOperationError` for TLS.
+    """
+    oldest = None
+    with _process.lock:
+        access = _process.open.pop(connection, None)
+        if access is None:
+            access = _started(connection)
+            if len(_process.open) >= OPEN_MOST:
+                oldest = _process.open.pop(next(iter(_process.open)))
+            if not _process.closes_at_exit:
+                # After the client's own farewell is registered, so that it runs before it.
+                atexit.register(close_all)
+                _process.closes_at_exit = True
+        _process.open[connection] = access
+    if oldest is not None:
+        oldest.shutdown()
+    return access
+
+
+def _started(connection: Connection) -> QueueAccess:
+    settings = _settings(connection)
+    if connection.namespace:
+        access: QueueAccess = NamespacedQueueAccess(connection.namespace, **settings)
+    else:
+        access = QueueAccess(**settings)
+    access.start()
+    return access
+
+
+def close_all() -> None:
+    """Close every connection of this process; what is needed later is opened again."""
+    with _process.lock:
+        mine = list(_process.open.values())
+        _process.open.clear()
+    for access in mine:
+        access.shutdown()
+
+
+def _forked() -> None:
+    """Begin anew in a forked child: the client has closed what was inherited.
+
+    The parent's lock may be held by a thread that does not exist here.
+    """
+    global _process
+    closes_at_exit = _process.closes_at_exit
+    _process = _Process()
+    _process.closes_at_exit = closes_at_exit
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether asking again can help: a silent server, or a refusal that is about now."""
+    if isinstance(error, MQBrokerException):
+        return isinstance(error, FlowControlError) or error.response_code in BUSY_CODES
+    if isinstance(error, NoRouteError):
+        return False
+    return isinstance(error, (RemotingException, MQClientException))
+
+
+def retrying(options: ReadOptions, what: str, ask: Callable[[], _T]) -> _T:
+    """Ask up to ``fetchOffset.numRetries`` times more; then one error says what was asked."""
+    attempt = 1
+    while True:
+        try:
+            return ask()
+        except (RemotingException, MQBrokerException, MQClientException) as error:
+            if not is_transient(error):
+                error.add_note(f"This happened while {what}.")
+                raise
+            if attempt > options.retries:
+                raise _given_up(options, what, attempt, error) from None
+        attempt += 1
+        threading.Event().wait(options.retry_interval_ms / 1000)
+
+
+def _given_up(
+    options: ReadOptions, what: str, tries: int, last: RocketMQError
+) -> MQClientException:
+    kind = MQClientException
+    if isinstance(last, NameServerUnavailableError):
+        kind = NameServerUnavailableError
+    return kind(
+        f"{what} failed after {tries} tries at name server {options.connection.name_server}, asked "
+        f"from {socket.gethostname()}: {last}; check that this machine reaches the servers, or "
+        "raise fetchOffset.numRetries"
+    )
+
+
+def _settings(connection: Connection) -> dict[str, Any]:  # Any: passed on as keyword settings
+    settings: dict[str, Any] = dict(connection.settings)
+    settings["namesrv_addr"] = connection.name_server
+    settings["transport"] = "tcp"
+    if connection.tls is not None:
+        check_tls_files(connection.tls)
+        raise UnsupportedOperationError(
+            "option tls: this client has no TLS yet; connect through a network that is safe, or "
+            "through a proxy on this machine that speaks TLS (addressMap)"
+        )
+    credentials = _credentials(connection)
+    if credentials is not None:
+        settings["credentials"] = credentials
+    if connection.address_map:
+        known = dict(connection.address_map)
+        settings["address_mapper"] = lambda address: known.get(address, address)
+    try:
+        ClientConfig.build(None, settings)
+    except (TypeError, ValueError) as error:
+        raise OptionError(f"a client setting is wrong: {error}") from None
+    return settings
+
+
+# --- credentials ---------------------------------------------------------------------------------
+
+
+def _credentials(connection: Connection) -> Credentials | Callable[[], Credentials] | None:
+    if connection.access_key is not None and connection.secret_key is not None:
+        token = connection.security_token
+        return Credentials(
+            connection.access_key,
+            connection.secret_key.reveal(),
+            None if token is None else token.reveal(),
+        )
+    if connection.credentials_env is not None:
+        return _credentials_of_environment(connection.credentials_env)
+    if connection.credentials_file is not None:
+        return CredentialsFile(connection.credentials_file)
+    return None
+
+
+def _credentials_of_environment(prefix: str) -> Credentials:
+    names = {name: f"{prefix}_{suffix}" for name, suffix in _VARIABLES.items()}
+    found = {
+        name: Secret(os.environ[variable])
+        for name, variable in names.items()
+        if variable in os.environ
+    }
+    where = f"environment variables {names['accessKey']} and {names['secretKey']}"
+    return _made(found, where)
+
+
+class CredentialsFile:
+    """Reads ``{"accessKey":...,"secretKey":...,"securityToken":...}`` when asked for credentials.
+
+    The file is read again when it changes, and after a refusal (`renew`). While it cannot be read,
+    as when it is being written, what was read last counts. Safe from any thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._seen: tuple[int, int, int] | None = None
+        self._now: Credentials | None = None
+        self._is_broken = False
+
+    def __call__(self) -> Credentials:
+        """Return the credentials; raises `OptionError` when the file has never been readable."""
+        with self._lock:
+            return self._read()
+
+    def renew(self, refused: Credentials) -> bool:
+        """Read the file once more; True when it holds others than the refused ones."""
+        with self._lock:
+            self._seen = None
+            return self._read() != refused
+
+    def _read(self) -> Credentials:
+        path = spark_file(self._name)
+        try:
+            status = path.stat()
+            stamp = status.st_mtime_ns, status.st_size, status.st_ino
+            if self._now is None or stamp != self._seen:
+                self._now = self._parsed(path)
+                self._seen = stamp
+            self._is_broken = False
+        except (OSError, ValueError) as error:
+            # A JSON error shows no content, but holds it.
+            why = str(error) if isinstance(error, OptionError) else type(error).__name__
+            if self._now is None:
+                raise OptionError(f"credentialsFile {self._name}: none read ({why})") from None
+            if not self._is_broken:
+                _log.warning("credentialsFile %s: the last ones stay (%s)", self._name, why)
+            self._is_broken = True
+        return self._now
+
+    def _parsed(self, path: Path) -> Credentials:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        where = f"credentialsFile {self._name}"
+        if not isinstance(values, dict):
+            raise OptionError(f"{where} holds no JSON object")
+        hidden = {name: Secret(str(values.pop(name))) for name in _VARIABLES if values.get(name)}
+        return _made(hidden, where)
+
+
+def _made(values: Mapping[str, Secret], where: str) -> Credentials:
+    access_key, secret_key = values.get("accessKey"), values.get("secretKey")
+    token = values.get("securityToken")
+    if access_key is None or secret_key is None or not secret_key.reveal():
+        raise OptionError(f"no credentials: {where} must give an access key and a secret key")
+    return Credentials(
+        access_key.reveal(), secret_key.reveal(), None if token is None else token.reveal()
+    )
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def check_tls_files(tls: Tls) -> None:
+    """Raise `OptionError` naming the option whose file does not exist on this machine."""
+    for option, name in (("tlsCa", tls.ca), ("tlsCert", tls.cert), ("tlsKey", tls.key)):
+        if name is not None and not spark_file(name).is_file():
+            raise OptionError(
+                f"option {option} = {name!r}: there is no such file on {socket.gethostname()}; "
+                "SparkContext.addFile brings one to every worker"
+            )
+
+
+def spark_file(name: str) -> Path:
+    """Return a file that Spark carries (``addFile``), else the path as it is.
+
+    The folder of a streaming query, and of a Connect session, lies within that of the context,
+    which has the files that were added there.
+    """
+    try:
+        from pyspark import SparkFiles
+
+        root = Path(SparkFiles.getRootDirectory())
+    except (ImportError, AssertionError, AttributeError, TypeError):
+        return Path(name)  # no Spark, or no session in this process
+    carried = (folder / name for folder in (root, root.parent))
+    return next((path for path in carried if path.is_file()), Path(name))

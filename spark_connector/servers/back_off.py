@@ -1,0 +1,73 @@
+"""How the planner asks servers without waiting for those that are slow: a thread for each call.
+
+Whoever begins a call keeps its future, begins no second one of the same kind at the same server
+before the first has ended, and so bounds the threads by the servers. The threads end with their
+calls. Must not know what is asked. Read on: ``planning/broker_watch.py``,
+``planning/group_progress.py``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from rocketmq_py import RocketMQError
+from rocketmq_py.clock import monotonic
+
+__all__ = ["PATIENCE_S", "RECHECK_S", "BackOff", "Place", "in_background"]
+
+PATIENCE_S = 1.0
+"""How long a call to a server that answered last time is waited for."""
+RECHECK_S = 0.02
+"""The same for one that did not; its answer is found at the next look."""
+BACK_OFF_MOST_S = 30.0
+
+Place = tuple[str, str]
+"""Topic and broker; no topic means whatever is asked of the broker, no broker the topic's route."""
+
+_T = TypeVar("_T")
+
+
+def in_background(work: Callable[[], _T]) -> Future[_T]:
+    """Do something that ends by itself on a thread that keeps no process alive."""
+    result: Future[_T] = Future()
+
+    def run() -> None:
+        try:
+            value = work()
+        except BaseException as error:  # noqa: BLE001 - every failure belongs to whoever waits
+            result.set_exception(error)
+        else:
+            result.set_result(value)
+
+    threading.Thread(target=run, name="rocketmq-planner", daemon=True).start()
+    return result
+
+
+class BackOff:
+    """What failed and is left alone for a while, longer each time, and how it failed last."""
+
+    def __init__(self) -> None:
+        self._failed: dict[Place, tuple[RocketMQError, float, float]] = {}
+
+    def holds(self, place: Place) -> bool:
+        """Whether the place is not to be asked yet."""
+        if place not in self._failed:
+            return False
+        _, at, pause = self._failed[place]
+        return monotonic() < at + pause
+
+    def failed(self, place: Place, error: RocketMQError, at: float) -> None:
+        """Leave the place, which failed ``at``, alone for twice as long as the last time."""
+        _, _, pause = self._failed.get(place, (None, 0.0, 0.5))
+        self._failed[place] = error, at, min(2 * pause, BACK_OFF_MOST_S)
+
+    def clear(self, place: Place) -> None:
+        """Ask the place again: it has answered."""
+        self._failed.pop(place, None)
+
+    def last(self, place: Place) -> tuple[RocketMQError, float] | None:
+        """Return how the place failed and when it was asked last, None when it answered."""
+        return self._failed[place][:2] if place in self._failed else None

@@ -1,0 +1,63 @@
+"""Whether the process that plans and the worker that reads or writes run the same software.
+
+Spark carries readers and writers from one to the other as pickled objects. Another version of
+this package would misread them, so they travel wrapped: outside who wrote them, in plain texts
+that every version can read, inside their state, which is only opened when both sides run the
+same. Must not know what readers and writers hold. Read on: ``reading/batch_reader.py``.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any
+
+from pyspark import cloudpickle
+
+from rocketmq_py import __version__
+from spark_connector.errors import VersionError
+
+__all__ = ["Shipped", "check_origin", "origin"]
+
+
+def origin() -> dict[str, str]:
+    """Return what must be the same in both processes, and the host for the error's text."""
+    return {
+        "Python": ".".join(map(str, sys.version_info[:2])),
+        "rocketmq-py": __version__,
+        "host": platform.node(),
+    }
+
+
+def check_origin(planned: dict[str, str]) -> None:
+    """Raise `VersionError` when the planner runs another Python minor or package version."""
+    here = origin()
+    different = [
+        f"{name} {planned.get(name, 'of an unknown version')} there and {here[name]} here"
+        for name in ("Python", "rocketmq-py")
+        if planned.get(name) != here[name]
+    ]
+    if different:
+        raise VersionError(
+            f"the process that planned this query (on {planned.get('host', 'another host')}) and "
+            f"this worker ({sys.executable} on {here['host']}) differ: {', '.join(different)}. "
+            "Install the same on both (PYSPARK_PYTHON names the worker's Python), or send the "
+            "package along: python -m spark_connector bundle OUT.zip, and --py-files OUT.zip"
+        )
+
+
+class Shipped:
+    """A reader or writer that may be unpickled in another process than it was made in."""
+
+    def carried(self) -> dict[str, Any]:  # Any: attributes of any type
+        """Return the attributes that travel; all of them unless a class says otherwise."""
+        return dict(self.__dict__)
+
+    def __getstate__(self) -> tuple[dict[str, str], bytes]:
+        # Spark's pickler, so that modules registered to be sent by value are.
+        return origin(), cloudpickle.dumps(self.carried())
+
+    def __setstate__(self, state: tuple[dict[str, str], bytes]) -> None:
+        planned, carried = state
+        check_origin(planned)
+        self.__dict__.update(cloudpickle.loads(carried))

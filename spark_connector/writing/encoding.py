@@ -1,0 +1,445 @@
+r"""How the rows of an Arrow batch become message bodies, properties and batch requests.
+
+Properties are texts, ``name U+0001 value U+0002 ...``: Arrow joins them column by column. The
+body of a batch request is joined from numpy-made heads, bodies and properties, so that no Python
+object exists per row. Every row is checked before any is sent. Needs numpy. Must not know queues
+or the network. Read on: ``sending.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+from zlib import crc32
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from attrs import define, field
+
+from rocketmq_py import DelayKind, MessageIds, RawMessages
+from spark_connector.options.options import BATCH_BYTES_MOST, WriteOptions
+from spark_connector.writing.write_columns import DELAY_COLUMNS, Columns, read_rows
+
+try:
+    import numpy as np
+except ImportError:  # the package imports, a write says what is missing
+    np = None
+
+__all__ = ["BODY_SIZE_MAX", "Encoded", "Encoder", "batch_bodies"]
+
+BODY_SIZE_MAX = 4 * 1024 * 1024
+ITEM_OVERHEAD = 22
+NAME_END = "\x01"
+VALUE_END = "\x02"
+LEVELS = 18
+_PROPERTY_OF = {
+    "deliver_at": DelayKind.DELIVER_AT.value,
+    "start_deliver_time": DelayKind.START_DELIVER.value,
+    "delay_ms": DelayKind.MS.value,
+    "delay_level": DelayKind.LEVEL.value,
+}
+_ALSO_GIVEN = ("message_id", "broker_name", "queue_id", "flag")
+"""Columns that tell two messages apart and are no properties, or not only."""
+Array = Any  # numpy and Arrow arrays: their types are not read by the type checker
+
+
+@define
+class Encoded:
+    """The rows of one batch, ready to be put into requests: all arrays have one element per row.
+
+    ``alone`` says which rows no batch may hold: those with a delay (``delayed``), which a broker
+    would not look at, and those that a batch around them makes too large. ``problems`` names the
+    rows that cannot be messages, and why; their other cells mean nothing.
+    """
+
+    topics: Array
+    bodies: Array
+    properties: Array
+    flags: Array
+    delayed: Array
+    alone: Array
+    queue_ids: Array | None
+    broker_names: Array | None
+    sharding_keys: Array | None
+    problems: dict[int, str] = field(factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+
+class Encoder:
+    """Turns Arrow batches into `Encoded` rows, by the options of one write.
+
+    ``meanings`` is what `check_columns` gave. Raises RuntimeError without numpy.
+    """
+
+    def __init__(self, options: WriteOptions, meanings: dict[str, str], ids: MessageIds) -> None:
+        if np is None:
+            raise RuntimeError("writing needs numpy, which the extra 'spark' of rocketmq-py brings")
+        self._options = options
+        self._meanings = meanings
+        self._ids = ids
+
+    def encode(
+        self, batch: pa.RecordBatch, now_ms: int, *, dedupe: str | None = None, first_row: int = 0
+    ) -> Encoded:
+        """Encode one batch; ``now_ms`` is this worker's wall clock, for absolute limits.
+
+        ``dedupe`` is the beginning of generated DEDUPE_ID values, to which the number of the row
+        in its task (counted from ``first_row``) and a checksum of all that a user gave are added.
+        """
+        columns = read_rows(batch, self._meanings)
+        rows = batch.num_rows
+        problems = _Problems(rows)
+        topics = self._topics(columns, rows, problems)
+        bodies = self._bodies(columns, problems)
+        message_id = self._fragment("UNIQ_KEY", self._message_ids(columns, rows, problems))
+        fragments = [
+            self._text(columns, "KEYS", "keys", problems),
+            self._tags(columns, rows, problems),
+            self._text(columns, "__SHARDINGKEY", "sharding_key", problems),
+        ]
+        delay, delayed = self._delays(columns, rows, now_ms, problems)
+        fragments.append(delay)
+        fragments += [
+            self._fragment(name, self._checked(cells, f"column {name}", problems))
+            for name, cells in columns["extra"]
+        ]
+        has_key = "dedupe_key" in columns
+        if "properties" in columns:
+            entries = columns["properties"]
+            if has_key or dedupe is not None:
+                entries = _without("DEDUPE_ID", entries)  # of the message that this one was
+            fragments.append(self._user_properties(entries, rows, problems))
+        given = [one for one in fragments if one is not None]
+        if has_key:
+            given.append(self._text(columns, "DEDUPE_ID", "dedupe_key", problems))
+        elif dedupe is not None:
+            joined = pc.binary_join_element_wise("", *given, "")
+            given = [joined, self._dedupe(columns, topics, bodies, joined, dedupe, first_row)]
+        properties = pc.binary_join_element_wise(message_id, *given, "").cast(pa.binary())
+        too_long = pc.greater(pc.binary_length(properties), RawMessages.PROPERTIES_SIZE_MAX)
+        problems.where(too_long, f"properties over {RawMessages.PROPERTIES_SIZE_MAX} bytes")
+        flags = columns.get("flag")
+        queue_ids = columns.get("queue_id")
+        if queue_ids is not None:
+            problems.where(pc.less(queue_ids, 0), "queue_id is negative")
+        return Encoded(
+            topics,
+            bodies,
+            properties,
+            np.zeros(rows, np.int32) if flags is None else self._flags(flags, problems),
+            delayed,
+            delayed | (_item_sizes(bodies, properties) > BATCH_BYTES_MOST),
+            queue_ids,
+            columns.get("broker_name"),
+            columns.get("sharding_key"),
+            problems.found,
+        )
+
+    # --- cells -----------------------------------------------------------------------------------
+
+    def _topics(self, columns: Columns, rows: int, problems: _Problems) -> Array:
+        fixed = self._options.topic
+        if fixed is not None:
+            topics = pa.repeat(pa.scalar(fixed, pa.string()), rows)
+        else:
+            topics = columns["topic"]
+        problems.where(pc.is_null(topics), "topic is null")
+        for topic in pc.unique(topics).to_pylist():
+            why = None if topic is None else RawMessages.topic_problem(topic)
+            if why is not None:
+                problems.where(pc.equal(topics, topic), why)
+        return topics
+
+    def _bodies(self, columns: Columns, problems: _Problems) -> Array:
+        bodies = columns["body"]
+        problems.where(pc.is_null(bodies), "body is null")
+        length = pc.binary_length(bodies)
+        problems.where(pc.equal(length, 0), "body is empty")
+        problems.where(
+            pc.greater(length, BODY_SIZE_MAX), f"body is over {BODY_SIZE_MAX} bytes, the most"
+        )
+        return bodies
+
+    def _flags(self, cells: Array, problems: _Problems) -> Array:
+        outside = pc.or_(pc.less(cells, -(1 << 31)), pc.greater(cells, (1 << 31) - 1))
+        problems.where(outside, "flag is beyond 32 bits")
+        kept = pc.if_else(pc.fill_null(outside, fill_value=False), 0, pc.fill_null(cells, 0))
+        return kept.to_numpy(zero_copy_only=False).astype(np.int32)
+
+    def _message_ids(self, columns: Columns, rows: int, problems: _Problems) -> Array:
+        prefix, first = self._ids.block(rows)
+        numbers = (np.arange(rows, dtype=np.int64) + first).astype(">u8").view(np.uint8)
+        digits = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+        packed = numbers.reshape(rows, 8)[:, 2:]
+        width = len(prefix) + 12
+        text = np.empty((rows, width), np.uint8)
+        text[:, : len(prefix)] = np.frombuffer(prefix.encode(), np.uint8)
+        text[:, len(prefix) :: 2] = digits[packed >> 4]
+        text[:, len(prefix) + 1 :: 2] = digits[packed & 15]
+        offsets = np.arange(rows + 1, dtype=np.int32) * width
+        made = pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(text))
+        given = columns.get("message_id")
+        if given is None:
+            return made
+        return pc.coalesce(self._checked(given, "message_id", problems), made)
+
+    def _fragment(self, name: str, values: Array) -> Array:
+        """``name U+0001 value U+0002``, nothing where the value is null."""
+        text = pc.binary_join_element_wise(f"{name}{NAME_END}", values, VALUE_END, "")
+        return pc.fill_null(text, "")
+
+    def _checked(self, cells: Array, what: str, problems: _Problems) -> Array:
+        problems.where(
+            pc.match_substring_regex(cells, "[\\x00-\\x02]"), f"{what} holds U+0000 to U+0002"
+        )
+        blank = pc.equal(pc.utf8_trim_whitespace(cells), "")
+        return pc.if_else(
+            pc.fill_null(blank, fill_value=False), pa.scalar(None, pa.string()), cells
+        )
+
+    def _text(self, columns: Columns, name: str, column: str, problems: _Problems) -> Array | None:
+        cells = columns.get(column)
+        return (
+            None if cells is None else self._fragment(name, self._checked(cells, column, problems))
+        )
+
+    def _tags(self, columns: Columns, rows: int, problems: _Problems) -> Array | None:
+        cells, default = columns.get("tags"), self._options.tags
+        if cells is None and default is None:
+            return None
+        if cells is None:
+            cells = pa.repeat(pa.scalar(default, pa.string()), rows)
+        elif default is not None:
+            cells = pc.fill_null(cells, default)
+        problems.where(pc.match_substring(cells, "|"), "tags holds a vertical bar")
+        return self._fragment("TAGS", self._checked(cells, "tags", problems))
+
+    # --- delays ----------------------------------------------------------------------------------
+
+    def _delays(
+        self, columns: Columns, rows: int, now_ms: int, problems: _Problems
+    ) -> tuple[Array | None, Array]:
+        """Return the properties of the delays, and which rows have one (numpy mask)."""
+        options = self._options
+        given = {name: columns[name] for name in DELAY_COLUMNS if name in columns}
+        asked = pa.repeat(pa.scalar(0), rows)
+        for cells in given.values():
+            asked = pc.add(asked, pc.is_valid(cells).cast(pa.int64()))
+        if len(given) > 1 and options.first_delay_wins:
+            given = _first_of_each_row(given)
+        elif len(given) > 1:
+            problems.where(pc.greater(asked, 1), f"several delay columns of {', '.join(given)}")
+        defaults = {
+            "deliver_at": options.deliver_at_ms,
+            "delay_ms": options.delay_ms,
+            "delay_level": options.delay_level,
+        }
+        none_asked = pc.equal(asked, 0)
+        for name, value in defaults.items():
+            if value is not None:
+                filled = pc.if_else(none_asked, value, pa.scalar(None, pa.int64()))
+                given[name] = pc.coalesce(given[name], filled) if name in given else filled
+        if not given:
+            return None, np.zeros(rows, bool)
+        fragments = []
+        for name in DELAY_COLUMNS:
+            if name in given:
+                self._check_delay(name, given[name], now_ms, problems)
+                fragments.append(self._delay_fragment(name, given[name]))
+        text = pc.coalesce(*fragments, pa.scalar("", pa.string()))
+        delayed = pc.not_equal(text, "").to_numpy(zero_copy_only=False)
+        return text, delayed
+
+    def _check_delay(self, name: str, cells: Array, now_ms: int, problems: _Problems) -> None:
+        options = self._options
+        if name == "delay_level":
+            wrong = pc.or_(pc.less(cells, 0), pc.greater(cells, LEVELS))
+            problems.where(wrong, f"delay_level must be 1 to {LEVELS}")
+            return
+        if not options.max_delay_ms:
+            return
+        limit = options.max_delay_ms
+        if name != "delay_ms":
+            limit += now_ms + options.clock_tolerance_ms
+        problems.where(
+            pc.greater(cells, limit),
+            f"{name} is further away than maxDelayMs ({options.max_delay_ms}): raise the option "
+            "when the broker's timerMaxDelaySec allows more",
+        )
+
+    def _delay_fragment(self, name: str, cells: Array) -> Array:
+        """Give the property text, "" for zero and below (at once), null for null."""
+        texts = cells.cast(pa.string())
+        written = pc.binary_join_element_wise(
+            f"{_PROPERTY_OF[name]}{NAME_END}", texts, VALUE_END, ""
+        )
+        if name == "start_deliver_time" and self._options.translate_start_deliver:
+            both = f"{_PROPERTY_OF['deliver_at']}{NAME_END}"
+            written = pc.binary_join_element_wise(written, both, texts, VALUE_END, "")
+        return pc.if_else(pc.greater(cells, 0), written, pa.scalar("", pa.string()))
+
+    # --- ids and user properties -----------------------------------------------------------------
+
+    def _dedupe(
+        self,
+        columns: Columns,
+        topics: Array,
+        bodies: Array,
+        properties: Array,
+        prefix: str,
+        first_row: int,
+    ) -> Array:
+        """Give the generated DEDUPE_ID of every row.
+
+        Rows are counted anew by each write of a micro-batch: that two messages differ must show in
+        the checksum. All it is made of is there again, the same, when the batch is repeated.
+        """
+        chosen = [columns[name] for name in _ALSO_GIVEN if name in columns]
+        texts = [pc.fill_null(cells.cast(pa.string()), "") for cells in chosen]
+        given = pc.binary_join_element_wise(topics, *texts, properties, "", "\0")
+        pairs = zip(_cells(given.cast(pa.binary())), _cells(bodies), strict=True)
+        sums = np.fromiter((crc32(body, crc32(one)) for one, body in pairs), ">u4", len(bodies))
+        digits = np.frombuffer(sums.tobytes().hex().encode(), np.uint8).reshape(len(bodies), 8)
+        numbers = pa.array(np.arange(first_row, first_row + len(bodies))).cast(pa.string())
+        checksums = _fixed(digits).cast(pa.string())
+        values = pc.binary_join_element_wise(prefix, numbers, checksums, "-")
+        return self._fragment("DEDUPE_ID", values)
+
+    def _user_properties(
+        self, entries: tuple[Array, Array, Array], rows: int, problems: _Problems
+    ) -> Array:
+        row_of, names, values = entries
+        if not pa.types.is_string(values.type):
+            values = _texts(values, row_of, problems)
+        reserved = pc.is_in(names, pa.array(sorted(RawMessages.RESERVED_PROPERTIES)))
+        if self._options.drop_reserved:
+            keep = pc.invert(reserved)
+            row_of, names, values = row_of.filter(keep), names.filter(keep), values.filter(keep)
+        else:
+            why = "properties holds a name that RocketMQ reserves: use reservedProperties=drop"
+            problems.at(row_of.filter(reserved), why)
+        problems.at(row_of.filter(pc.is_null(values)), "properties holds a null value")
+        for cells, what in ((names, "name"), (values, "value")):
+            wrong = pc.or_(
+                pc.match_substring_regex(cells, "[\\x00-\\x02]"),
+                pc.equal(pc.utf8_trim_whitespace(cells), ""),
+            )
+            problems.at(
+                row_of.filter(pc.fill_null(wrong, fill_value=False)),
+                f"properties holds a {what} that is blank or holds U+0000 to U+0002",
+            )
+        items = pc.binary_join_element_wise(names, values, NAME_END)
+        items = pc.binary_join_element_wise(pc.fill_null(items, ""), VALUE_END, "")
+        counts = np.bincount(row_of.to_numpy(zero_copy_only=False), minlength=rows)
+        first = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+        return pc.binary_join(pa.ListArray.from_arrays(pa.array(first), items), "")
+
+
+class _Problems:
+    """The first reason of each row that cannot be a message."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self.found: dict[int, str] = {}
+
+    def where(self, mask: Array, why: str) -> None:
+        """Note the rows of a mask; null counts as fine."""
+        mask = pc.fill_null(mask, fill_value=False)
+        if pc.any(mask).as_py():
+            for row in pc.indices_nonzero(mask).to_pylist():
+                self.found.setdefault(row, why)
+
+    def at(self, rows: Array, why: str) -> None:
+        """Note rows by number."""
+        for row in rows.to_pylist():
+            self.found.setdefault(row, why)
+
+
+def _first_of_each_row(given: dict[str, Array]) -> dict[str, Array]:
+    """Keep the first value of each row, in the order of the columns, and null the others."""
+    kept: dict[str, Array] = {}
+    taken: Array | None = None
+    for name, cells in given.items():
+        nothing = pa.scalar(None, cells.type)
+        kept[name] = cells if taken is None else pc.if_else(taken, nothing, cells)
+        valid = pc.is_valid(cells)
+        taken = valid if taken is None else pc.or_(taken, valid)
+    return kept
+
+
+def _without(name: str, entries: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+    row_of, names, values = entries
+    keep = pc.fill_null(pc.not_equal(names, name), fill_value=True)
+    return row_of.filter(keep), names.filter(keep), values.filter(keep)
+
+
+def _texts(values: Array, row_of: Array, problems: _Problems) -> Array:
+    try:
+        return values.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        texts: list[str | None] = []
+        for value, row in zip(values.to_pylist(), row_of.to_pylist(), strict=True):
+            try:
+                texts.append(None if value is None else value.decode())
+            except UnicodeDecodeError:
+                problems.found.setdefault(row, "properties holds a value that is no UTF-8")
+                texts.append("?")
+        return pa.array(texts, pa.string())
+
+
+def _item_sizes(bodies: Array, properties: Array) -> Array:
+    """Return the bytes that each row takes in a batch, 0 for one without a body."""
+    sizes = pc.add(pc.binary_length(bodies), pc.binary_length(properties))
+    return pc.fill_null(pc.add(sizes, ITEM_OVERHEAD), 0).to_numpy(zero_copy_only=False)
+
+
+def batch_bodies(
+    encoded: Encoded, rows: Array, bytes_max: int, parts_min: int
+) -> Iterator[tuple[Array, memoryview]]:
+    """Give (row numbers, batch body) of consecutive parts of the given rows.
+
+    A part has at most ``bytes_max`` bytes, or one row, and at most the ``parts_min``-th part of the
+    rows (rounded up), so that a few rows are spread too.
+    """
+    count = len(rows)
+    taken = pa.array(rows)
+    bodies, properties = encoded.bodies.take(taken), encoded.properties.take(taken)
+    body_len = pc.binary_length(bodies).to_numpy(zero_copy_only=False).astype(np.int64)
+    props_len = pc.binary_length(properties).to_numpy(zero_copy_only=False).astype(np.int64)
+    heads = np.zeros((count, 5), ">i4")
+    heads[:, 0] = body_len + props_len + ITEM_OVERHEAD
+    heads[:, 3] = encoded.flags[rows]
+    heads[:, 4] = body_len
+    prefixes = _fixed(heads.view(np.uint8).reshape(count, 20))
+    suffixes = _fixed(props_len.astype(">u2").view(np.uint8).reshape(count, 2))
+    joined = pc.binary_join_element_wise(
+        prefixes, bodies, suffixes, properties, pa.scalar(b"", pa.binary())
+    )
+    ends = np.frombuffer(joined.buffers()[1], np.int32, count + 1).astype(np.int64)
+    data = memoryview(joined.buffers()[2])
+    per_part = max(1, -(-count // max(1, parts_min)))
+    first = 0
+    while first < count:
+        past = int(np.searchsorted(ends, ends[first] + bytes_max, side="right")) - 1
+        past = min(max(past, first + 1), first + per_part, count)
+        yield rows[first:past], data[int(ends[first]) : int(ends[past])]
+        first = past
+
+
+def _cells(cells: Array) -> Iterator[memoryview]:
+    """Give the bytes of each cell of a binary array without an object of Arrow; null has none."""
+    _valid, ends, data = cells.buffers()
+    view = memoryview(b"" if data is None else data)
+    edges = np.frombuffer(ends, np.int32)[cells.offset : cells.offset + len(cells) + 1].tolist()
+    return (view[first:past] for first, past in pairwise(edges))
+
+
+def _fixed(cells: Array) -> pa.BinaryArray:
+    rows, width = cells.shape
+    offsets = np.arange(rows + 1, dtype=np.int32) * width
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(cells))]
+    )

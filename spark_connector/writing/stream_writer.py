@@ -1,0 +1,46 @@
+"""How a streaming query writes rows to topics: as a batch does, and with ids for consumers.
+
+Spark's `DataSourceStreamArrowWriter`. At least once: a repeated batch sends its rows again, under
+the same DEDUPE_ID (option ``dedupe``), by which a consumer can drop them. Must not know requests.
+Read on: ``batch_writer.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from spark_connector.servers.versions import Shipped
+from spark_connector.writing.write_task import WriteTask, WrittenMessage, log_abort, raise_failure
+
+__all__ = ["StreamWriter"]
+
+
+class StreamWriter(Shipped, DataSourceStreamArrowWriter):
+    """Appends the rows of every micro-batch to topics.
+
+    Spark makes one for each task and another one for `commit`: nothing is kept in between.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        self._task = WriteTask(options, schema, overwrite=overwrite, streaming=True)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send one task's rows."""
+        return self._task.run(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Raise what a repetition could not help; else mark the batch as whole, if asked to."""
+        raise_failure(messages)
+        guard = self._task.guard()
+        queries = {one.query_id for one in messages if isinstance(one, WrittenMessage)} - {None}
+        if guard is not None:
+            for query_id in queries:
+                guard.note(str(query_id), batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
+        """Log how much was stored: messages cannot be taken back."""
+        log_abort(messages)

@@ -1,0 +1,154 @@
+"""What batch and streaming writes share: checked options and columns, and the work of a task.
+
+A task returns only when every row was acknowledged; errors that a repetition cannot help come
+back in its message and are raised by the driver, so that Spark does not try the task four times.
+Must not know requests. Read on: ``sending.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from rocketmq_py import MessageQueue, RawMessages, RemotingCommandException
+from spark_connector.errors import OptionError
+from spark_connector.options.options import WriteOptions, write_options
+from spark_connector.servers.access import access_for
+from spark_connector.writing.queue_choice import first_queues
+from spark_connector.writing.replay_guard import ReplayGuard
+from spark_connector.writing.row_answers import Answers
+from spark_connector.writing.sending import Report, Sender
+from spark_connector.writing.write_columns import check_columns
+
+__all__ = ["WriteTask", "WrittenMessage", "log_abort", "micro_batch", "raise_failure"]
+
+_log = logging.getLogger("spark_connector")
+
+
+class WrittenMessage(WriterCommitMessage):
+    """What one task did, on its way to the driver."""
+
+    def __init__(self, report: Report, query_id: str | None = None) -> None:
+        self.report = report
+        self.query_id = query_id
+
+
+class WriteTask:
+    """What both kinds of writers share: checked options and columns, and the work of a task."""
+
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, *, overwrite: bool, streaming: bool
+    ) -> None:
+        if overwrite:
+            what = 'outputMode("complete")' if streaming else '.mode("overwrite")'
+            raise OptionError(
+                f"{what} asks to empty the topic first, which RocketMQ cannot do: use "
+                + ('outputMode("append")' if streaming else '.mode("append")')
+            )
+        self.options: WriteOptions = write_options(options, streaming=streaming)
+        check_compression(self.options.compression)
+        self.meanings = check_columns(to_arrow_schema(schema, timezone="UTC"), self.options)
+        self.fixed_queues: dict[str, tuple[MessageQueue, ...]] = {}
+        self.is_planned = False
+
+    def plan_queues(self) -> None:
+        """Look once, before any task, whether there is a name server and the option ``topic``.
+
+        The tasks then wait for a route that is gone for a while. Fixes the queues that sharding
+        keys are spread over, the same for every task. Raises `NoRouteError` for a topic that
+        does not exist, `NameServerUnavailableError`.
+        """
+        topic = self.options.topic
+        queues = first_queues(access_for(self.options.connection), topic)
+        if topic is not None and queues and "sharding_key" in self.meanings.values():
+            self.fixed_queues = {topic: queues}
+        self.is_planned = True
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> WrittenMessage:
+        """Send all batches; returns when everything is acknowledged."""
+        here = micro_batch()
+        guard = self.guard()
+        if guard is not None and here is not None and guard.is_written(here[0], here[1]):
+            _log.warning("batch %d was written whole before: nothing is sent again", here[1])
+            return WrittenMessage(Report(), here[0])
+        sender = self.sender(here)
+        for batch in batches:
+            if batch.num_rows and not sender.send(batch):
+                break
+        return WrittenMessage(sender.finish(), None if here is None else here[0])
+
+    def sender(self, here: tuple[str, int, int] | None, answers: Answers | None = None) -> Sender:
+        """Return what sends the rows of one task; ``here`` is what `micro_batch` says."""
+        dedupe = None
+        if here is not None and self.options.dedupe == "auto":
+            dedupe = "-".join(map(str, here))
+        return Sender(
+            access_for(self.options.connection),
+            self.options,
+            self.meanings,
+            fixed_queues=self.fixed_queues,
+            # A query that is past its first batch has found its topic before.
+            planned=self.is_planned or (here is not None and here[1] > 0),
+            dedupe=dedupe,
+            answers=answers,
+        )
+
+    def guard(self) -> ReplayGuard | None:
+        """Return the keeper of the mark of whole batches, None when none is asked for."""
+        options = self.options
+        if options.replay_guard is None or options.topic is None:
+            return None
+        access = access_for(options.connection)
+        return ReplayGuard(
+            access, options.replay_guard, options.topic, take_over=options.replay_take_over
+        )
+
+
+def check_compression(kind: str) -> None:
+    """Raise `OptionError` when what a compression needs is not installed on the driver."""
+    if kind == "none":
+        return
+    try:
+        RawMessages.compressed(b"x", kind)
+    except RemotingCommandException as error:
+        raise OptionError(f"option compression={kind} cannot be used: {error}") from None
+
+
+def raise_failure(messages: list[Any]) -> None:
+    """Raise the first failure of the tasks; log what was left out."""
+    reports = [one.report for one in messages if isinstance(one, WrittenMessage)]
+    for report in reports:
+        if report.failure is not None:
+            raise report.failure
+    skipped = sum(report.skipped for report in reports)
+    if skipped:
+        _log.warning("%d invalid rows were left out", skipped)
+    redirected = sum(report.redirected for report in reports)
+    if redirected:
+        _log.warning("%d invalid rows went to invalidRowTopic", redirected)
+
+
+def log_abort(messages: list[Any]) -> None:
+    """Say how many rows of finished tasks stay stored although the write failed."""
+    stored = sum(one.report.stored for one in messages if isinstance(one, WrittenMessage))
+    _log.warning("the write failed; at least %d rows are stored and stay", stored)
+
+
+def micro_batch() -> tuple[str, int, int] | None:
+    """Return (query id, batch, partition) of this task, None outside of a streaming query."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None:
+        return None
+    query = context.getLocalProperty("sql.streaming.queryId")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    if query is None or batch is None:
+        return None
+    return str(query), int(batch), int(context.partitionId())

@@ -1,0 +1,484 @@
+"""How far a stream may read: decisions about offsets, asked of a broker in this process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import MQClientException, QueueAccess
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from spark_connector.errors import RocketMQDataLossError
+from spark_connector.options.options import read_options
+from spark_connector.planning.limits import share
+from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.tracker import Limit, Tracker
+
+ANY = Limit()
+GUARD_S = 30.0
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock()) as started:
+        started.topics.create("T", queues=2)
+        yield started
+
+
+@pytest.fixture
+def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
+        yield started
+
+
+def tracker(access: QueueAccess, **options: object) -> Tracker:
+    given = {"nameServer": "h:1", "subscribe": "T", "startingOffsets": "earliest"}
+    given |= {"offsetPollIntervalMs": "1", "routeRefreshMs": "1", "missingQueueGraceMs": "0"}
+    given |= {name: str(value) for name, value in options.items()}
+    if "subscribePattern" in given or "assign" in given:
+        del given["subscribe"]
+    made = Tracker(access, read_options(given, streaming=True))
+    made._watch._wait_s = 0.0
+    # A slow machine is no slow broker: every answer of this process's brokers is waited for.
+    made._watch._patience_s = made._watch._recheck_s = GUARD_S
+    if made._group is not None:
+        made._group._patience_s = GUARD_S
+    return made
+
+
+def ranges(start: StreamOffset, end: StreamOffset | None) -> list[tuple[int, int, int]]:
+    assert end is not None
+    back = StreamOffset.from_json(end.to_json())
+    kept = StreamOffset.from_json(start.to_json())
+    return [(queue, first, past) for _, _, queue, first, past in kept.ranges(back)]
+
+
+def fill(broker: EmbeddedBroker, *counts: int, topic: str = "T") -> None:
+    for queue, count in enumerate(counts):
+        for _ in range(count):
+            broker.send(topic, b"x", queue=queue)
+
+
+@pytest.mark.case("SP41", "SP42", "SP73")
+def test_what_arrives_after_the_first_position_is_read_whatever_spark_forgets(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    first = tracker(access, startingOffsets="latest")
+    begin = first.initial()
+    fill(broker, 2)
+    end = first.latest(begin, ANY)
+    assert ranges(begin, end) == [(0, 3, 5)]
+    fill(broker, 4)
+    # Asked again by a restarted query, whose "latest" is a later place: the end tells the truth.
+    moved = tracker(access, startingOffsets="latest").initial()
+    assert moved != begin
+    assert ranges(moved, end) == [(0, 3, 5)]
+    # An idle first batch is written down too, else the second answer would lose rows.
+    idle = tracker(access, startingOffsets="latest")
+    nothing = idle.latest(idle.initial(), ANY)
+    fill(broker, 1)
+    assert ranges(tracker(access, startingOffsets="latest").initial(), nothing) == []
+
+
+def test_the_first_position_is_the_same_at_every_call(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    one = tracker(access, startingOffsets="latest")
+    begin = one.initial()
+    fill(broker, 2)
+    assert one.initial() is begin
+
+
+@pytest.mark.case("SP61")
+def test_no_news_is_none_and_equal_offsets_are_equal_texts(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    one = tracker(access)
+    end = one.latest(one.initial(), ANY)
+    assert end is not None
+    assert one.latest(StreamOffset.from_json(end.to_json()), ANY) is None
+    assert list(end.to_json()) == sorted(end.to_json())
+
+
+@pytest.mark.case("SP45")
+def test_a_limit_is_shared_in_proportion(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    fill(broker, 90, 2)
+    one = tracker(access)
+    end = one.latest(one.initial(), Limit(offsets_most=10))
+    found = ranges(one.initial(), end)
+    assert sum(past - first for _, first, past in found) == 10
+    assert {queue for queue, *_ in found} == {0, 1}
+    sized = tracker(access).latest(one.initial(), Limit(bytes_most=1_000))
+    assert 1 <= sum(past - first for _, first, past in ranges(one.initial(), sized)) < 15
+
+
+@pytest.mark.parametrize(
+    ("backlog", "limit", "expected"),
+    [
+        ({"a": 5, "b": 5}, 20, {"a": 5, "b": 5}),
+        ({"a": 5, "b": 5, "c": 5}, 2, {"a": 1, "b": 1, "c": 0}),
+        ({"a": 1000, "b": 0}, 7, {"a": 7, "b": 0}),
+    ],
+)
+def test_shares(backlog: dict[str, int], limit: int, expected: dict[str, int]) -> None:
+    assert share(backlog, limit) == expected
+
+
+def test_few_messages_wait_for_more_until_the_delay_is_over(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    least = Limit(offsets_least=5)
+    waiting = tracker(access)
+    begin = waiting.initial()
+    assert ranges(begin, waiting.latest(begin, least)) == []
+    fill(broker, 2)
+    assert ranges(begin, waiting.latest(begin, least)) == [(0, 0, 5)]
+    over = tracker(access, maxTriggerDelay="0ms")
+    assert ranges(begin, over.latest(begin, Limit(offsets_least=50))) == [(0, 0, 5)]
+
+
+@pytest.mark.case("SP47")
+def test_a_run_that_ends_reads_up_to_the_ends_it_found(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 4)
+    one = tracker(access)
+    one.freeze()
+    fill(broker, 4)
+    begin = one.initial()
+    end = one.latest(begin, ANY)
+    assert ranges(begin, end) == [(0, 0, 4)]
+    assert end is not None
+    assert one.latest(StreamOffset(end.topics), ANY) is None
+
+
+@pytest.mark.case("SP50")
+def test_new_topics_of_a_pattern_are_read_from_their_beginning(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    one = tracker(access, subscribePattern="T.*")
+    end = one.latest(one.initial(), ANY)
+    assert end is not None
+    start = StreamOffset.from_json(end.to_json())
+    broker.topics.create("T2", queues=1)
+    fill(broker, 3, topic="T2")
+    one._watch._wait_s, one._watch._routes_at = 0.0, None
+    later = one.latest(start, ANY)
+    assert later is not None
+    assert list(start.ranges(later)) == [("T2", "broker-a", 0, 0, 3)]
+
+
+@pytest.mark.case("SP74")
+def test_a_topic_that_went_backwards_is_a_loss_or_begins_anew_once(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    ahead = StreamOffset({"T": {"broker-a": {0: 10, 1: 0}}})
+    with pytest.raises(RocketMQDataLossError, match="stands at 10, available are 0 to 0"):
+        tracker(access).latest(ahead, ANY)
+    tolerant = tracker(access, failOnDataLoss="false")
+    end = tolerant.latest(ahead, ANY)
+    assert end is not None
+    assert end.to_json()["reset"] == {"T": {"broker-a": {"0": 0}}}
+    assert tolerant.latest(StreamOffset(end.topics), ANY) is None
+    fill(broker, 1)
+    tolerant._watch._wait_s = 0.0
+    later = tolerant.latest(StreamOffset(end.topics), ANY)
+    assert later is not None
+    assert "reset" not in later.to_json()
+
+
+def test_a_topic_made_anew_is_read_from_its_minimum(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    ahead = StreamOffset({"T": {"broker-a": {0: 10, 1: 0}}})
+    end = tracker(access, failOnDataLoss="false").latest(ahead, ANY)
+    assert ranges(ahead, end) == [(0, 0, 3)]
+
+
+@pytest.mark.case("SP52")
+def test_a_queue_that_is_gone_too_long_is_a_loss_unless_told_otherwise(
+    access: QueueAccess, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = StreamOffset({"Gone": {"broker-a": {0: 5}}, "T": {"broker-a": {0: 0, 1: 0}}})
+    with pytest.raises(RocketMQDataLossError, match="missing for 0 ms"):
+        tracker(access).latest(gone, ANY)
+    caplog.clear()
+    tolerant = tracker(access, failOnDataLoss="false")
+    for _ in range(3):  # Spark asks again and again; the user is told once
+        assert tolerant.latest(gone, ANY) is None
+    assert len([text for text in caplog.messages if "going on without it" in text]) == 1
+    assert tracker(access, missingQueueGraceMs=60_000).latest(gone, ANY) is None
+
+
+@pytest.mark.case("SP51", "SP52")
+def test_a_broker_that_is_away_is_waited_for_and_what_was_read_to_its_end_may_vanish(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    one, strict = tracker(access, missingQueueGraceMs=60_000), tracker(access)
+    begin = one.initial()
+    end = one.latest(begin, ANY)
+    assert end is not None
+    strict.initial()
+    away = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    away.respond(ResponseCode.SYSTEM_BUSY)
+    assert ranges(begin, one.latest(begin, ANY)) == []
+    assert strict.latest(StreamOffset(end.topics), ANY) is None
+    with pytest.raises(RocketMQDataLossError, match="stands at 1"):
+        strict.latest(StreamOffset({"T": {"broker-a": {0: 1, 1: 0}}}), ANY)
+    broker.faults.clear()
+    one._watch._away.clear(("", "broker-a"))
+    one._watch._wait_s = 0.0
+    assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, 3)]
+
+
+class HandClock:
+    """The connector's time in seconds, which moves when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Callable[[], float]) -> None:
+    for module in (
+        "planning.tracker",
+        "planning.broker_watch",
+        "planning.group_progress",
+        "servers.back_off",
+    ):
+        monkeypatch.setattr(f"spark_connector.{module}.monotonic", clock)
+
+
+@pytest.fixture
+def hand_clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
+    clock = HandClock()
+    set_clock(monkeypatch, clock)
+    return clock
+
+
+@pytest.mark.case("SP51")
+def test_a_topic_that_is_refused_does_not_keep_the_others_of_its_broker_back(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    broker.topics.create("A", queues=1)
+    one = tracker(access, subscribe="A,T", missingQueueGraceMs=600_000)
+    begin = one.initial()
+    refused = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO, topic="A").always()
+    refused.respond(ResponseCode.NO_PERMISSION)
+    for count in range(1, 21):
+        fill(broker, 1)
+        hand_clock.advance(1.1)
+        assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, count)]
+    assert refused.hits == 5  # then it is left alone for 1, 2, 4, 8 and 16 s
+
+
+@pytest.mark.case("SP51")
+def test_a_broker_that_is_busy_is_left_alone_for_all_topics(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    broker.topics.create("A", queues=1)
+    one = tracker(access, subscribe="A,T", missingQueueGraceMs=600_000)
+    begin = one.initial()
+    busy = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    busy.respond(ResponseCode.SYSTEM_BUSY)
+    for _ in range(9):
+        hand_clock.advance(0.1)
+        one._watch._wait_s = 0.0
+        one.latest(begin, ANY)
+    assert busy.hits == 1
+
+
+@pytest.mark.case("SP51", "SP52")
+@pytest.mark.parametrize("fail_on_loss", ["true", "false"])
+def test_a_refusal_that_lasts_is_raised_as_what_it_is_once_the_grace_is_over(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock, fail_on_loss: str
+) -> None:
+    fill(broker, 3)
+    one = tracker(access, missingQueueGraceMs=60_000, failOnDataLoss=fail_on_loss)
+    read = one.latest(one.initial(), ANY)
+    assert read is not None
+    # Read to its end as far as known: a refused stream cannot tell what came since.
+    begin = StreamOffset(read.topics)
+    broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always().respond(
+        ResponseCode.NO_PERMISSION, "the key was revoked"
+    )
+    for _ in range(29):
+        hand_clock.advance(2)
+        assert one.latest(begin, ANY) is None
+    hand_clock.advance(5)
+    expected = "broker-a has refused for 60000 ms .*topic T; .*the key was revoked"
+    with pytest.raises(MQClientException, match=expected) as caught:
+        one.latest(begin, ANY)
+    assert caught.value.response_code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.case("SP47")
+def test_a_run_that_ends_wants_nothing_of_a_broker_once_its_queues_are_read(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    one = tracker(access)
+    one.freeze()
+    read = one.latest(one.initial(), ANY)
+    assert read is not None
+    refused = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    refused.respond(ResponseCode.NO_PERMISSION)
+    one._watch._wait_s = 0.0
+    assert one.latest(StreamOffset(read.topics), ANY) is None
+    assert refused.hits == 1
+
+
+@pytest.mark.case("SP52")
+@pytest.mark.parametrize(
+    ("code", "remark"),
+    [(ResponseCode.SYSTEM_BUSY, "too much to do"), (ResponseCode.TOPIC_NOT_EXIST, "no such topic")],
+)
+def test_a_loss_says_what_the_broker_said_last(
+    broker: EmbeddedBroker,
+    access: QueueAccess,
+    hand_clock: HandClock,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    remark: str,
+) -> None:
+    fill(broker, 3)
+    strict = tracker(access, missingQueueGraceMs=5_000)
+    tolerant = tracker(access, missingQueueGraceMs=5_000, failOnDataLoss="false")
+    begin = StreamOffset(strict.initial().topics)
+    tolerant.initial()
+    broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always().respond(code, remark)
+    for _ in range(2):
+        hand_clock.advance(1.1)
+        assert strict.latest(begin, ANY) is tolerant.latest(begin, ANY) is None
+    hand_clock.advance(10)
+    with pytest.raises(RocketMQDataLossError, match=f"missing for 5000 ms .*{remark}"):
+        strict.latest(begin, ANY)
+    assert tolerant.latest(begin, ANY) is None
+    assert [text for text in caplog.messages if remark in text and "going on without it" in text]
+
+
+@pytest.mark.case("SP51")
+def test_a_broker_that_is_back_within_the_grace_is_no_loss_though_it_was_to_be_left_alone(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    fill(broker, 3)
+    one = tracker(access, missingQueueGraceMs=10_000, routeRefreshMs=60_000)
+    begin = StreamOffset(one.initial().topics)
+    busy = broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always()
+    busy.respond(ResponseCode.SYSTEM_BUSY)
+    for _ in range(9):
+        hand_clock.advance(1.01)
+        one._watch._wait_s = 0.0
+        assert one.latest(begin, ANY) is None
+    broker.faults.clear()
+    hand_clock.advance(2)  # the grace is over, the pause of 8 s is not
+    assert one._watch._away.holds(("", "broker-a"))
+    assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, 3)]
+    assert not one._watch._away.holds(("", "broker-a"))
+
+
+@pytest.mark.case("SP51", "SP52")
+@pytest.mark.parametrize("code", [ResponseCode.SYSTEM_BUSY, ResponseCode.NO_PERMISSION])
+def test_an_assigned_queue_that_is_away_when_a_stream_starts_again_is_waited_for(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock, code: int
+) -> None:
+    fill(broker, 3, 2)
+    begin = StreamOffset({"T": {"broker-a": {0: 1}}})
+    given = {"assign": '{"T":{"broker-a":[0]}}', "missingQueueGraceMs": 60_000}
+    broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always().respond(code)
+    one = tracker(access, **given)
+    assert one.latest(begin, ANY) is None
+    broker.faults.clear()
+    hand_clock.advance(3)
+    assert ranges(begin, one.latest(begin, ANY)) == [(0, 1, 3)]  # and not queue 1
+
+
+@pytest.mark.case("SP51")
+def test_a_name_server_that_is_away_is_asked_once_in_a_while_and_known_topics_go_on(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    one = tracker(access, subscribePattern="T.*", routeRefreshMs=30_000)
+    begin = one.initial()
+    one.latest(begin, ANY)
+    away = broker.faults.on(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).always()
+    away.respond(ResponseCode.SYSTEM_BUSY)
+    hand_clock.advance(30)
+    for count in range(1, 11):
+        fill(broker, 1)
+        hand_clock.advance(1.1)
+        assert ranges(begin, one.latest(begin, ANY)) == [(0, 0, count)]
+    assert away.hits == 1
+
+
+@pytest.mark.case("SP54")
+def test_the_group_is_told_what_is_done(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    fill(broker, 3)
+    one = tracker(access, groupId="G")
+    end = one.latest(one.initial(), ANY)
+    assert end is not None
+    queue = access.read_queues("T")[0]
+    one.push_group(end)  # the broker has not met the group yet: it is introduced
+    assert access.group_offset("G", queue) == 3
+
+
+@pytest.mark.case("SP54")
+def test_a_group_that_is_refused_costs_a_request_now_and_then_and_no_more(
+    broker: EmbeddedBroker, access: QueueAccess, caplog: pytest.LogCaptureFixture
+) -> None:
+    fill(broker, 3)
+    one = tracker(access, groupId="G")
+    end = one.latest(one.initial(), ANY)
+    assert end is not None
+    refused = broker.faults.on(RequestCode.UPDATE_CONSUMER_OFFSET).always()
+    refused.respond(ResponseCode.NO_PERMISSION)
+    for _ in range(50):
+        one.push_group(end)
+    assert refused.hits == 1
+    assert (
+        len([text for text in caplog.messages if "was not stored at broker broker-a" in text]) == 1
+    )
+
+
+@pytest.mark.case("SP49")
+def test_an_idle_stream_asks_less_and_less(
+    broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = itertools.count()
+    set_clock(monkeypatch, lambda: next(ticks) / 400)
+    one = tracker(access, offsetPollIntervalMs=100)
+    one._watch._wait_s = 0.1
+    start = one.initial()
+    broker.journal.clear()
+    begin = next(ticks)
+    while next(ticks) < begin + 2_000:  # five seconds
+        one.latest(start, ANY)
+    asked = len(broker.journal.requests(code=RequestCode.GET_TOPIC_STATS_INFO))
+    assert 4 <= asked <= 12
+    fill(broker, 1)
+    while not ranges(start, one.latest(start, ANY)):
+        next(ticks)
+    assert one._watch._wait_s <= 0.2
+
+
+@pytest.mark.case("SP55")
+def test_the_ends_are_reported(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    fill(broker, 3)
+    one = tracker(access)
+    assert one.ends() is None
+    one.initial()
+    ends = one.ends()
+    assert ends is not None
+    assert ends.topics == {"T": {"broker-a": {0: 3, 1: 0}}}

@@ -1,0 +1,82 @@
+"""How many messages are asked for at once follows what pulls bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import QueueAccess
+from rocketmq_py.protocol.codes import RequestCode
+from spark_connector.options.options import read_options
+from spark_connector.planning.queue_ranges import QueueRange
+from spark_connector.reading.pulling import RangePuller
+
+CAP = 32
+CAP_BYTES = 8192
+LARGE = b"x" * 10_000
+SMALL = b"x"
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    limits = {
+        "maxTransferCountOnMessageInMemory": CAP,
+        "maxTransferBytesOnMessageInMemory": CAP_BYTES,
+    }
+    with EmbeddedBroker(clock=VirtualClock(), config=limits) as started:
+        started.topics.create("T", queues=1)
+        yield started
+
+
+def asked_for(broker: EmbeddedBroker, bodies: list[bytes], **given: str) -> list[int]:
+    """Store messages, read them all, and return how many each pull asked for."""
+    for body in bodies:
+        broker.send("T", body)
+    options = read_options({"nameServer": "h:1", "subscribe": "T"} | given, streaming=False)
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+        access.read_queues("T")
+        wanted = QueueRange("T", "broker-a", 0, 0, len(bodies))
+        pieces = list(RangePuller(access, options, wanted).pieces())
+    assert [one.start for one in pieces] == [0, *(one.next_offset for one in pieces[:-1])]
+    assert pieces[-1].next_offset == len(bodies)
+    pulls = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
+    return [int(one.fields["maxMsgNums"]) for one in pulls]
+
+
+@pytest.mark.case("SP2")
+def test_a_large_first_message_does_not_make_pulls_small_for_good(broker: EmbeddedBroker) -> None:
+    asked = asked_for(broker, [LARGE] + [SMALL] * 1000)
+    # The best would be 1 + 1000 / 32 pulls; growing from 1 to 32 takes some small ones.
+    assert len(asked) < 32 + 40
+    assert max(asked[1:]) >= CAP
+
+
+@pytest.mark.case("SP2")
+def test_with_a_steady_limit_no_pull_brings_less_than_it_could(broker: EmbeddedBroker) -> None:
+    count = 40 * CAP
+    asked = asked_for(broker, [SMALL] * count)
+    assert len(asked) == count // CAP
+    # Only the first one, and now and then one more, asks for what the broker does not give.
+    assert sum(one > CAP for one in asked) <= 4
+
+
+def test_a_large_message_in_the_middle_changes_little(broker: EmbeddedBroker) -> None:
+    asked = asked_for(broker, ([SMALL] * 10 * CAP + [LARGE]) * 3)
+    assert len(asked) <= 3 * (10 + 4)
+
+
+def test_pulls_ask_for_less_when_messages_grow(broker: EmbeddedBroker) -> None:
+    half = b"x" * (CAP_BYTES // 5)
+    asked = asked_for(broker, [SMALL] * CAP + [half] * 400)
+    # Four of them fit into one answer: what was in flight shows that, the next parts have four.
+    assert set(asked[-40:]) <= {4, 8}
+
+
+def test_pulls_never_ask_for_more_than_the_user_allows(broker: EmbeddedBroker) -> None:
+    asked = asked_for(broker, [LARGE] + [SMALL] * 200, pullBatchSize="10")
+    assert max(asked) == 10
+    assert len(asked) < 20 + 20

@@ -1,0 +1,141 @@
+"""A topic whose brokers are away is waited for; one that nobody knows is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
+
+from embedded_broker import EmbeddedCluster
+from rocketmq_py import (
+    MessageQueue,
+    MQClientException,
+    NameServerUnavailableError,
+    NoRouteError,
+    QueueAccess,
+)
+from rocketmq_py.protocol.codes import RequestCode
+from spark_connector.writing.queue_choice import Spread, first_queues
+from spark_connector.writing.send_errors import Patience
+
+PATIENT = Patience(retries=0, deadline_s=120.0)
+NONE = Patience(retries=0, deadline_s=0.0)
+NOBODY = "127.0.0.1:1"
+
+
+@pytest.fixture
+def cluster() -> Iterator[EmbeddedCluster]:
+    """Two brokers; only the first one has the topic T."""
+    with EmbeddedCluster(brokers=2, config={"autoCreateTopicEnable": False}) as started:
+        started["broker-a"].topics.create("T")
+        yield started
+
+
+@pytest.fixture
+def access(cluster: EmbeddedCluster) -> Iterator[QueueAccess]:
+    with QueueAccess(namesrv_addr=cluster.namesrv_addr) as started:
+        yield started
+
+
+def spread(
+    access: QueueAccess, patience: Patience, *, planned: bool = False, expected: str | None = None
+) -> Spread:
+    return Spread(access, patience, {}, planned, expected)
+
+
+@pytest.mark.case("SP39")
+def test_a_topic_that_was_there_when_the_write_was_planned_is_waited_for(
+    cluster: EmbeddedCluster, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.stop("broker-a")
+    refused = threading.Event()
+    write_queues = access.write_queues
+
+    def noting(topic: str) -> tuple[MessageQueue, ...]:
+        try:
+            return write_queues(topic)
+        except NoRouteError:
+            refused.set()
+            raise
+
+    monkeypatch.setattr(access, "write_queues", noting)
+    with ThreadPoolExecutor(1) as other:
+        mine = spread(access, PATIENT, planned=True, expected="T")
+        queues = other.submit(mine.queues_of, "T")
+        assert refused.wait(30)
+        cluster.start("broker-a")
+        assert {queue.broker_name for queue in queues.result(30)} == {"broker-a"}
+
+
+def test_patience_ends_in_an_error_that_spark_repeats(
+    cluster: EmbeddedCluster, access: QueueAccess
+) -> None:
+    cluster.stop("broker-a")
+    mine = spread(access, Patience(retries=2, deadline_s=0.0), planned=True, expected="T")
+    with pytest.raises(MQClientException, match=r"stored after 3 tries in .*no route") as caught:
+        mine.queues_of("T")
+    assert not isinstance(caught.value, NoRouteError)
+
+
+def test_a_topic_that_this_process_has_seen_is_waited_for_when_it_loses_its_queues(
+    cluster: EmbeddedCluster, access: QueueAccess
+) -> None:
+    assert len(spread(access, NONE).queues_of("T")) > 0
+    cluster.read_only("broker-a")
+    access.read_queues("T")
+    with pytest.raises(MQClientException, match="no writable queue") as caught:
+        spread(access, NONE).queues_of("T")
+    assert not isinstance(caught.value, NoRouteError)
+
+
+def test_a_topic_of_a_column_that_nobody_has_seen_is_refused_while_brokers_are_there(
+    cluster: EmbeddedCluster, access: QueueAccess
+) -> None:
+    with pytest.raises(NoRouteError, match="create the topic"):
+        spread(access, PATIENT, planned=True).queues_of("Nowhere")
+    for name in ("broker-a", "broker-b"):
+        cluster.stop(name)
+    with pytest.raises(MQClientException, match="not stored after 1 tries") as caught:
+        spread(access, NONE, planned=True).queues_of("Nowhere")
+    assert not isinstance(caught.value, NoRouteError)
+
+
+def test_a_silent_name_server_is_waited_for_only_when_it_answered_before() -> None:
+    with QueueAccess(namesrv_addr=NOBODY) as access:
+        with pytest.raises(NameServerUnavailableError):
+            spread(access, PATIENT).queues_of("T")
+        with pytest.raises(MQClientException, match="not stored after 2 tries") as caught:
+            spread(access, Patience(retries=1, deadline_s=0.0), planned=True).queues_of("T")
+        assert not isinstance(caught.value, NameServerUnavailableError)
+
+
+def test_a_write_is_planned_with_a_topic_that_exists(
+    cluster: EmbeddedCluster, access: QueueAccess
+) -> None:
+    assert [queue.broker_name for queue in first_queues(access, "T")] == ["broker-a"] * 4
+    assert first_queues(access, None) == ()
+    with pytest.raises(NoRouteError, match="create the topic"):
+        first_queues(access, "Nowhere")
+    for name in ("broker-a", "broker-b"):
+        cluster.stop(name)
+    assert first_queues(access, "Other") == ()  # nobody can know: the tasks wait
+    with QueueAccess(namesrv_addr=NOBODY) as nobody:
+        for topic in ("T", None):
+            with pytest.raises(NameServerUnavailableError):
+                first_queues(nobody, topic)
+
+
+def test_the_name_server_is_asked_once_for_many_failures_of_one_moment(
+    cluster: EmbeddedCluster, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_connector.writing.queue_choice.monotonic", lambda: 5.0)
+    mine = spread(access, NONE)
+    journal = cluster.brokers[0].journal
+    before = len(journal.requests(code=RequestCode.GET_ROUTEINFO_BY_TOPIC))
+    for _ in range(5):
+        mine.look_again("T")
+    assert len(journal.requests(code=RequestCode.GET_ROUTEINFO_BY_TOPIC)) == before + 1
