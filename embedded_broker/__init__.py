@@ -8,15 +8,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from embedded_broker.arguments import TopicSpec as TopicSpec
-    from embedded_broker.broker import EmbeddedBroker as EmbeddedBroker
-    from embedded_broker.clock import Advanced as Advanced
-    from embedded_broker.clock import BrokerClock as BrokerClock
-    from embedded_broker.clock import NextDeadline as NextDeadline
-    from embedded_broker.clock import Settled as Settled
-    from embedded_broker.clock import VirtualClock as VirtualClock
-    from embedded_broker.cluster import EmbeddedCluster as EmbeddedCluster
-    from embedded_broker.config import BrokerConfig as BrokerConfig
+    from embedded_broker.api.broker import EmbeddedBroker as EmbeddedBroker
+    from embedded_broker.api.cluster import EmbeddedCluster as EmbeddedCluster
+    from embedded_broker.api.faults import DiskFaults as DiskFaults
+    from embedded_broker.api.faults import Faults as Faults
+    from embedded_broker.api.views import GroupMember as GroupMember
+    from embedded_broker.api.views import GroupOffset as GroupOffset
+    from embedded_broker.api.views import GroupsView as GroupsView
+    from embedded_broker.api.views import GroupTrace as GroupTrace
+    from embedded_broker.api.views import GroupView as GroupView
+    from embedded_broker.api.views import HasMessageId as HasMessageId
+    from embedded_broker.api.views import MessageState as MessageState
+    from embedded_broker.api.views import MessagesView as MessagesView
+    from embedded_broker.api.views import MessageTrace as MessageTrace
+    from embedded_broker.api.views import PendingTimer as PendingTimer
+    from embedded_broker.api.views import Retry as Retry
+    from embedded_broker.api.views import SentMessage as SentMessage
+    from embedded_broker.api.views import StageView as StageView
+    from embedded_broker.api.views import StoredMessage as StoredMessage
+    from embedded_broker.api.views import TimersView as TimersView
+    from embedded_broker.api.views import TopicsView as TopicsView
+    from embedded_broker.api.views import TopicView as TopicView
+    from embedded_broker.clocks.clock import Advanced as Advanced
+    from embedded_broker.clocks.clock import BrokerClock as BrokerClock
+    from embedded_broker.clocks.clock import NextDeadline as NextDeadline
+    from embedded_broker.clocks.clock import Settled as Settled
+    from embedded_broker.clocks.clock import VirtualClock as VirtualClock
+    from embedded_broker.core.journal import Journal as Journal
+    from embedded_broker.core.journal import JournalEntry as JournalEntry
+    from embedded_broker.core.put_hooks import PutHooks as PutHooks
     from embedded_broker.errors import BrokerStateError as BrokerStateError
     from embedded_broker.errors import ClockError as ClockError
     from embedded_broker.errors import DoorReentryError as DoorReentryError
@@ -27,15 +47,12 @@ if TYPE_CHECKING:
     from embedded_broker.errors import StoreLockedError as StoreLockedError
     from embedded_broker.errors import TimerNotPending as TimerNotPending
     from embedded_broker.errors import WaitTimeoutError as WaitTimeoutError
-    from embedded_broker.faults import DiskFaults as DiskFaults
-    from embedded_broker.faults import Faults as Faults
-    from embedded_broker.journal import Journal as Journal
-    from embedded_broker.journal import JournalEntry as JournalEntry
-    from embedded_broker.profiles import Limits as Limits
-    from embedded_broker.profiles import Profile as Profile
-    from embedded_broker.put_hooks import PutHooks as PutHooks
-    from embedded_broker.recovery_report import RecoveryReport as RecoveryReport
-    from embedded_broker.request_faults import Fault as Fault
+    from embedded_broker.lifecycle.arguments import TopicSpec as TopicSpec
+    from embedded_broker.lifecycle.recovery_report import RecoveryReport as RecoveryReport
+    from embedded_broker.remoting.request_faults import Fault as Fault
+    from embedded_broker.settings.config import BrokerConfig as BrokerConfig
+    from embedded_broker.settings.profiles import Limits as Limits
+    from embedded_broker.settings.profiles import Profile as Profile
     from embedded_broker.store.fault_points import DiskFault as DiskFault
     from embedded_broker.store.inner import InnerMessage as InnerMessage
     from embedded_broker.store.inner import PutHook as PutHook
@@ -43,23 +60,6 @@ if TYPE_CHECKING:
     from embedded_broker.store.inner import PutStatus as PutStatus
     from embedded_broker.timer.listing import TimerKind as TimerKind
     from embedded_broker.timer.recall import RecallOutcome as RecallOutcome
-    from embedded_broker.views import GroupMember as GroupMember
-    from embedded_broker.views import GroupOffset as GroupOffset
-    from embedded_broker.views import GroupsView as GroupsView
-    from embedded_broker.views import GroupTrace as GroupTrace
-    from embedded_broker.views import GroupView as GroupView
-    from embedded_broker.views import HasMessageId as HasMessageId
-    from embedded_broker.views import MessageState as MessageState
-    from embedded_broker.views import MessagesView as MessagesView
-    from embedded_broker.views import MessageTrace as MessageTrace
-    from embedded_broker.views import PendingTimer as PendingTimer
-    from embedded_broker.views import Retry as Retry
-    from embedded_broker.views import SentMessage as SentMessage
-    from embedded_broker.views import StageView as StageView
-    from embedded_broker.views import StoredMessage as StoredMessage
-    from embedded_broker.views import TimersView as TimersView
-    from embedded_broker.views import TopicsView as TopicsView
-    from embedded_broker.views import TopicView as TopicView
 
 __all__ = [
     "Advanced",
@@ -116,57 +116,57 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Advanced": "clock",
-    "BrokerClock": "clock",
-    "BrokerConfig": "config",
+    "Advanced": "clocks.clock",
+    "BrokerClock": "clocks.clock",
+    "BrokerConfig": "settings.config",
     "BrokerStateError": "errors",
     "ClockError": "errors",
     "DiskFault": "store.fault_points",
-    "DiskFaults": "faults",
+    "DiskFaults": "api.faults",
     "DoorReentryError": "errors",
-    "EmbeddedBroker": "broker",
-    "EmbeddedCluster": "cluster",
-    "Fault": "request_faults",
+    "EmbeddedBroker": "api.broker",
+    "EmbeddedCluster": "api.cluster",
+    "Fault": "remoting.request_faults",
     "FaultNotUsedError": "errors",
-    "Faults": "faults",
-    "GroupMember": "views",
-    "GroupOffset": "views",
-    "GroupTrace": "views",
-    "GroupView": "views",
-    "GroupsView": "views",
-    "HasMessageId": "views",
+    "Faults": "api.faults",
+    "GroupMember": "api.views",
+    "GroupOffset": "api.views",
+    "GroupTrace": "api.views",
+    "GroupView": "api.views",
+    "GroupsView": "api.views",
+    "HasMessageId": "api.views",
     "InnerMessage": "store.inner",
-    "Journal": "journal",
-    "JournalEntry": "journal",
-    "Limits": "profiles",
+    "Journal": "core.journal",
+    "JournalEntry": "core.journal",
+    "Limits": "settings.profiles",
     "MessageNotFound": "errors",
-    "MessageState": "views",
-    "MessageTrace": "views",
-    "MessagesView": "views",
-    "NextDeadline": "clock",
-    "PendingTimer": "views",
-    "Profile": "profiles",
+    "MessageState": "api.views",
+    "MessageTrace": "api.views",
+    "MessagesView": "api.views",
+    "NextDeadline": "clocks.clock",
+    "PendingTimer": "api.views",
+    "Profile": "settings.profiles",
     "PutHook": "store.inner",
-    "PutHooks": "put_hooks",
+    "PutHooks": "core.put_hooks",
     "PutRefusal": "store.inner",
     "PutStatus": "store.inner",
     "RecallOutcome": "timer.recall",
-    "RecoveryReport": "recovery_report",
-    "Retry": "views",
-    "SentMessage": "views",
+    "RecoveryReport": "lifecycle.recovery_report",
+    "Retry": "api.views",
+    "SentMessage": "api.views",
     "SettleTimeout": "errors",
-    "Settled": "clock",
-    "StageView": "views",
+    "Settled": "clocks.clock",
+    "StageView": "api.views",
     "StoreError": "errors",
     "StoreLockedError": "errors",
-    "StoredMessage": "views",
+    "StoredMessage": "api.views",
     "TimerKind": "timer.listing",
     "TimerNotPending": "errors",
-    "TimersView": "views",
-    "TopicSpec": "arguments",
-    "TopicView": "views",
-    "TopicsView": "views",
-    "VirtualClock": "clock",
+    "TimersView": "api.views",
+    "TopicSpec": "lifecycle.arguments",
+    "TopicView": "api.views",
+    "TopicsView": "api.views",
+    "VirtualClock": "clocks.clock",
     "WaitTimeoutError": "errors",
 }
 

@@ -2,8 +2,8 @@
 
 Answers: who may touch broker state (whoever is inside the door), and when bytes and callbacks
 leave it (after release). Must not know: requests, clocks, sockets. Read on:
-``embedded_broker/core.py``, which every request enters through the door, and
-``embedded_broker/clock.py``, which enters it for timers.
+``embedded_broker/core/broker_core.py``, which every request enters through the door, and
+``embedded_broker/clocks/clock.py``, which enters it for timers.
 """
 
 import logging
@@ -26,7 +26,7 @@ _PATIENCE_NS: Final = 5_000_000
 
 
 class Receiver(Protocol):
-    """Where frames go after release; ``embedded_broker.connection.Connection`` is one."""
+    """Where frames go after release; ``embedded_broker.core.peer.Connection`` is one."""
 
     @property
     def is_own(self) -> bool:

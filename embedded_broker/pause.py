@@ -3,7 +3,7 @@
 Answers: how a broker accepts connections and says nothing, as a stopped process does, and goes on
 afterwards as if it had only been slow. Must not know: what a request means. Own peers of the test
 (``broker.send``) pass. Read on: ``embedded_broker/door.py`` for what leaves the broker,
-``embedded_broker/core.py`` (``Endpoint.receive``) for what enters it.
+``embedded_broker/core/broker_core.py`` (``Endpoint.receive``) for what enters it.
 """
 
 import logging

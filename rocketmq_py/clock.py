@@ -1,8 +1,9 @@
 """What time is it: the only module of the client side that may read the machine's clocks.
 
 `Clock` is the interface that every part which needs wall time takes as an argument; `SystemClock`
-is what production passes. The functions below are the doors to the other readings. This module
-must not know who asks. The broker's clock that tests move is `embedded_broker.clock.VirtualClock`.
+is what production passes. The functions below are the doors to the other readings. This module must
+not know who asks. The broker's clock that tests move is
+`embedded_broker.clocks.clock.VirtualClock`.
 """
 
 from __future__ import annotations

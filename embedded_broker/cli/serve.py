@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from embedded_broker import EmbeddedCluster
-from embedded_broker.arguments import PORT_MAX
-from embedded_broker.config import ASSIGNMENT, ConfFile, parse_conf
+from embedded_broker.lifecycle.arguments import PORT_MAX
+from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
 from rocketmq_py import __version__
 from rocketmq_py.errors import ConfigError, RocketMQError
 

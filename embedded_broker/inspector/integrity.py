@@ -6,7 +6,7 @@ place, its chain, its two ends and its count; the messages of waiting timers wit
 timer queue's entries; the check point's positions; the saved counts. Must not know: how anything
 is mended. What a killed broker leaves behind, and its next start puts in order, is no damage.
 
-Read on: `reader.py` (`Severity`), `timer/recovery.py` for what a start does about it.
+Read on: `reader.py` (`Severity`), `timer/wheel/recovery.py` for what a start does about it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from attrs import define, field
 from embedded_broker.inspector.pending import PendingTimers, Place
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
 from embedded_broker.store.consume_queue import ConsumeQueue
-from embedded_broker.timer.timer_log import (
+from embedded_broker.timer.wheel.slots import Slot, TimerWheel
+from embedded_broker.timer.wheel.timer_log import (
     BLANK_MAGIC,
     BLANK_SIZE,
     MAGIC_DELETE,
     RECORD_SIZE,
     TimerLog,
 )
-from embedded_broker.timer.wheel import Slot, TimerWheel
 
 __all__ = ["Checked", "check"]
 

@@ -28,7 +28,7 @@ from embedded_broker.timer.request import (
     source_offset,
     victim_root,
 )
-from embedded_broker.timer.timer_log import TimerLogRecord
+from embedded_broker.timer.wheel.timer_log import TimerLogRecord
 from rocketmq_py.protocol.delay import release_due_ms
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC

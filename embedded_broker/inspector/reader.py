@@ -22,10 +22,10 @@ from embedded_broker.inspector.frozen_files import FrozenFileSystem
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER, CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE, ConsumeQueue
 from embedded_broker.store.directory_lock import holder_of
-from embedded_broker.timer.checkpoint import TimerCheckpoint, TimerCheckpointFile, TimerMeta
-from embedded_broker.timer.delay_offsets import SLICE_INBOUND
-from embedded_broker.timer.timer_log import TimerLog
-from embedded_broker.timer.wheel import SLOT_SIZE, TimerWheel
+from embedded_broker.timer.levels.delay_offsets import SLICE_INBOUND
+from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerCheckpointFile, TimerMeta
+from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel
+from embedded_broker.timer.wheel.timer_log import TimerLog
 from rocketmq_py.errors import BodyError, RocketMQError
 from rocketmq_py.protocol.lenient_json import loads_lenient
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC

@@ -11,8 +11,8 @@ from typing import Final
 
 from attrs import evolve
 
-from embedded_broker.connection import Connection
-from embedded_broker.core import Handler, Request, RequestError
+from embedded_broker.core.broker_core import Handler, Request, RequestError
+from embedded_broker.core.peer import Connection
 from embedded_broker.namesrv.routes import RouteTable
 from rocketmq_py.protocol.bodies.routes import BrokerData
 from rocketmq_py.protocol.bodies.topics import TopicConfig, TopicList

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import evolve
 
-from embedded_broker.core import BrokerCore
+from embedded_broker.core.broker_core import BrokerCore
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
 

@@ -1,9 +1,10 @@
 """How do the broker's tables survive: the JSON files under ``config/``.
 
 Every save makes the previous file the ``.bak``, so that a crash in the middle leaves one good
-generation. Reading accepts what Java writes (bare integer keys, pretty or not). Must not know:
-what the tables mean. Rules as ``ConfigManager.persist`` / ``load``; formats in
-``rocketmq_py.protocol.lenient_json``. Read on: ``topics/``, ``offsets/``, ``timer/levels.py``.
+generation. Reading accepts what Java writes (bare integer keys, pretty or not). Must not know: what
+the tables mean. Rules as ``ConfigManager.persist`` / ``load``; formats in
+``rocketmq_py.protocol.lenient_json``. Read on: ``tables/topics/``, ``tables/offsets/``,
+``timer/levels/service.py``.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ cannot be copied this way is refused by ``Copies.add``, and goes through ``Messa
 hosts, transactions, long topic names, whatever a hook wants to see.
 
 The bytes are those that ``encode_record`` would give. Read on: ``MessageStore.put_copies``,
-``embedded_broker/timer/release.py`` for who copies.
+``embedded_broker/timer/wheel/release.py`` for who copies.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Answers: whether a write or a sync that is about to happen goes wrong, and which bytes of a file
 were not synced yet. Both file systems ask here; nothing goes wrong unless a test has asked for it.
-Must not know: what the bytes mean, who asks for faults. Read on: ``embedded_broker/faults.py``
+Must not know: what the bytes mean, who asks for faults. Read on: ``embedded_broker/api/faults.py``
 for the test's side, ``memory_fs.py`` and ``directory_fs.py`` for who asks.
 """
 

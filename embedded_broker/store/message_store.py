@@ -15,8 +15,8 @@ from itertools import count
 from operator import itemgetter
 from typing import Final
 
-from embedded_broker.config import BrokerConfig
 from embedded_broker.errors import StoreError
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry

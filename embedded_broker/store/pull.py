@@ -1,8 +1,8 @@
 """What a consumer gets that asks a queue from an offset on.
 
 The status table and the limits of ``DefaultMessageStore.getMessage`` and ``isTheBatchFull``. Must
-not know: requests, groups, long polling. Read on: ``handlers/pull_message.py`` for what is
-answered, ``message_store.py`` for the face.
+not know: requests, groups, long polling. Read on: ``remoting/handlers/consume/pull_message.py`` for
+what is answered, ``message_store.py`` for the face.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Which files of the commit log are old enough to go.
 
-Answers: up to which offset everything is older than ``fileReservedTime`` hours, and whether this
-is the hour, or the disk so full, that it goes. Whole files only, from the oldest on, never the
-newest. Must not know: who still needs a file, who removes it. After
+Answers: up to which offset everything is older than ``fileReservedTime`` hours, and whether this is
+the hour, or the disk so full, that it goes. Whole files only, from the oldest on, never the newest.
+Must not know: who still needs a file, who removes it. After
 ``DefaultMessageStore.CleanCommitLogService`` and ``MappedFileQueue.deleteExpiredFileByTime``; the
 age of a file is that of its last message, by the broker's clock, where the original takes the time
-of the last write. A full disk makes old files go at any hour, but never such that are not old:
-the original then removes unread messages. Read on: ``embedded_broker/aging.py`` for who asks.
+of the last write. A full disk makes old files go at any hour, but never such that are not old: the
+original then removes unread messages. Read on: ``embedded_broker/lifecycle/aging.py`` for who asks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, Protocol
 
-from embedded_broker.config import BrokerConfig
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
 from embedded_broker.store.fs import FileSystem
 from rocketmq_py.clock import Clock

@@ -12,8 +12,8 @@ from typing import Final
 
 from attrs import frozen
 
-from embedded_broker.config import OPTIONS, BrokerConfig
 from embedded_broker.errors import StoreError
+from embedded_broker.settings.config import OPTIONS, BrokerConfig
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE
 from embedded_broker.store.fs import FileSystem

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from embedded_broker.config import BrokerConfig
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.commit_log import CommitLog, Parts
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.fs import FileSystem

@@ -9,7 +9,7 @@ overflows 64 bits is too long instead of past, and room is kept for the properti
 adds later.
 
 Read on: `rocketmq_py/protocol/delay.py` for the order of the requests and their parsing,
-`engine.py` for what the wheel does with an admitted message.
+`timer/wheel/engine.py` for what the wheel does with an admitted message.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from functools import lru_cache
 from random import Random
 from typing import Final
 
-from embedded_broker.config import BrokerConfig
-from embedded_broker.profiles import LIMITS, Limits
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import LIMITS, Limits
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.timer.request import delete_key
 from rocketmq_py.errors import DelayValueError

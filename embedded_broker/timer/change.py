@@ -6,7 +6,7 @@ the timer. A move stores a copy with the new time, then the mark that removes th
 one write: nothing is lost in between. If a power loss takes the mark alone, the copy is the last
 message of its topic and says whom it replaces, so `finish` stores the mark again.
 
-Read on: `wheel_change.py` and `sliced/change.py` for the marks and copies of an engine.
+Read on: `timer/wheel/change.py` and `timer/slices/change.py` for the marks and copies of an engine.
 """
 
 from __future__ import annotations

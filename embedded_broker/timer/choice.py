@@ -15,22 +15,26 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-from embedded_broker.config import BrokerConfig
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timer.checkpoint import TimerMetaFile
-from embedded_broker.timer.delay_offsets import SLICE_INBOUND, SLICE_WHEEL_END, DelayOffsetFile
-from embedded_broker.timer.engine import TimerMessageStore
-from embedded_broker.timer.flush import META_FILE
 from embedded_broker.timer.interface import TimerEngine
+from embedded_broker.timer.levels.delay_offsets import (
+    SLICE_INBOUND,
+    SLICE_WHEEL_END,
+    DelayOffsetFile,
+)
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.request import parse_request
-from embedded_broker.timer.sliced.dcommit_log import DCOMMIT_LOG_FOLDER
-from embedded_broker.timer.sliced.engine import SlicedTimerStore
-from embedded_broker.timer.sliced.opening import METRICS_FILE as SLICED_METRICS
-from embedded_broker.timer.sliced.opening import SCHEDULE_QUEUE, level_offsets_behind
-from embedded_broker.timer.sliced.progress import SliceProgress
-from embedded_broker.timer.state import METRICS_FILE as WHEEL_METRICS
+from embedded_broker.timer.slices.dcommit_log import DCOMMIT_LOG_FOLDER
+from embedded_broker.timer.slices.engine import SlicedTimerStore
+from embedded_broker.timer.slices.opening import METRICS_FILE as SLICED_METRICS
+from embedded_broker.timer.slices.opening import SCHEDULE_QUEUE, level_offsets_behind
+from embedded_broker.timer.slices.progress import SliceProgress
+from embedded_broker.timer.wheel.checkpoint import TimerMetaFile
+from embedded_broker.timer.wheel.engine import TimerMessageStore
+from embedded_broker.timer.wheel.flush import META_FILE
+from embedded_broker.timer.wheel.state import METRICS_FILE as WHEEL_METRICS
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_TOPIC

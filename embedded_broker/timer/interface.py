@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Protocol
 
-from embedded_broker.flusher import FlushWork
-from embedded_broker.profiles import Limits
+from embedded_broker.clocks.timeline import Budget, DeadlineSource
+from embedded_broker.lifecycle.flusher import FlushWork
+from embedded_broker.settings.profiles import Limits
 from embedded_broker.store.inner import Arrival, PutHook
-from embedded_broker.timeline import Budget, DeadlineSource
 from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.listing import Pending, Walk, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.recall import RecallOutcome
-from embedded_broker.timer.recovery import TimerRecovery
-from embedded_broker.timer.retry import RetryWait
 from embedded_broker.timer.run import TimerRuns
+from embedded_broker.timer.wheel.recovery import TimerRecovery
+from embedded_broker.timer.wheel.retry import RetryWait
 
 __all__ = ["AdmissionHook", "Snapshot", "StageFace", "TimerEngine", "UpkeepFace"]
 

@@ -5,8 +5,8 @@ walked in the order in which they are due. Must not know: wheels, slices, files.
 changes what it looks at. It is made in turns, so that the door is never held for long: `Walk.step`
 under the door, `Walk.arrange` outside of it, until `Walk.done`.
 
-Read on: `wheel_listing.py` for the timers of the wheel, `level_listing.py` for those of the delay
-levels, `embedded_broker/views/timers.py` for who asks.
+Read on: `timer/wheel/listing.py` for the timers of the wheel, `timer/levels/listing.py` for those
+of the delay levels, `embedded_broker/api/views/timers.py` for who asks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 
 from attrs import field, frozen
 
-from embedded_broker.timeline import Budget
+from embedded_broker.clocks.timeline import Budget
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.properties import Prop

@@ -7,7 +7,8 @@ those of `org.apache.rocketmq.broker.processor.RecallMessageProcessor`, and
 `broker.timers.recall`, which finds the copies by their unique id and works until the release
 itself.
 
-Read on: `rocketmq_py/protocol/handles.py` for the handle, `front.py` for how marks work.
+Read on: `rocketmq_py/protocol/handles.py` for the handle, `timer/wheel/due_heap.py` for how marks
+work.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.timer.front import Mark
 from embedded_broker.timer.request import (
     TimerRequest,
     delete_key,
@@ -27,7 +27,8 @@ from embedded_broker.timer.request import (
     source_offset,
     victim_root,
 )
-from embedded_broker.timer.state import TimerState
+from embedded_broker.timer.wheel.due_heap import Mark
+from embedded_broker.timer.wheel.state import TimerState
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.message_codec import MessageRecord

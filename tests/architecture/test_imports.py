@@ -37,7 +37,7 @@ def allowed(importer: str, target: str) -> bool:
         case "compat" | "spark_connector":
             return public(target)
         case "embedded_broker":
-            if importer == "embedded_broker.inproc" and below(
+            if importer == "embedded_broker.remoting.inproc" and below(
                 target, ("rocketmq_py.transport.inproc",)
             ):
                 return True
@@ -56,7 +56,9 @@ def forbidden(path: Path) -> list[str]:
         if target.split(".")[0] in PACKAGES
         and not allowed(importer, target)
         # `from rocketmq_py.transport import inproc` names the package on the way
-        and not (importer == "embedded_broker.inproc" and target == "rocketmq_py.transport")
+        and not (
+            importer == "embedded_broker.remoting.inproc" and target == "rocketmq_py.transport"
+        )
     ]
 
 
@@ -66,8 +68,8 @@ def test_every_arrow_between_rooms_is_one_the_design_draws(package: str) -> None
 
 
 def test_a_forbidden_arrow_would_be_seen() -> None:
-    assert not allowed("embedded_broker.core", "rocketmq_py.client.instance")
-    assert not allowed("embedded_broker.server", "rocketmq_py.transport.inproc")
+    assert not allowed("embedded_broker.core.broker_core", "rocketmq_py.client.instance")
+    assert not allowed("embedded_broker.remoting.server", "rocketmq_py.transport.inproc")
     assert not allowed("rocketmq_py.client.instance", "embedded_broker")
     assert not allowed("compat.ons", "rocketmq_py.protocol.frame")
 

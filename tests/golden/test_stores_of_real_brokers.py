@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from embedded_broker.config import BrokerConfig
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import DirectoryFileSystem
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.message_store import MessageStore, StoreRecovery

@@ -14,7 +14,7 @@ import pytest
 
 from embedded_broker.store.fs import DirectoryFileSystem
 from embedded_broker.timer.recall import RecallOutcome
-from embedded_broker.timer.wheel import SLOTS_DEFAULT
+from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 
 STORES = Path(__file__).parent / "stores"

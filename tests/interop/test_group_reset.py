@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker, MessageState
-from embedded_broker.profiles import ProfileName
+from embedded_broker.settings.profiles import ProfileName
 from tests.interop.java_tools import client_program
 
 GUARD_S = 90.0

@@ -39,29 +39,32 @@ def _mutant(cases: str, file: str, old: str, new: str) -> Mutant:
 
 FORMATS = (
     _mutant(
-        "F1", TIMER + "timer_log.py", 'struct.Struct(">iqiqiqiiq")', 'struct.Struct("<iqiqiqiiq")'
+        "F1",
+        TIMER + "wheel/timer_log.py",
+        'struct.Struct(">iqiqiqiiq")',
+        'struct.Struct("<iqiqiqiiq")',
     ),
     _mutant(
         "F2",
-        TIMER + "timer_log.py",
+        TIMER + "wheel/timer_log.py",
         "files.append(_BLANK.pack(room, 0, BLANK_MAGIC))",
         "files.append(_BLANK.pack(BLANK_SIZE, 0, BLANK_MAGIC))",
     ),
     _mutant(
         "F5",
-        TIMER + "timer_log.py",
+        TIMER + "wheel/timer_log.py",
         "if len(data) + BLANK_SIZE > room:",
         "if len(data) > room:",
     ),
     _mutant(
         "F4",
-        TIMER + "timer_log.py",
+        TIMER + "wheel/timer_log.py",
         "        return self._files.let_go_before(keep_from)",
         "        return self._files.let_go_before(keep_from - 1)",
     ),
     _mutant(
         "F10",
-        TIMER + "wheel.py",
+        TIMER + "wheel/slots.py",
         "self.put_slot(time_ms, last_pos if first_pos == IGNORE else first_pos, last_pos)",
         "self.put_slot(time_ms, first_pos, last_pos)",
     ),
@@ -85,7 +88,7 @@ FORMATS = (
     ),
     _mutant(
         "F18",
-        "embedded_broker/config.py",
+        "embedded_broker/settings/config.py",
         "max((one for one in PRECISIONS if one <= number), default=PRECISIONS[0])",
         "min((one for one in PRECISIONS if one >= number), default=PRECISIONS[-1])",
     ),
@@ -119,11 +122,13 @@ ADMISSION = (
 PIPELINE = (
     _mutant(
         "P2",
-        TIMER + "release.py",
+        TIMER + "wheel/release.py",
         "while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms:",
         "while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms + 1:",
     ),
-    _mutant("P8-9", TIMER + "enqueue.py", "        if behind >= 0:", "        if behind > 0:"),
+    _mutant(
+        "P8-9", TIMER + "wheel/enqueue.py", "        if behind >= 0:", "        if behind > 0:"
+    ),
     _mutant(
         "P14",
         TIMER + "request.py",
@@ -132,23 +137,23 @@ PIPELINE = (
     ),
     _mutant(
         "P20",
-        TIMER + "release.py",
+        TIMER + "wheel/release.py",
         "if self._attempts >= ATTEMPTS and",
         "if self._attempts > ATTEMPTS and",
     ),
     _mutant(
         "P28",
-        TIMER + "roles.py",
+        TIMER + "wheel/roles.py",
         "return self.releases or queue_offset < self.master_queue_offset",
         "return self.releases or queue_offset <= self.master_queue_offset",
     ),
     _mutant(
         "P29",
-        TIMER + "holds.py",
+        TIMER + "wheel/gates.py",
         "            or not self._state.role.releases",
         "            or False",
     ),
-    _mutant("P34", TIMER + "release.py", "_LOOKS_MOST: Final = 4", "_LOOKS_MOST: Final = 5"),
+    _mutant("P34", TIMER + "wheel/release.py", "_LOOKS_MOST: Final = 4", "_LOOKS_MOST: Final = 5"),
 )
 RECALL = (
     _mutant(
@@ -171,13 +176,13 @@ RECALL = (
     ),
     _mutant(
         "R2",
-        "embedded_broker/handlers/send_message.py",
+        "embedded_broker/remoting/handlers/send/send_message.py",
         "                int(properties[Prop.TIMER_OUT_MS]) + 1,",
         "                int(properties[Prop.TIMER_OUT_MS]),",
     ),
     _mutant(
         "R4-5",
-        TIMER + "release.py",
+        TIMER + "wheel/release.py",
         '        key = delete_key(topic, properties.get(Prop.UNIQ_KEY, ""))',
         '        key = properties.get(Prop.UNIQ_KEY, "")',
     ),
@@ -185,59 +190,64 @@ RECALL = (
 RECOVERY = (
     _mutant(
         "C5",
-        TIMER + "recovery.py",
+        TIMER + "wheel/recovery.py",
         "        self.truncated = self._state.log.truncate(self.end)",
         "        self.truncated = 0",
     ),
     _mutant(
         "C7",
-        TIMER + "recovery.py",
+        TIMER + "wheel/recovery.py",
         "        checkpoint = meta.checkpoint.copy() if meta is not None else TimerCheckpoint()",
         "        checkpoint = TimerCheckpoint()",
     ),
     _mutant(
         "C9",
-        TIMER + "recovery.py",
+        TIMER + "wheel/recovery.py",
         "    if read_ms < skip_before_ms:",
         "    if False:",
     ),
     _mutant(
         "C11",
-        TIMER + "recovery.py",
+        TIMER + "wheel/recovery.py",
         "        if record.offset_py + record.size_py > commit_log.max_offset:",
         "        if False:",
     ),
     _mutant(
         "C12",
-        TIMER + "enqueue.py",
+        TIMER + "wheel/enqueue.py",
         "        slot_ms = state.curr_read_ms\n",
         "        slot_ms = queued.request.out_ms\n",
     ),
     _mutant(
         "C14",
-        TIMER + "recovery.py",
+        TIMER + "wheel/recovery.py",
         "    if found is not None and found != state.precision_ms:",
         "    if found is None:",
     ),
     _mutant(
         "C16-18",
-        TIMER + "recovery.py",
+        TIMER + "wheel/recovery.py",
         "        found.add(source)",
         "        found.discard(source)",
     ),
 )
 LEVELS = (
-    _mutant("L3", TIMER + "levels.py", "max(low, min(wanted, high))", "max(low, wanted)"),
+    _mutant("L3", TIMER + "levels/service.py", "max(low, min(wanted, high))", "max(low, wanted)"),
     _mutant(
         "L4",
-        TIMER + "levels.py",
+        TIMER + "levels/service.py",
         "if deliver_ms > self.level_deliver_ms(level, now_ms):",
         "if deliver_ms > self.level_deliver_ms(level, deliver_ms):",
     ),
-    _mutant("L5", TIMER + "levels.py", "RETRY_AFTER_MS: Final = 100", "RETRY_AFTER_MS: Final = 99"),
+    _mutant(
+        "L5",
+        TIMER + "levels/service.py",
+        "RETRY_AFTER_MS: Final = 100",
+        "RETRY_AFTER_MS: Final = 99",
+    ),
     _mutant(
         "L6",
-        TIMER + "level_lanes.py",
+        TIMER + "levels/lanes.py",
         "if len(flights) > pending_limit:",
         "if len(flights) >= pending_limit:",
     ),
@@ -252,34 +262,34 @@ LEVELS = (
 SLICED = (
     _mutant(
         "E2 E6",
-        TIMER + "sliced/record.py",
+        TIMER + "slices/record.py",
         "return out_ms // SECOND_MS + 1",
         "return out_ms // SECOND_MS",
     ),
     _mutant(
         "E2",
-        TIMER + "sliced/dispatch.py",
+        TIMER + "slices/dispatch.py",
         "        if seen.second < state.current_second:",
         "        if seen.second <= state.current_second:",
     ),
     _mutant(
-        "E1", TIMER + "sliced/state.py", "return second // self.length", "return second // 100"
+        "E1", TIMER + "slices/state.py", "return second // self.length", "return second // 100"
     ),
     _mutant(
         "E3",
-        TIMER + "sliced/state.py",
+        TIMER + "slices/state.py",
         "            return self.following",
         "            return None",
     ),
     _mutant(
         "E4",
-        TIMER + "sliced/recovery.py",
+        TIMER + "slices/recovery.py",
         "        state.current_second = progress.current_second",
         "        state.current_second = progress.current_second + 60",
     ),
     _mutant(
         "E7",
-        TIMER + "delay_offsets.py",
+        TIMER + "levels/delay_offsets.py",
         "content = {**self.load(), **part}",
         "content = {**part}",
     ),

@@ -16,13 +16,13 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from embedded_broker.config import BrokerConfig
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import DirectoryFileSystem
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timeline import Budget
-from embedded_broker.timer.engine import TimerMessageStore
-from embedded_broker.timer.sliced.engine import SlicedTimerStore
+from embedded_broker.timer.slices.engine import SlicedTimerStore
+from embedded_broker.timer.wheel.engine import TimerMessageStore
 from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, figure, keep
 
 TIMERS = 200_000

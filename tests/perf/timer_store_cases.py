@@ -21,12 +21,12 @@ from typing import Self
 from unittest.mock import patch
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.connection import Connection
-from embedded_broker.core import BrokerCore
+from embedded_broker.api.views.timers import PendingTimer
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.peer import Connection
 from embedded_broker.door import Door
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.timer.timer_log import RECORD_SIZE
-from embedded_broker.views.timers import PendingTimer
+from embedded_broker.timer.wheel.timer_log import RECORD_SIZE
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder
@@ -286,7 +286,7 @@ def burst(count: int) -> Numbers:
 
 def turns(count: int) -> Numbers:
     """Holds of the door while one slot is loaded and released."""
-    with patch("embedded_broker.runtime.Door", MeteredDoor), broker() as one:
+    with patch("embedded_broker.lifecycle.runtime.Door", MeteredDoor), broker() as one:
         core = core_of(one)
         fill(core, count, core.clock.now_ms + 100_000, 0)
         door = core.door

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from embedded_broker.timer.front import Front, Mark
 from embedded_broker.timer.listing import Wanted
+from embedded_broker.timer.wheel.due_heap import Front, Mark
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Endless, Rig
 
 

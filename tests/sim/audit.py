@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from embedded_broker.timer.listing import Wanted
-from embedded_broker.timer.sliced.engine import SlicedTimerStore
-from embedded_broker.timer.sliced.record import glance, source_of
-from embedded_broker.timer.sliced.state import SliceState
-from embedded_broker.timer.timer_log import MAGIC_DELETE
+from embedded_broker.timer.slices.engine import SlicedTimerStore
+from embedded_broker.timer.slices.record import glance, source_of
+from embedded_broker.timer.slices.state import SliceState
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from tests.sim.life import Life, Turns
 from tests.sim.peer import Peer

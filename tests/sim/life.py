@@ -1,9 +1,10 @@
 """One life of a broker on a simulated disk, from opening the store to its death; no threads.
 
-Answers: how the parts of a broker are put together when one thread drives everything: requests
-come as frames, time and syncs when the simulation says so. Same parts and same order as
-`embedded_broker/node.py`, without sockets, flusher and the thread of the clock driver: the work of
-threads is done here in small steps that others come between. Must not know: what is expected.
+Answers: how the parts of a broker are put together when one thread drives everything: requests come
+as frames, time and syncs when the simulation says so. Same parts and same order as
+`embedded_broker/lifecycle/node.py`, without sockets, flusher and the thread of the clock driver:
+the work of threads is done here in small steps that others come between. Must not know: what is
+expected.
 
 Read on: `peer.py` for who sends the frames, `story.py` for who decides what happens.
 """
@@ -17,24 +18,24 @@ from typing import cast
 
 from attrs import evolve
 
-from embedded_broker import handlers
-from embedded_broker.clock import BrokerClock
-from embedded_broker.config import BrokerConfig
-from embedded_broker.core import BrokerCore
+from embedded_broker.clocks.clock import BrokerClock
+from embedded_broker.clocks.driver import ClockDriver, Track
+from embedded_broker.clocks.timeline import Budget, SessionTimers
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.journal import Journal
 from embedded_broker.door import Door
-from embedded_broker.driver import ClockDriver, Track
 from embedded_broker.errors import StoreError
-from embedded_broker.flusher import FlushWork
-from embedded_broker.journal import Journal
+from embedded_broker.lifecycle.flusher import FlushWork
 from embedded_broker.namesrv.name_server import NameServer
-from embedded_broker.profiles import find_profile
+from embedded_broker.remoting import handlers
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import find_profile
 from embedded_broker.store.flush import FlushWork as StoreFlush
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timeline import Budget, SessionTimers
-from embedded_broker.timer.delay_offsets import DelayOffsetFile
-from embedded_broker.timer.engine import TimerMessageStore
-from embedded_broker.timer.levels import ScheduleMessageService
-from embedded_broker.timer.sliced.engine import SlicedTimerStore
+from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.levels.service import ScheduleMessageService
+from embedded_broker.timer.slices.engine import SlicedTimerStore
+from embedded_broker.timer.wheel.engine import TimerMessageStore
 from tests.sim.disk import Disk
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"

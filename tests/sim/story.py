@@ -16,7 +16,7 @@ from random import Random
 
 from embedded_broker.errors import StoreError
 from embedded_broker.timer.change import MoveOutcome
-from embedded_broker.timer.engine import TimerMessageStore
+from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import TIMER_TOPIC

@@ -19,9 +19,9 @@ if shutil.which("java") is None:
 from pyspark.errors import PySparkException
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
-from embedded_broker.connection import Connection
-from embedded_broker.core import Endpoint
-from embedded_broker.journal import Exchange
+from embedded_broker.core.broker_core import Endpoint
+from embedded_broker.core.journal import Exchange
+from embedded_broker.core.peer import Connection
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand

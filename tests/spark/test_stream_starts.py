@@ -21,7 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
 from embedded_broker import EmbeddedBroker, TopicSpec, VirtualClock
-from embedded_broker.request_faults import Fault
+from embedded_broker.remoting.request_faults import Fault
 from rocketmq_py.protocol.codes import RequestCode
 from tests.spark.queries import (
     Seen,

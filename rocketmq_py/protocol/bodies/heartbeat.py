@@ -1,7 +1,7 @@
 """What a client tells a broker about itself: the body of 34.
 
 Sources: `HeartbeatData`, `ConsumerData`, `SubscriptionData`, `FilterAPI`. Who keeps it is
-`embedded_broker.consumers`.
+`embedded_broker.tables.consumers`.
 """
 
 from __future__ import annotations

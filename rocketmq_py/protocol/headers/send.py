@@ -1,7 +1,8 @@
 """What sending, sending back and recalling a message say in their headers.
 
 Requests 10, 310, 320, 324, 325 (`SendMessageRequestHeader`, `...V2`), 36 and 370. What the fields
-mean to the broker is told in `embedded_broker.handlers`; the properties text is in `properties`.
+mean to the broker is told in `embedded_broker.remoting.handlers`; the properties text is in
+`properties`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What the two requests of a transaction say in their headers: 37 and 39.
 
-What the offsets mean to the broker is told in `embedded_broker.transactions`.
+What the offsets mean to the broker is told in `embedded_broker.core.transactions`.
 """
 
 from __future__ import annotations

@@ -1,28 +1,31 @@
-"""A core without store and handlers, and peers for it."""
+"""A core without store and handlers with peers for it; started brokers with connections."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from random import Random
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from attrs import define
 
-from embedded_broker.clock import BrokerClock, VirtualClock
-from embedded_broker.config import BrokerConfig
-from embedded_broker.core import BrokerCore
+from embedded_broker import EmbeddedBroker
+from embedded_broker.clocks.clock import BrokerClock, VirtualClock
+from embedded_broker.clocks.timeline import SessionTimers
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.journal import Journal
 from embedded_broker.door import Door
-from embedded_broker.journal import Journal
 from embedded_broker.namesrv.name_server import NameServer
-from embedded_broker.profiles import find_profile
-from embedded_broker.timeline import SessionTimers
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import find_profile
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder
 from tests.unit.embedded_broker.peers import Peer, RawClient
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
 
 if TYPE_CHECKING:
     from embedded_broker.store.message_store import MessageStore
-    from embedded_broker.timer.engine import TimerMessageStore
-    from embedded_broker.timer.levels import ScheduleMessageService
+    from embedded_broker.timer.levels.service import ScheduleMessageService
+    from embedded_broker.timer.wheel.engine import TimerMessageStore
 
 
 @define
@@ -46,7 +49,7 @@ def cut() -> Callable[..., list[Frame]]:
 
 
 @pytest.fixture
-def peer() -> Peer:
+def caller() -> Peer:
     return Peer()
 
 
@@ -94,3 +97,37 @@ def dial() -> Iterator[Callable[[str], RawClient]]:
     yield open_one
     for client in opened:
         client.close()
+
+
+StartBroker = Callable[..., EmbeddedBroker]
+
+
+@pytest.fixture
+def start_broker() -> Iterator[StartBroker]:
+    """Start brokers that are closed after the test; the message clock is frozen by default."""
+    with ExitStack() as stack:
+
+        def start(**arguments: Any) -> EmbeddedBroker:
+            arguments.setdefault("clock", VirtualClock())
+            return stack.enter_context(EmbeddedBroker(**{"seed": 1, **arguments}))
+
+        yield start
+
+
+@pytest.fixture
+def broker(start_broker: StartBroker) -> EmbeddedBroker:
+    """A started 5.x broker on a frozen clock."""
+    return start_broker()
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Open connections that are closed after the test."""
+    with ExitStack() as stack:
+        yield lambda address: stack.enter_context(WirePeer(address))
+
+
+@pytest.fixture
+def peer(broker: EmbeddedBroker, connect: Connect) -> WirePeer:
+    """A connection to the broker of this test."""
+    return connect(broker.addr)

@@ -10,8 +10,8 @@ from embedded_broker.pause import HELD_BYTES_MAX, Pause
 from rocketmq_py import DefaultMQProducer, Message, RemotingTooMuchRequestException
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.frame import Frame
-from tests.unit.embedded_broker.handlers.wire_peer import WirePeer, pull_fields
 from tests.unit.embedded_broker.peers import Peer, RawClient
+from tests.unit.embedded_broker.wire_peer import WirePeer, pull_fields
 
 GUARD_S = 30.0
 

@@ -10,8 +10,8 @@ from embedded_broker import EmbeddedBroker
 from rocketmq_py.protocol.bodies.routes import ClusterInfo, TopicRouteData
 from rocketmq_py.protocol.bodies.topics import TopicList
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from tests.unit.embedded_broker.handlers.conftest import StartBroker
-from tests.unit.embedded_broker.handlers.wire_peer import Connect
+from tests.unit.embedded_broker.conftest import StartBroker
+from tests.unit.embedded_broker.wire_peer import Connect
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from embedded_broker import EmbeddedBroker
 from rocketmq_py.protocol.bodies.routes import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode
-from tests.unit.embedded_broker.handlers.wire_peer import Connect, consumer
+from tests.unit.embedded_broker.wire_peer import Connect, consumer
 
 
 def test_a_broker_is_known_while_it_runs_and_no_longer() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from embedded_broker.config import BrokerConfig
 from embedded_broker.errors import StoreError
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import Buffer, FileSystem, MemoryFileSystem, MemorySegment
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.message_store import MessageStore

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.config import BrokerConfig
 from embedded_broker.errors import StoreError
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.copies import Copies, stored_parts, topic_field
 from embedded_broker.store.inner import Arrival, InnerMessage, PutRefusal
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment

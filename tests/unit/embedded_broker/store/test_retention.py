@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from embedded_broker.config import BrokerConfig
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.message_store import MessageStore
@@ -100,7 +100,7 @@ def test_old_files_go_in_the_local_hours_that_are_set_or_when_the_disk_is_full()
 
 @pytest.mark.parametrize("name", ["fileReservedTime", "deleteWhen", "diskMaxUsedSpaceRatio"])
 def test_the_options_can_be_changed_while_the_broker_runs(name: str) -> None:
-    from embedded_broker.options import OPTIONS
+    from embedded_broker.settings.options import OPTIONS
 
     assert OPTIONS[name].live
     assert not OPTIONS[name].fixed

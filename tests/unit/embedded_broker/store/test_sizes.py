@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.config import OPTIONS, BrokerConfig
+from embedded_broker.settings.config import OPTIONS, BrokerConfig
 from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
 from embedded_broker.store.sizes import StoreSizes
 from rocketmq_py.errors import ConfigError

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from embedded_broker.config import BrokerConfig
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.timer.admission import (
     ROOM_FOR_TIMER_PROPERTIES,

@@ -11,8 +11,8 @@ from embedded_broker.store.inner import InnerMessage, PutStatus
 from embedded_broker.timer.change import MoveOutcome, moved_copy
 from embedded_broker.timer.recall import RecallOutcome, find_copies
 from embedded_broker.timer.request import parse_request
-from embedded_broker.timer.timer_log import MAGIC_DELETE, MAGIC_EARLY
-from embedded_broker.timer.wheel_change import slot_for
+from embedded_broker.timer.wheel.change import slot_for
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_EARLY
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 from tests.unit.embedded_broker.timer.timer_rig import HOST, START_MS, FailingPuts, Rig

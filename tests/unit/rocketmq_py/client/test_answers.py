@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from embedded_broker import EmbeddedBroker, TopicSpec
-from embedded_broker.profiles import LimitsName
+from embedded_broker.settings.profiles import LimitsName
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.errors import (

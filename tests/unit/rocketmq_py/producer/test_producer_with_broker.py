@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.views import StoredMessage
+from embedded_broker.api.views import StoredMessage
 from rocketmq_py import DefaultMQProducer, DelayKind, Message, MessageQueue
 from rocketmq_py.errors import (
     DelayConflictError,

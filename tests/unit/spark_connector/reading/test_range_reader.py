@@ -17,7 +17,7 @@ import pyarrow as pa
 from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.profiles import ProfileName
+from embedded_broker.settings.profiles import ProfileName
 from rocketmq_py import (
     MessageExt,
     MessageQueue,

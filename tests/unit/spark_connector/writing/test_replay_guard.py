@@ -26,7 +26,7 @@ from spark_connector.errors import OptionError
 from spark_connector.servers.access import close_all
 from spark_connector.writing.replay_guard import ReplayGuard, mark_of
 from spark_connector.writing.stream_writer import StreamWriter
-from tests.unit.embedded_broker.handlers.wire_peer import WirePeer
+from tests.unit.embedded_broker.wire_peer import WirePeer
 
 
 @pytest.fixture

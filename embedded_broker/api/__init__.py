@@ -1,0 +1,1 @@
+"""What a test holds: the broker, its views and its faults."""

@@ -1,0 +1,111 @@
+"""Waits that can be awaited, for tests whose clients run in an event loop.
+
+Answers: ``broker.aio``. A condition is evaluated on the loop's own thread, between the steps of
+its tasks; what may take long runs on another thread. Must not know: what is waited for. Loaded
+only when it is used, so that a broker without an event loop does not import asyncio. Read on:
+``embedded_broker/clocks/waiting.py`` and ``clocks/settle.py`` for the blocking twins.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from datetime import timedelta
+from threading import Event
+from typing import TYPE_CHECKING
+
+from embedded_broker.clocks.clock import Advanced
+from embedded_broker.clocks.settle import Settled
+from embedded_broker.clocks.waiting import LOOK_AGAIN_S, describe, failed_wait
+from rocketmq_py.clock import monotonic
+
+if TYPE_CHECKING:
+    from embedded_broker.api.broker import EmbeddedBroker
+
+__all__ = ["AsyncFace"]
+
+
+class AsyncFace:
+    """The waits of one broker as coroutines; arguments and errors as of the blocking calls."""
+
+    def __init__(self, broker: "EmbeddedBroker") -> None:
+        self._broker = broker
+
+    async def settle(
+        self,
+        timeout: float = 5,  # noqa: ASYNC109 - the arguments of the blocking call
+        *,
+        check: bool = True,
+        groups: Iterable[str] | None = None,
+    ) -> Settled:
+        """Wait until the clients are idle; see ``BrokerClock.settle``."""
+        settle = self._broker.clock.settle
+        return await asyncio.to_thread(settle, timeout, check=check, groups=groups)
+
+    async def advance(
+        self,
+        amount: float | timedelta = 0,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        age: bool = False,
+        roll_elision: bool = True,
+    ) -> Advanced:
+        """Move time forward; see ``BrokerClock.advance``."""
+        return await asyncio.to_thread(
+            self._broker.clock.advance,
+            amount,
+            days=days,
+            hours=hours,
+            minutes=minutes,
+            seconds=seconds,
+            age=age,
+            roll_elision=roll_elision,
+        )
+
+    async def wait_for(
+        self,
+        condition: "Callable[[EmbeddedBroker], object]",
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
+    ) -> None:
+        """Wait until ``condition(broker)`` is true; see ``EmbeddedBroker.wait_for``."""
+        broker = self._broker
+        timeout_s = broker.clock.watchdog if timeout is None else timeout
+        deadline = monotonic() + timeout_s
+        waker = _Waker(asyncio.get_running_loop())
+        trouble: LookupError | None = None
+        broker.watch(waker)
+        try:
+            while True:
+                waker.changed.clear()
+                try:
+                    if condition(broker):
+                        return
+                except LookupError as error:
+                    trouble = error
+                else:
+                    trouble = None
+                left_s = deadline - monotonic()
+                if left_s <= 0:
+                    break
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(waker.changed.wait(), min(left_s, LOOK_AGAIN_S))
+        finally:
+            broker.unwatch(waker)
+        raise failed_wait(timeout_s, describe(condition), broker.seen(), trouble)
+
+
+class _Waker(Event):
+    """What the door sets, on any thread: passed on to the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self.changed = asyncio.Event()
+        self._loop = loop
+
+    def set(self) -> None:
+        """Wake the waiting task; a loop that has closed needs no waking."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self.changed.set)

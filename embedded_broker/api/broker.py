@@ -1,0 +1,434 @@
+"""``EmbeddedBroker``: a RocketMQ name server and broker in the test's own process.
+
+Answers: what a test author holds in their hands: life cycle, addresses, clock, views and waits.
+Must not know: how anything inside works. Read on: ``embedded_broker/lifecycle/ensemble.py`` for how
+it is put together, ``embedded_broker/api/views/`` for what can be looked at.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from itertools import count
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from embedded_broker.api.faults import Faults
+from embedded_broker.api.views import (
+    GroupsView,
+    MessagesView,
+    SentMessage,
+    TimersView,
+    TopicsView,
+    delivered,
+    members_of,
+    send_message,
+)
+from embedded_broker.clocks.clock import BrokerClock
+from embedded_broker.clocks.waiting import describe, wait_until
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.journal import Journal
+from embedded_broker.core.put_hooks import PutHooks
+from embedded_broker.errors import BrokerStateError
+from embedded_broker.lifecycle.arguments import (
+    Arguments,
+    ListenerFactory,
+    TopicSpec,
+    check_arguments,
+)
+from embedded_broker.lifecycle.ensemble import BrokerSlot, Ensemble
+from embedded_broker.lifecycle.node import BrokerNode
+from embedded_broker.lifecycle.recovery_report import RecoveryReport
+from embedded_broker.settings.config import BrokerConfig, Defaults
+from embedded_broker.settings.profiles import Limits, LimitsName, Profile, ProfileName
+from embedded_broker.store.fs import FileSystem
+
+if TYPE_CHECKING:
+    from embedded_broker.api.aio import AsyncFace
+    from rocketmq_py.clock import Clock
+
+__all__ = ["EmbeddedBroker"]
+
+JOURNAL_LINES_SHOWN = 10
+_numbers = count(1)
+
+
+class EmbeddedBroker:
+    """A RocketMQ name server and broker that lives while its ``with`` block does.
+
+    Every argument is optional. ``store``: a directory in RocketMQ's layout, created or opened;
+    None keeps everything in memory. ``clock`` and ``session_clock``: ``VirtualClock`` or wall
+    time; the first times messages, the second long polls and the life of clients. ``profile``:
+    ``"rocketmq-5.x"`` or ``"rocketmq-4.9"``; ``limits``: those of the ``"broker"``, of the
+    ``"proxy"`` in front of it (24 hours of delay, typed topics), or of ``"aliyun"`` (less than 40
+    days). ``engine``: how timers are kept, ``"wheel"`` (what the option ``timerEngine`` says
+    unless changed) or ``"sliced"``; ``levels="off"`` gives delay levels to that engine too.
+    ``defaults="upstream"`` takes RocketMQ's own defaults where ours differ. ``config``:
+    RocketMQ's own options, such as ``{"timerMaxDelaySec": 3456000}``. ``host`` other than
+    loopback needs ``allow_remote=True``.
+    Ports of 0 are free ports. ``tcp=False`` opens no socket, ``inproc=False`` makes SDK clients
+    of this process use TCP. ``topics``: names or ``TopicSpec``, created before ``start`` returns.
+    ``seed`` drives every random choice. ``fs`` and ``listener_factory`` replace the file system
+    and the listening sockets. Raises ``ConfigError`` for anything that does not fit; nothing is
+    opened before ``start``.
+
+    >>> with EmbeddedBroker(tcp=False, topics=["greetings"]) as broker:
+    ...     _ = broker.send("greetings", b"hello")
+    ...     [message.body for message in broker.messages.in_topic("greetings")]
+    [b'hello']
+    """
+
+    def __init__(
+        self,
+        *,
+        store: str | os.PathLike[str] | None = None,
+        clock: "Clock | None" = None,
+        session_clock: "Clock | None" = None,
+        profile: ProfileName = "rocketmq-5.x",
+        limits: LimitsName = "broker",
+        engine: Literal["wheel", "sliced"] | None = None,
+        levels: Literal["on", "off"] = "on",
+        defaults: Defaults = "embedded",
+        config: Mapping[str, object] | None = None,
+        cluster_name: str = "DefaultCluster",
+        broker_name: str = "broker-a",
+        host: str = "127.0.0.1",
+        namesrv_port: int = 0,
+        broker_port: int = 0,
+        tcp: bool = True,
+        inproc: bool = True,
+        topics: Iterable[str | TopicSpec] = (),
+        seed: int | None = None,
+        allow_remote: bool = False,
+        fs: FileSystem | None = None,
+        listener_factory: ListenerFactory | None = None,
+    ) -> None:
+        self._arguments: Arguments = check_arguments(
+            store=store,
+            clock=clock,
+            session_clock=session_clock,
+            profile=profile,
+            limits=limits,
+            engine=engine,
+            levels=levels,
+            defaults=defaults,
+            config=config,
+            cluster_name=cluster_name,
+            broker_name=broker_name,
+            host=host,
+            namesrv_port=namesrv_port,
+            broker_port=broker_port,
+            tcp=tcp,
+            inproc=inproc,
+            topics=topics,
+            seed=seed,
+            allow_remote=allow_remote,
+            fs=fs,
+            listener_factory=listener_factory,
+        )
+        self._slot = BrokerSlot(self._arguments, next(_numbers))
+        self._ensemble = Ensemble([self._slot])
+        self.faults = Faults(self._slot, self._slot.request_faults)
+        """What goes wrong on purpose; see ``embedded_broker/api/faults.py``."""
+        self.topics = TopicsView(self._core)
+        """Create, look up and list topics."""
+        self.messages = MessagesView(self._core)
+        """What is stored."""
+        self.timers = TimersView(self._core)
+        """What waits for its time."""
+        self.groups = GroupsView(self._core)
+        """Who consumes, and how far each group is."""
+
+    def __repr__(self) -> str:
+        state = f"at {self._slot.address}" if self.is_running else "not running"
+        return f"<EmbeddedBroker {self._arguments.broker_name} {state}>"
+
+    def __dir__(self) -> list[str]:
+        """Leave out what is only for ``EmbeddedCluster``."""
+        return [name for name in super().__dir__() if name not in {"join", "slot"}]
+
+    # -- attributes -------------------------------------------------------------------------
+
+    @property
+    def namesrv_addr(self) -> str:
+        """``host:port`` of the name server: what a client is configured with."""
+        return self._known(self._ensemble.namesrv_addr)
+
+    @property
+    def addr(self) -> str:
+        """``host:port`` of the broker, as routes advertise it."""
+        return self._known(self._slot.address)
+
+    @property
+    def clock(self) -> BrokerClock:
+        """Message time; moves when it is a ``VirtualClock``."""
+        return self._arguments.clock
+
+    @property
+    def config(self) -> BrokerConfig:
+        """RocketMQ's options: ``config["timerMaxDelaySec"]``, ``config.update(...)``."""
+        return self._arguments.config
+
+    @property
+    def journal(self) -> Journal:
+        """What was asked and answered, newest last; it outlives restarts."""
+        return self._ensemble.journal
+
+    @property
+    def profile(self) -> Profile:
+        """Which RocketMQ it answers as."""
+        return self._arguments.profile
+
+    @property
+    def limits(self) -> Limits:
+        """Whose limits are in force beyond its own."""
+        return self._arguments.limits
+
+    @property
+    def broker_name(self) -> str:
+        """The name that routes and message queues carry."""
+        return self._arguments.broker_name
+
+    @property
+    def seed(self) -> int:
+        """What drove every random choice; pass it again to repeat a run."""
+        return self._arguments.seed
+
+    @property
+    def put_hooks(self) -> PutHooks:
+        """Steps of your own before every put: look at a message, change it, or refuse it."""
+        return self._arguments.put_hooks
+
+    @property
+    def is_running(self) -> bool:
+        """Whether clients can reach it."""
+        return self._ensemble.is_running and self._slot.is_running
+
+    # -- life -------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Open the store, listen, and return when routes are visible."""
+        self._ensemble.start()
+        return self
+
+    def close(self) -> None:
+        """Save, sync, end every connection and thread. Idempotent and bounded in time."""
+        self._ensemble.close()
+
+    def crash(self) -> None:
+        """End as a process that is killed: connections are reset, nothing is saved or synced.
+
+        What was written stays, in memory or on the disk; only ``faults.disk.lose_unsynced()``
+        loses bytes. ``restart()`` recovers.
+        """
+        self._ensemble.crash()
+
+    def restart(self) -> RecoveryReport:
+        """Close if it runs, and start again with the same ports and the same data.
+
+        Returns what opening the store found: after ``crash`` what had to be mended.
+        """
+        self.close()
+        self.start()
+        return self._node().recovery
+
+    def pause(self) -> None:
+        """Accept connections and answer nothing until ``resume``; what comes in waits.
+
+        Time, timers and this object's own calls go on.
+        """
+        self._ensemble.pause()
+
+    def resume(self) -> None:
+        """Answer again, beginning with what waits."""
+        self._ensemble.resume()
+
+    def snapshot(self, path: str | os.PathLike[str]) -> Path:
+        """Copy the store, as it is at this instant, to a new directory that ``store=path`` opens.
+
+        Works for every store, also one in memory, while clients go on. A virtual clock's time is
+        in it: ``EmbeddedBroker(store=path, clock=VirtualClock())`` goes on at that time, while a
+        broker on wall time logs a warning and takes wall time. Returns the directory;
+        ``StoreError`` when there is something already.
+        """
+        return self._node().snapshot(path)
+
+    def reset(self) -> None:
+        """Empty the broker: topics, groups, offsets, messages, timers, faults and journal go.
+
+        Addresses, settings, the clock and connections stay, and the topics that ``topics=``
+        named are there again. A consumer that stays connected begins anew.
+        """
+        self.faults.clear()
+        self._ensemble.reset(self._slot)
+
+    async def __aenter__(self) -> Self:
+        """Start without blocking the event loop."""
+        from asyncio import to_thread
+
+        return await to_thread(self.start)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close without blocking the event loop."""
+        from asyncio import to_thread
+
+        await to_thread(self.close)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- doing and waiting --------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        tags: str | None = None,
+        keys: str | None = None,
+        queue: int | None = None,
+        properties: dict[str, str] | None = None,
+        delay: float | timedelta | None = None,
+        delay_level: int | None = None,
+        deliver_at: datetime | None = None,
+    ) -> SentMessage:
+        """Send one message without any client, for tests of consumers only.
+
+        ``delay`` is seconds or a timedelta, at least 0 and rounded up to a millisecond,
+        ``delay_level`` one of the levels, ``deliver_at`` an aware datetime; one of them at most.
+        Raises ``MQBrokerException`` when the broker refuses it, ``DelayValueError`` for a delay
+        that cannot be meant, ``ConfigError`` for two, ``TypeError`` for anything but such values.
+        """
+        return send_message(
+            self._core(),
+            topic,
+            body,
+            tags=tags,
+            keys=keys,
+            queue=queue,
+            properties=properties,
+            delay=delay,
+            delay_level=delay_level,
+            deliver_at=deliver_at,
+        )
+
+    def wait_for(
+        self, condition: "Callable[[EmbeddedBroker], object]", *, timeout: float | None = None
+    ) -> None:
+        """Wait until ``condition(broker)`` is true; ``WaitTimeoutError`` after ``timeout`` seconds.
+
+        It is evaluated on the calling thread after every change of state and at least every
+        10 ms, so it may look at the test's own variables. Without ``timeout`` the clock's
+        ``watchdog`` bounds it; always in wall time.
+        """
+        self._wait(lambda: condition(self), lambda: describe(condition), timeout)
+
+    def wait_delivered(self, topic: str, count: int = 1, *, timeout: float | None = None) -> None:
+        """Wait until at least ``count`` messages became visible in a topic since its creation."""
+        core = self._core()
+
+        def enough() -> bool:
+            with core.door.quiet:
+                return delivered(core, topic) >= count
+
+        self._wait(enough, lambda: f"{count} messages in topic {topic!r}", timeout)
+
+    def wait_members(self, group: str, count: int = 1, *, timeout: float | None = None) -> None:
+        """Wait until at least ``count`` consumers of a group are connected."""
+        core = self._core()
+
+        def enough() -> bool:
+            with core.door.quiet:
+                return len(members_of(core, group)) >= count
+
+        self._wait(enough, lambda: f"{count} members in group {group!r}", timeout)
+
+    @property
+    def aio(self) -> "AsyncFace":
+        """``settle``, ``wait_for`` and ``advance`` as coroutines, for tests in an event loop."""
+        from embedded_broker.api.aio import AsyncFace
+
+        return AsyncFace(self)
+
+    def wait_idle(self, *, timeout: float = 5) -> None:
+        """Wait until the clients are idle, ``SettleTimeout`` after ``timeout`` seconds.
+
+        The same as ``broker.clock.settle(timeout)``.
+        """
+        self.clock.settle(timeout)
+
+    def _wait(
+        self,
+        condition: Callable[[], object],
+        expected: Callable[[], str],
+        timeout: float | None,
+    ) -> None:
+        wait_until(
+            condition,
+            door=self._core().door,
+            timeout_s=self.clock.watchdog if timeout is None else timeout,
+            expected=expected,
+            seen=self.seen,
+        )
+
+    def watch(self, event: Event) -> None:
+        """Set ``event`` after every change of the broker's state, until ``unwatch``."""
+        self._core().door.watch(event)
+
+    def unwatch(self, event: Event) -> None:
+        """Undo ``watch``."""
+        self._core().door.unwatch(event)
+
+    def seen(self) -> str:
+        """Tell the state in words, as the text of a failed wait does."""
+        parts = [f"{name}: {self.topics[name].count()} messages" for name in self.topics.names()]
+        parts += [repr(self.groups[name])[1:-1] for name in self.groups.names()]
+        parts.append(f"{self.timers.count()} timers pending")
+        parts.append(f"clock at {self.clock.now().isoformat()}")
+        head = self.clock.next_deadline()
+        if head is not None:
+            advice = "" if self.clock.flows else "; the clock is frozen: broker.clock.advance(...)"
+            parts.append(f"next is {head.what} at {head.at.isoformat()}{advice}")
+        parts.append(f"seed {self.seed}")
+        lines = self.journal.dump(last=JOURNAL_LINES_SHOWN) or "(nothing was asked)"
+        return f"{'; '.join(parts)}\nlast requests:\n{lines}"
+
+    # -- inside -----------------------------------------------------------------------------
+
+    @property
+    def slot(self) -> BrokerSlot:
+        """Its place among brokers that run together. For ``EmbeddedCluster``."""
+        return self._slot
+
+    def join(self, ensemble: Ensemble) -> None:
+        """Run together with others from now on. For ``EmbeddedCluster``."""
+        self._ensemble = ensemble
+
+    def _core(self) -> BrokerCore:
+        return self._node().core
+
+    def _node(self) -> BrokerNode:
+        self._ensemble.check_process()
+        node = self._slot.node
+        if node is None:
+            raise BrokerStateError(f"{self!r}: call start(), or use it inside its with block")
+        return node
+
+    def _known(self, address: str) -> str:
+        if not address:
+            raise BrokerStateError(f"{self!r} has no address yet: call start()")
+        return address

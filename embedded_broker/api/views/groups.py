@@ -1,0 +1,313 @@
+"""``broker.groups``: who consumes, how far each group is, and what it could not handle.
+
+Answers: members, lag, offsets, retries and dead letters of a consumer group, and moves it to
+another place. Must not know: how consumers are told (``remoting/handlers/admin/reset_offset.py``).
+Every look enters the door and holds it for at most a few milliseconds. Read on:
+``tables/consumers/registry.py``, ``tables/offsets/`` for the numbers behind.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from difflib import get_close_matches
+from typing import Literal
+
+from attrs import frozen
+
+from embedded_broker.api.views.lookup import CoreSource, find_topic, told
+from embedded_broker.api.views.messages import MessagesView, StoredMessage
+from embedded_broker.api.views.retries import Retry, waiting_retries
+from embedded_broker.clocks.clock import epoch_ms
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.handlers.admin.reset_offset import reset_offsets
+from embedded_broker.tables.offsets.table import NOT_STORED
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import LanguageCode
+from rocketmq_py.protocol.names import READY_MADE_GROUPS, dlq_topic, retry_topic
+
+__all__ = ["GroupMember", "GroupOffset", "GroupView", "GroupsView", "members_of"]
+
+
+@frozen(kw_only=True)
+class GroupMember:
+    """One connected consumer; ``language`` and ``version`` are what its heartbeat said."""
+
+    client_id: str
+    address: str
+    language: str
+    version: int
+
+
+@frozen(kw_only=True)
+class GroupOffset:
+    """How far a group is in one queue.
+
+    ``committed`` is the next offset to consume, None when nothing was committed yet;
+    ``next_offset`` is the first one that was not handed out.
+    """
+
+    topic: str
+    queue_id: int
+    committed: int | None
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    lag: int
+
+
+class GroupView:
+    """One consumer group."""
+
+    def __init__(self, core: CoreSource, name: str) -> None:
+        self._core = core
+        self.name = name
+
+    def __repr__(self) -> str:
+        return told(
+            f"group {self.name}", lambda: f": {len(self.members)} members, lag {self.lag()}"
+        )
+
+    @property
+    def members(self) -> tuple[GroupMember, ...]:
+        """The connected consumers, in order of arrival."""
+        core = self._core()
+        with core.door.quiet:
+            _check_group(core, self.name)
+            return members_of(core, self.name)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What the group subscribes, pulls or has committed, its retry topic included."""
+        core = self._core()
+        with core.door.quiet:
+            _check_group(core, self.name)
+            return _topics_of(core, self.name)
+
+    def lag(self, *, topic: str | None = None) -> int:
+        """Count the messages behind the committed offsets, in all queues or those of a topic.
+
+        Maximum minus committed offset, tags or not. In a queue without a commit it counts from
+        where the group began to pull, or from the oldest message. A broadcasting group commits
+        nothing to the broker: look at ``unread``.
+        """
+        return sum(one.lag for one in self.offsets(topic=topic))
+
+    def unread(self, *, topic: str | None = None) -> int:
+        """Count the messages that were not handed out yet, in all queues or those of a topic.
+
+        Those that the group's subscription filters out by tag do not count while it is connected.
+        After a restart of the broker it begins at the committed offsets.
+        """
+        core = self._core()
+        return sum(_count_unread(core, self.name, one) for one in self.offsets(topic=topic))
+
+    def offsets(self, *, topic: str | None = None) -> list[GroupOffset]:
+        """Return the group's place in every queue of its topics, or of one topic."""
+        core = self._core()
+        with core.door.quiet:
+            _check_group(core, self.name)
+            if topic is not None:
+                find_topic(core, topic)
+            topics = _topics_of(core, self.name) if topic is None else (topic,)
+            return [
+                _offset(core, self.name, name, queue_id)
+                for name in topics
+                for queue_id in _queues(core, name)
+            ]
+
+    def reset(
+        self,
+        *,
+        topic: str,
+        to: datetime | Literal["earliest", "latest"] | int,
+        queue: int | None = None,
+    ) -> list[GroupOffset]:
+        """Let the group continue elsewhere in a topic, and return its new places.
+
+        ``to``: the first message stored at or after an aware datetime; ``"earliest"``,
+        ``"latest"``; or an offset, which must lie in every queue that is reset. ``queue`` chooses
+        one queue. Members hear of it: a 5.x broker answers their next pull with it, and a pull
+        that waits at once; a 4.9 broker sends them request 220. What they hold already is still
+        handled. Raises ``ConfigError`` for a place that does not exist.
+        """
+        core = self._core()
+        with core.door:
+            _check_group(core, self.name)
+            find_topic(core, topic)
+            queues = _queues(core, topic)
+            if queue is not None and queue not in queues:
+                raise ConfigError("queue", queue, f"0 to {len(queues) - 1}, the queues of {topic}")
+            chosen = queues if queue is None else (queue,)
+            targets = {queue_id: _target(core, topic, queue_id, to) for queue_id in chosen}
+            reset_offsets(core, self.name, topic, targets)
+            return [_offset(core, self.name, topic, queue_id) for queue_id in chosen]
+
+    def dead_letters(self) -> list[StoredMessage]:
+        """Return the messages that the group gave up, in the order in which it did."""
+        core = self._core()
+        with core.door.quiet:
+            _check_group(core, self.name)
+            if core.topics.get(dlq_topic(self.name)) is None:
+                return []
+        return MessagesView(self._core).in_topic(dlq_topic(self.name))
+
+    def retries(self) -> list[Retry]:
+        """Return the messages that the group gets once more, by their time.
+
+        Those that wait for their time, and those in the retry topic that are not committed.
+        """
+        core = self._core()
+        with core.door.quiet:
+            _check_group(core, self.name)
+        return waiting_retries(core, self.name)
+
+
+class GroupsView:
+    """``broker.groups``: look up, list."""
+
+    def __init__(self, core: CoreSource) -> None:
+        self._core = core
+
+    def __repr__(self) -> str:
+        return told("groups", lambda: f" {', '.join(self.names()) or 'none'}")
+
+    def __getitem__(self, name: str) -> GroupView:
+        core = self._core()
+        with core.door.quiet:
+            _check_group(core, name)
+        return GroupView(self._core, name)
+
+    def __contains__(self, name: object) -> bool:
+        core = self._core()
+        with core.door.quiet:
+            return name in core.groups or name in _group_names(core)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def names(self) -> list[str]:
+        """Return the groups that somebody used or created; not those of every broker."""
+        core = self._core()
+        with core.door.quiet:
+            return _group_names(core)
+
+
+def members_of(core: BrokerCore, group: str) -> tuple[GroupMember, ...]:
+    """Give the connected consumers of a group, none for an unknown one. Under the door."""
+    live = core.consumers.get(group)
+    if live is None:
+        return ()
+    return tuple(
+        GroupMember(
+            client_id=member.client_id,
+            address="{}:{}".format(*member.connection.remote[:2]),
+            language=_language_name(member.language),
+            version=member.version,
+        )
+        for member in live.members.values()
+    )
+
+
+def _group_names(core: BrokerCore) -> list[str]:
+    """Name the groups with settings, offsets or members. Under the door."""
+    names = dict.fromkeys(group.group_name for group in core.groups)
+    names |= dict.fromkeys(core.consumers.groups())
+    names |= dict.fromkeys(core.offsets.groups())
+    names |= dict.fromkeys(core.deliveries.groups())
+    return [name for name in names if name not in READY_MADE_GROUPS]
+
+
+def _check_group(core: BrokerCore, name: str) -> None:
+    """Raise ``KeyError`` naming the nearest when there is no such group. Under the door."""
+    if name in core.groups:
+        return
+    names = _group_names(core)
+    if name not in names:
+        close = get_close_matches(name, names, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise KeyError(f"no group {name!r}{hint}")
+
+
+def _topics_of(core: BrokerCore, group: str) -> tuple[str, ...]:
+    live = core.consumers.get(group)
+    names = dict.fromkeys(() if live is None else live.subscriptions)
+    names |= dict.fromkeys(core.offsets.topics_of(group))
+    names |= dict.fromkeys(core.deliveries.topics_of(group))
+    names |= dict.fromkeys([retry_topic(group)])
+    return tuple(name for name in names if core.topics.get(name) is not None)
+
+
+def _queues(core: BrokerCore, topic: str) -> range:
+    config = core.topics.get(topic)
+    return range(0 if config is None else config.read_queue_nums)
+
+
+def _offset(core: BrokerCore, group: str, topic: str, queue_id: int) -> GroupOffset:
+    """Tell how far a group is in one queue. Under the door."""
+    low, high = core.store.min_offset(topic, queue_id), core.store.max_offset(topic, queue_id)
+    committed = core.offsets.query(group, topic, queue_id)
+    first = core.deliveries.first_offset(group, topic, queue_id)
+    following = core.deliveries.next_offset(group, topic, queue_id)
+    is_stored = committed != NOT_STORED
+    done = committed if is_stored else max(low, 0 if first is None else first)
+    return GroupOffset(
+        topic=topic,
+        queue_id=queue_id,
+        committed=committed if is_stored else None,
+        next_offset=max(low, committed, 0 if following is None else following),
+        min_offset=low,
+        max_offset=high,
+        lag=max(high - done, 0),
+    )
+
+
+def _count_unread(core: BrokerCore, group: str, place: GroupOffset) -> int:
+    """Count what a group has not got of one queue; outside the door."""
+    with core.door.quiet:
+        live = core.consumers.get(group)
+        subscription = None if live is None else live.subscriptions.get(place.topic)
+    codes = None if subscription is None else subscription.codes
+    if codes is None:
+        return max(place.max_offset - place.next_offset, 0)
+    found, offset = 0, place.next_offset
+    while offset < place.max_offset:
+        with core.door.quiet:
+            queue = core.store.consume_queue(place.topic, place.queue_id)
+            if queue is None:
+                break
+            budget = Budget()
+            for number, (_, _, code) in queue.iterate(offset, place.max_offset):
+                offset = number + 1
+                found += code in codes
+                if budget.exhausted():
+                    break
+            else:
+                break
+    return found
+
+
+def _target(
+    core: BrokerCore, topic: str, queue_id: int, to: datetime | Literal["earliest", "latest"] | int
+) -> int:
+    """Give the offset in one queue that a reset means. Under the door."""
+    low, high = core.store.min_offset(topic, queue_id), core.store.max_offset(topic, queue_id)
+    if to == "earliest":
+        return low
+    if to == "latest":
+        return high
+    if isinstance(to, datetime):
+        return core.store.search_offset(topic, queue_id, epoch_ms(to), "LOWER")
+    if not isinstance(to, int) or isinstance(to, bool):
+        raise ConfigError("to", to, "a datetime, 'earliest', 'latest' or an offset")
+    if not low <= to <= high:
+        raise ConfigError(
+            "to", to, f"an offset from {low} to {high}, what queue {queue_id} of {topic} holds"
+        )
+    return to
+
+
+def _language_name(number: int) -> str:
+    try:
+        return LanguageCode(number).name
+    except ValueError:
+        return LanguageCode.OTHER.name

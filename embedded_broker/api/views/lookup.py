@@ -1,0 +1,51 @@
+"""What a test names when it looks at a broker: topics and ids.
+
+Answers: how a name or an id that a test passes is turned into the thing it means, and what is said
+when there is none. Must not know: what the caller wants to see of it. Read on: ``topics.py``,
+``messages.py``, ``timers.py``.
+"""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Protocol
+
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.errors import BrokerStateError
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+
+__all__ = ["CoreSource", "HasMessageId", "find_topic", "told"]
+
+CoreSource = Callable[[], BrokerCore]
+"""Returns the running core, or raises ``BrokerStateError``."""
+
+
+class HasMessageId(Protocol):
+    """Anything with ``msg_id``: what a send returned, or a message that was received."""
+
+    @property
+    def msg_id(self) -> str:
+        """The unique id, or the offset id."""
+        ...
+
+
+def told(what: str, look: Callable[[], str]) -> str:
+    """Give the ``repr`` of a view, which a debugger may ask for at any time.
+
+    A broker that cannot be looked at now, or something that is gone, is said and not raised.
+    """
+    try:
+        return f"<{what}{look()}>"
+    except BrokerStateError:
+        return f"<{what}: the broker cannot be looked at now>"
+    except KeyError:
+        return f"<{what}: there is none>"
+
+
+def find_topic(core: BrokerCore, name: str) -> TopicConfig:
+    """Return a topic's settings; ``KeyError`` names the nearest. Under the door."""
+    config = core.topics.get(name)
+    if config is None:
+        close = get_close_matches(name, core.topics.names(), n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise KeyError(f"no topic {name!r}{hint}")
+    return config

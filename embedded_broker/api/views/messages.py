@@ -1,0 +1,151 @@
+"""``broker.messages``: what is stored.
+
+Answers: which messages became visible in a topic, and which one has an id or a key. Must not
+know: connections; every look enters the door and holds it for at most a few milliseconds. Read on:
+``records.py`` for how ids are found, ``trace.py`` for the life of a message, ``timers.py`` for what
+still waits.
+"""
+
+from datetime import datetime
+
+from attrs import field, frozen
+
+from embedded_broker.api.views.lookup import CoreSource, HasMessageId, find_topic, told
+from embedded_broker.api.views.records import id_of, not_found, record_at, with_key
+from embedded_broker.api.views.topics import TopicsView
+from embedded_broker.api.views.trace import MessageTrace, trace, trace_journeys
+from embedded_broker.clocks.clock import instant
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.broker_core import BrokerCore
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.properties import Prop
+
+__all__ = ["MessagesView", "StoredMessage", "stored_message"]
+
+
+@frozen(kw_only=True)
+class StoredMessage:
+    """One message in a topic, as a consumer would get it."""
+
+    topic: str
+    queue_id: int
+    offset: int
+    body: bytes = field(repr=lambda body: f"<{len(body)} bytes>")
+    tags: str | None
+    keys: tuple[str, ...]
+    properties: dict[str, str] = field(repr=False)
+    message_id: str
+    born_at: datetime
+    stored_at: datetime
+
+
+class MessagesView:
+    """``broker.messages``: what is stored."""
+
+    def __init__(self, core: CoreSource) -> None:
+        self._core = core
+
+    def __repr__(self) -> str:
+        return told("messages", lambda: f": {self._counts()}")
+
+    def _counts(self) -> str:
+        """Say how many became visible in each topic that somebody created."""
+        topics = TopicsView(self._core)
+        return ", ".join(f"{name} {topics[name].count()}" for name in topics) or "none"
+
+    def in_topic(self, topic: str) -> list[StoredMessage]:
+        """Return the visible messages of a topic in the order in which they were stored."""
+        core = self._core()
+        with core.door.quiet:
+            config = find_topic(core, topic)
+            queues = max(config.read_queue_nums, config.write_queue_nums)
+        found: list[tuple[int, StoredMessage]] = []
+        for queue_id in range(queues):
+            offset = 0
+            while True:
+                with core.door.quiet:
+                    more, offset = _read_queue(core, topic, queue_id, offset)
+                if not more:
+                    break
+                found += more
+        found.sort(key=lambda one: one[0])
+        return [message for _, message in found]
+
+    def by_id(self, message: str | HasMessageId, *, topic: str | None = None) -> StoredMessage:
+        """Return the message with an id: a unique id, an offset id, or anything with ``msg_id``.
+
+        An offset id names one record, which is returned as it lies. A unique id stays the same
+        from send to the last redelivery: the message in its topic is returned, the newest if the
+        id was sent twice; while it waits for its time, the record that waits, in the topic of
+        timers or levels. ``topic`` tells messages apart that share an id. Raises
+        ``MessageNotFound``.
+        """
+        core, key = self._core(), id_of(message)
+        named = record_at(core, key)
+        if named is not None:
+            return stored_message(named)
+        _, copies, _ = trace_journeys(core, key)
+        journeys = [one for one in copies.sent or copies.again if topic in {None, one.topic}]
+        arrived = [one for one in journeys if one.arrived is not None] or journeys
+        if arrived:
+            return stored_message(arrived[-1].newest)
+        if copies.half is not None and topic is None:
+            return stored_message(copies.half)
+        raise not_found(key, topic=topic)
+
+    def by_key(self, topic: str, key: str) -> list[StoredMessage]:
+        """Return the visible messages of a topic with one of its ``keys``, or unique id, ``key``.
+
+        In the order in which they were stored. A message that still waits for its time is not in
+        its topic and so not found; see ``broker.timers.pending``.
+        """
+        core = self._core()
+        with core.door.quiet:
+            find_topic(core, topic)
+        return [stored_message(record) for record in with_key(core, topic, key)]
+
+    def trace(self, message: str | HasMessageId, *, topic: str | None = None) -> MessageTrace:
+        """Tell the life of a message: its state and its times, in general and for each group.
+
+        Found by a unique id, an offset id, or anything with ``msg_id``; ``topic`` tells messages
+        apart that share an id. Works for timers, levels and retries that wait, for what was
+        delivered, and, with the state DELETED, for what retention has removed while the index
+        still knows it. Raises ``MessageNotFound``.
+        """
+        return trace(self._core(), id_of(message), topic)
+
+
+def _read_queue(
+    core: BrokerCore, topic: str, queue_id: int, offset: int
+) -> tuple[list[tuple[int, StoredMessage]], int]:
+    """Read on in one queue until the budget of the door is used up."""
+    found: list[tuple[int, StoredMessage]] = []
+    queue = core.store.consume_queue(topic, queue_id)
+    if queue is None:
+        return found, offset
+    budget = Budget()
+    offset = max(offset, queue.min_offset)
+    while offset < queue.max_offset and not (found and budget.exhausted()):
+        entry = queue.entry(offset)
+        record = None if entry is None else core.store.record(entry[0])
+        if record is not None:
+            found.append((record.commit_log_offset, stored_message(record)))
+        offset += 1
+    return found, offset
+
+
+def stored_message(record: MessageRecord) -> StoredMessage:
+    """Return what a test sees of a stored record."""
+    properties = dict(record.properties)
+    return StoredMessage(
+        topic=record.topic,
+        queue_id=record.queue_id,
+        offset=record.queue_offset,
+        body=bytes(record.unpacked_body()),
+        tags=properties.get(Prop.TAGS),
+        keys=tuple(properties.get(Prop.KEYS, "").split()),
+        properties=properties,
+        message_id=record.msg_id,
+        born_at=instant(record.born_timestamp),
+        stored_at=instant(record.store_timestamp),
+    )

@@ -1,0 +1,145 @@
+"""What a group gets once more: messages that it failed to handle.
+
+Answers: which retries of a group wait for their time, and which are in its retry topic. They are
+found where they lie: in the queues of the delay levels, in the timer engine when levels are routed
+there, and in the retry topic. Must not know: how a consumer fails. Read on: ``groups.py``,
+``embedded_broker/remoting/handlers/send/send_back.py``.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from attrs import field, frozen
+
+from embedded_broker.api.views.records import in_turns
+from embedded_broker.clocks.clock import instant
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.tables.offsets.table import NOT_STORED
+from embedded_broker.timer.listing import Pending, Wanted
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC, retry_topic
+from rocketmq_py.protocol.properties import Prop
+
+__all__ = ["Retry", "waiting_retries"]
+
+_PAGE: Final = 1000
+
+
+@frozen(kw_only=True)
+class Retry:
+    """One message that a group gets once more.
+
+    ``topic`` is where it was sent to, ``attempts`` how often the group has failed so far.
+    ``due_at`` is when it goes, or went, to the retry topic; ``waiting`` says whether it still will.
+    """
+
+    message_id: str
+    topic: str
+    attempts: int
+    due_at: datetime
+    waiting: bool
+    body: bytes = field(repr=lambda body: f"<{len(body)} bytes>")
+    tags: str | None
+    keys: tuple[str, ...]
+    properties: dict[str, str] = field(repr=False)
+
+
+def waiting_retries(core: BrokerCore, group: str) -> list[Retry]:
+    """Find the retries of a group, by their time. Outside the door."""
+    topic = retry_topic(group)
+
+    def at_level(place: tuple[int, int]) -> Retry | None:
+        level, offset = place
+        queue = core.store.consume_queue(SCHEDULE_TOPIC, level - 1)
+        entry = None if queue is None else queue.entry(offset)
+        record = None if entry is None else core.store.record(entry[0])
+        if entry is None or record is None or record.properties.get(Prop.REAL_TOPIC) != topic:
+            return None
+        return _retry(record, entry[2], waiting=True)
+
+    def arrived(place: tuple[int, int]) -> Retry | None:
+        queue_id, offset = place
+        queue = core.store.consume_queue(topic, queue_id)
+        entry = None if queue is None else queue.entry(offset)
+        record = None if entry is None else core.store.record(entry[0])
+        return None if record is None else _retry(record, record.store_timestamp, waiting=False)
+
+    with core.door.quiet:
+        levels = _at_levels(core)
+        here = _arrived(core, group, topic)
+    found = in_turns(core, _places(levels), at_level) + in_turns(core, _places(here), arrived)
+    found += in_turns(core, _in_engine(core, topic), _of_timer)
+    return sorted(found, key=lambda one: one.due_at)
+
+
+def _in_engine(core: BrokerCore, topic: str) -> Iterator[Pending]:
+    """Give the timers that go to a topic; when levels are routed to the engine. Outside the door.
+
+    They are read page by page, before the first of them is looked at.
+    """
+    with core.door.quiet:
+        count = core.timers.count(topic)
+    pages: list[Pending] = []
+    after = Wanted().after
+    while len(pages) < count:
+        with core.door.quiet:
+            walk = core.timers.pending(Wanted(topic=topic, limit=_PAGE, after=after))
+        while not walk.done:
+            with core.door.quiet:
+                walk.step(Budget())
+            walk.arrange()
+        if not walk.found:
+            break
+        pages += walk.found
+        after = walk.found[-1].place
+    return iter(pages)
+
+
+def _of_timer(one: Pending) -> Retry | None:
+    """Describe a retry that waits in the timer engine. Under the door."""
+    record = one.read()
+    return None if record is None else _retry(record, one.due_ms, waiting=True)
+
+
+def _places(ranges: dict[int, range]) -> Iterator[tuple[int, int]]:
+    """Name every offset of every queue, or level."""
+    for number, offsets in ranges.items():
+        for offset in offsets:
+            yield number, offset
+
+
+def _at_levels(core: BrokerCore) -> dict[int, range]:
+    """Give the offsets of the messages that wait, by level. Under the door."""
+    return {
+        level: range(offset, core.store.max_offset(SCHEDULE_TOPIC, level - 1))
+        for level, offset in core.levels.offsets().items()
+    }
+
+
+def _arrived(core: BrokerCore, group: str, topic: str) -> dict[int, range]:
+    """Give the offsets in the retry topic that the group has not committed. Under the door."""
+    config = core.topics.get(topic)
+    ranges = {}
+    for queue_id in range(0 if config is None else config.read_queue_nums):
+        committed = core.offsets.query(group, topic, queue_id)
+        low = core.store.min_offset(topic, queue_id)
+        begin = low if committed == NOT_STORED else max(low, committed)
+        ranges[queue_id] = range(begin, core.store.max_offset(topic, queue_id))
+    return ranges
+
+
+def _retry(record: MessageRecord, due_ms: int, *, waiting: bool) -> Retry:
+    properties = dict(record.properties)
+    return Retry(
+        message_id=record.msg_id,
+        topic=properties.get(Prop.RETRY_TOPIC, record.topic),
+        attempts=record.reconsume_times,
+        due_at=instant(due_ms),
+        waiting=waiting,
+        body=bytes(record.unpacked_body()),
+        tags=properties.get(Prop.TAGS),
+        keys=tuple(properties.get(Prop.KEYS, "").split()),
+        properties=properties,
+    )

@@ -1,0 +1,478 @@
+"""``broker.timers``: what waits for its time.
+
+Answers: which messages wait, for when, and how a test changes that: recall, fire now, another
+time; and how the stages of the timer store are held and looked at. Must not know: sockets or
+threads; every look enters the door and holds it for at most a few milliseconds. Read on:
+``embedded_broker/timer/listing.py`` for how timers are listed, ``embedded_broker/timer/change.py``
+for how they are changed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from threading import Event
+from types import MappingProxyType
+from typing import Final
+
+from attrs import field, frozen
+
+from embedded_broker.api.views.lookup import CoreSource, HasMessageId, told
+from embedded_broker.api.views.records import bring_index_up, id_of, record_at, with_id
+from embedded_broker.clocks.clock import epoch_ms, instant
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.errors import BrokerStateError, MessageNotFound, StoreError, TimerNotPending
+from embedded_broker.timer.change import MoveOutcome
+from embedded_broker.timer.interface import StageFace
+from embedded_broker.timer.listing import (
+    BEFORE_ALL,
+    NEVER_MS,
+    Pending,
+    Place,
+    TimerKind,
+    Walk,
+    Wanted,
+)
+from embedded_broker.timer.recall import RecallOutcome
+from embedded_broker.timer.stage import FlushStage
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC
+from rocketmq_py.protocol.properties import Prop
+
+__all__ = ["PendingTimer", "StageView", "TimersView"]
+
+_TURNS_MAX: Final = 1000
+_SYNC_S: Final = 60.0
+
+
+@frozen(kw_only=True)
+class PendingTimer:
+    """One message that waits for its time; ``size`` is the bytes of its body as stored.
+
+    ``accepted_at`` is when the broker took it first, ``rolls`` how often a long delay was cut
+    since. Body, tags and properties are read when they are asked for.
+    """
+
+    id: str
+    topic: str
+    queue_id: int
+    due_at: datetime
+    accepted_at: datetime
+    rolls: int
+    keys: tuple[str, ...]
+    size: int
+    kind: TimerKind
+    place: Place = field(repr=False)
+    """Where it stands among all timers, for the next page of a listing."""
+    _read: Callable[[], MessageRecord | None] = field(repr=False, eq=False)
+
+    @property
+    def body(self) -> bytes:
+        """The body, unpacked. Raises ``MessageNotFound`` when the message is gone."""
+        return bytes(self._record().unpacked_body())
+
+    @property
+    def tags(self) -> str | None:
+        """The tags, if it has any. Raises ``MessageNotFound`` when the message is gone."""
+        return self._record().properties.get(Prop.TAGS)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties as stored. Raises ``MessageNotFound`` when the message is gone."""
+        return dict(self._record().properties)
+
+    def _record(self) -> MessageRecord:
+        record = self._read()
+        if record is None:
+            raise MessageNotFound(f"the store has deleted timer {self.id!r} for {self.topic}")
+        return record
+
+
+class StageView:
+    """One service of the timer store, as a test holds it and looks at it."""
+
+    def __init__(self, core: CoreSource, name: str) -> None:
+        self._core = core
+        self.name = name
+
+    def __repr__(self) -> str:
+        state = "paused" if self.paused else "running"
+        return f"<{self.name} {state}, depth {self.queue_depth}, lag {self.lag_ms} ms>"
+
+    @property
+    def paused(self) -> bool:
+        """Whether it does nothing until ``resume``."""
+        core = self._core()
+        with core.door.quiet:
+            return self._stage(core).paused
+
+    @property
+    def queue_depth(self) -> int:
+        """How many items wait for it."""
+        core = self._core()
+        with core.door.quiet:
+            return self._stage(core).queue_depth
+
+    @property
+    def lag_ms(self) -> int:
+        """For how many milliseconds of message time the oldest of them has been waiting."""
+        core = self._core()
+        with core.door.quiet:
+            return self._stage(core).lag_ms(core.clock.now_ms)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """What it has done since the store was opened, by name."""
+        core = self._core()
+        with core.door.quiet:
+            return dict(self._stage(core).counters)
+
+    def pause(self) -> None:
+        """Let it do nothing until ``resume``; what comes waits."""
+        core = self._core()
+        with core.door:
+            self._stage(core).pause()
+
+    def resume(self) -> None:
+        """Let it work again; what waited is done.
+
+        That of a flush raises ``StoreError`` when the disk refuses.
+        """
+        core = self._core()
+        with core.door:
+            stage = self._stage(core)
+            stage.resume()
+        _catch_up(core)
+        if isinstance(stage, FlushStage):
+            _flush(core)
+
+    def step(self) -> int:
+        """Let it do once what waits for it, as far as other paused stages allow.
+
+        A paused stage is paused again afterwards. Returns how many messages were delivered. That
+        of a flush raises ``StoreError`` when the disk refuses.
+        """
+        core = self._core()
+        with core.door:
+            stage = self._stage(core)
+            was_paused = stage.paused
+            stage.resume()
+        try:
+            delivered = _catch_up(core)
+            if isinstance(stage, FlushStage):
+                _flush(core)
+            return delivered
+        finally:
+            if was_paused:
+                with core.door:
+                    self._stage(core).pause()
+
+    def _stage(self, core: BrokerCore) -> StageFace:
+        return core.timers.stages[self.name]
+
+
+class TimersView:
+    """``broker.timers``: what waits for its time.
+
+    Under ``flushDiskType=SYNC_FLUSH`` a change is answered, as a send is, when it is synced; after
+    ``syncFlushTimeout`` without a sync it raises ``StoreError``.
+    """
+
+    def __init__(self, core: CoreSource) -> None:
+        self._core = core
+
+    def __repr__(self) -> str:
+        return told("timers", lambda: f": {self.count()} pending")
+
+    # -- looking --------------------------------------------------------------------------------
+
+    def count(self, *, topic: str | None = None) -> int:
+        """Count the messages that were accepted and wait for their time.
+
+        Timers of the wheel and messages at a delay level; ``topic`` is where they will go. Costs
+        the same however many there are.
+        """
+        core = self._core()
+        while True:
+            with core.door.quiet:
+                if topic is None:
+                    return core.timers.count() + core.levels.count()
+                if core.levels.tally.work(Budget()):
+                    return core.timers.count(topic) + core.levels.tally.count(topic)
+
+    def pending(
+        self,
+        *,
+        topic: str | None = None,
+        before: datetime | None = None,
+        kind: TimerKind | Iterable[TimerKind] | None = None,
+        limit: int = 100,
+        after: PendingTimer | None = None,
+    ) -> list[PendingTimer]:
+        """List what waits, first due first; levels and retries are among it.
+
+        At most ``limit``; the last one of a page is the next page's ``after``. ``topic`` is where
+        the messages will go, ``before`` an aware datetime (exclusive). Every timer given was
+        waiting at some moment of the call, and each is given once. Recalled ones are left out.
+        Raises ``TypeError`` for a value of another type, ``ConfigError`` for a limit below 1.
+
+        >>> from embedded_broker import EmbeddedBroker, VirtualClock
+        >>> with EmbeddedBroker(tcp=False, topics=["T"], clock=VirtualClock()) as broker:
+        ...     _ = broker.send("T", b"later", delay=60)
+        ...     [timer.body for timer in broker.timers.pending(topic="T")]
+        [b'later']
+        """
+        if isinstance(limit, bool) or not isinstance(limit, int):
+            raise TypeError(f"limit is a number of timers, not {_given(limit)}")
+        if limit < 1:
+            raise ConfigError("limit", limit, "at least 1")
+        if after is not None and not isinstance(after, PendingTimer):
+            raise TypeError(f"after is the last timer of a page before, not {_given(after)}")
+        kinds = _kinds(kind)
+        wanted = Wanted(
+            topic=topic,
+            kinds=kinds,
+            limit=limit,
+            before_ms=NEVER_MS if before is None else epoch_ms(_aware("before", before)),
+            after=BEFORE_ALL if after is None else after.place,
+        )
+        core = self._core()
+        return [_pending_timer(core, one) for one in _list(core, wanted)]
+
+    def next_due(self) -> datetime | None:
+        """Say when the next waiting message is due; None when nothing waits."""
+        first = _list(self._core(), Wanted(limit=1))
+        return instant(first[0].due_ms) if first else None
+
+    def distribution(self) -> dict[int, int]:
+        """Count timers by how soon they are due: upper bound in seconds to their number.
+
+        Those due later than a day are left out, and a timer whose long delay is cut counts for
+        the time of its next hop, as in the metric ``rocketmq_timer_message_snapshot``.
+        """
+        core = self._core()
+        with core.door.quiet:
+            snapshot = core.timers.distribution()
+        while not snapshot.done:
+            with core.door.quiet:
+                snapshot.step(Budget())
+        return snapshot.buckets
+
+    @property
+    def stages(self) -> Mapping[str, StageView]:
+        """The services of the timer store by the names of RocketMQ's threads."""
+        core = self._core()
+        return MappingProxyType({name: StageView(self._core, name) for name in core.timers.stages})
+
+    # -- changing -------------------------------------------------------------------------------
+
+    def recall(self, message: str | HasMessageId, *, topic: str | None = None) -> RecallOutcome:
+        """Take back a pending timer: a unique id, an offset id, or anything with ``msg_id``.
+
+        Works until the release itself. ``topic`` tells messages apart that share an id. A message
+        at a delay level is UNKNOWN: RocketMQ's levels have no way to take one back. Raises
+        `StoreError` when the disk refuses the mark (the timer stays), or when synchronous flush
+        takes too long (the mark is stored, not synced).
+        """
+        core = self._core()
+        key = _unique_id(core, message)
+        with core.door:
+            outcome = core.timers.recall(key, topic)
+            log_end = core.store.log.max_offset
+        if outcome is RecallOutcome.RECALLED:
+            _wait_durable(core, log_end)
+        return outcome
+
+    def fire_now(self, message: str | HasMessageId, *, topic: str | None = None) -> None:
+        """Deliver a pending timer at once; visible when this returns, or when no hold keeps it out.
+
+        Ids as in ``recall``. Raises ``TimerNotPending`` when no timer waits under the id.
+        """
+        core = self._core()
+        key = _unique_id(core, message)
+        with core.door:
+            outcome = core.timers.fire_now(key, topic)
+            log_end = core.store.log.max_offset
+        _require_moved(core, key, outcome)
+        _catch_up(core)
+        _wait_durable(core, log_end)
+
+    def reschedule(
+        self, message: str | HasMessageId, *, deliver_at: datetime, topic: str | None = None
+    ) -> None:
+        """Give a pending timer another time, earlier or later; a past one delivers it at once.
+
+        Ids as in ``recall``. The change is stored like the timer itself and survives a crash. A
+        recall handle that the producer got before names the old time and finds nothing. Raises
+        ``TimerNotPending`` when no timer waits under the id, ``ConfigError`` when the new time is
+        further away than a send may ask for: ``timerMaxDelaySec``, or less by the broker's limits.
+        """
+        core = self._core()
+        due_ms = epoch_ms(_aware("deliver_at", deliver_at))
+        refusal = core.timers.admission.refusal_of(due_ms - core.clock.now_ms)
+        if refusal is not None:
+            expected = f"a time whose distance to {core.clock.now()} {refusal}"
+            raise ConfigError("deliver_at", deliver_at, expected)
+        key = _unique_id(core, message)
+        with core.door:
+            outcome = core.timers.reschedule(key, due_ms, topic)
+            log_end = core.store.log.max_offset
+        _require_moved(core, key, outcome)
+        _catch_up(core)
+        _wait_durable(core, log_end)
+
+
+# -- what is asked for --------------------------------------------------------------------------
+
+
+def _kinds(kind: object) -> frozenset[TimerKind] | None:
+    """Return the kinds to list; None means all."""
+    if kind is None:
+        return None
+    several = isinstance(kind, Iterable) and not isinstance(kind, (str, bytes))
+    kinds: list[object] = list(kind) if several else [kind]  # type: ignore[call-overload]
+    for one in kinds:
+        if not isinstance(one, TimerKind):
+            names = ", ".join(f"TimerKind.{known.name}" for known in TimerKind)
+            raise TypeError(f"kind is one or several of {names}, not {_given(one)}")
+    return frozenset(one for one in kinds if isinstance(one, TimerKind))
+
+
+def _aware(name: str, when: object) -> datetime:
+    if not isinstance(when, datetime):
+        raise TypeError(
+            f"{name} is an aware datetime, such as broker.clock.now() + timedelta(seconds=5), not "
+            f"{_given(when)}"
+        )
+    return when
+
+
+def _given(value: object) -> str:
+    return f"{type(value).__name__} {value!r}"
+
+
+# -- listing ------------------------------------------------------------------------------------
+
+
+def _list(core: BrokerCore, wanted: Wanted) -> list[Pending]:
+    """Merge what the engine and the levels give."""
+    with core.door.quiet:
+        walks: tuple[Walk, Walk] = (core.timers.pending(wanted), core.levels.pending(wanted))
+    found: list[Pending] = []
+    for walk in walks:
+        while not walk.done:
+            with core.door.quiet:
+                walk.step(Budget())
+            walk.arrange()
+        found += walk.found
+    found.sort(key=lambda one: one.place)
+    return found[: wanted.limit]
+
+
+def _pending_timer(core: BrokerCore, one: Pending) -> PendingTimer:
+    def read() -> MessageRecord | None:
+        with core.door.quiet:
+            return one.read()
+
+    return PendingTimer(
+        id=one.id,
+        topic=one.topic,
+        queue_id=one.queue_id,
+        due_at=instant(one.due_ms),
+        accepted_at=instant(one.accepted_ms),
+        rolls=one.rolls,
+        keys=one.keys,
+        size=one.size,
+        kind=one.kind,
+        place=one.place,
+        read=read,
+    )
+
+
+# -- changing -----------------------------------------------------------------------------------
+
+
+def _unique_id(core: BrokerCore, message: str | HasMessageId) -> str:
+    """Give the unique id of what a test passed, and let the index know every message."""
+    message_id = id_of(message)
+    bring_index_up(core)
+    record = record_at(core, message_id)
+    return message_id if record is None else record.properties.get(Prop.UNIQ_KEY, message_id)
+
+
+def _require_moved(core: BrokerCore, key: str, outcome: MoveOutcome) -> None:
+    if outcome is MoveOutcome.MOVED:
+        return
+    if outcome is MoveOutcome.ALREADY_DUE:
+        raise TimerNotPending(f"timer {key!r} is due already: it was delivered")
+    with core.door.quiet:
+        waiting_from = core.levels.waiting_from()
+    for record in with_id(core, key).records:
+        level = record.queue_id + 1
+        if record.topic == SCHEDULE_TOPIC and record.queue_offset >= waiting_from.get(level, 0):
+            raise TimerNotPending(
+                f"message {key!r} waits at delay level {level}, whose messages leave in the order "
+                "in which they came; with routeDelayLevelToWheel=true levels become timers that "
+                "can be changed"
+            )
+    raise TimerNotPending(f"no timer waits under the id {key!r}: never accepted, or recalled")
+
+
+def _wait_durable(core: BrokerCore, log_end: int) -> None:
+    """Under SYNC_FLUSH, wait until the log is synced up to ``log_end``. Outside the door.
+
+    Raises ``StoreError`` when it is not within ``syncFlushTimeout``.
+    """
+    if not core.sync_flush:
+        return
+    told = Event()
+    refused: list[bool] = []
+
+    def tell(durable: bool) -> None:
+        if not durable:
+            refused.append(True)
+        told.set()
+
+    with core.door:
+        if core.store.flushed_offset >= log_end:
+            return
+        core.when_durable(log_end, tell)
+    # The session clock bounds the wait; a frozen one bounds nothing.
+    if not told.wait(_SYNC_S) or refused:
+        raise StoreError(
+            "the change of the timer is stored, but was not synced within "
+            f"syncFlushTimeout={core.config.int('syncFlushTimeout')} ms: a power loss may undo it"
+        )
+
+
+def _flush(core: BrokerCore) -> None:
+    """Flush the store and its timers now. Outside the door; raises ``StoreError``."""
+    ended = Event()
+    failed: list[Exception] = []
+
+    def flush() -> None:
+        try:
+            core.flush_everything()
+        except Exception as error:  # noqa: BLE001 - raised again by who waits
+            failed.append(error)
+        finally:
+            ended.set()
+
+    core.in_background(flush)
+    if not ended.wait(_SYNC_S):
+        raise BrokerStateError(f"the flush did not end within {_SYNC_S:g} s")
+    if failed:
+        raise failed[0]
+
+
+def _catch_up(core: BrokerCore) -> int:
+    """Do what is due now, in turns; returns how many messages were delivered."""
+    delivered = 0
+    for _ in range(_TURNS_MAX):
+        with core.door:
+            now_ms = core.clock.now_ms
+            head = core.timers.next_deadline()
+            if head is None or head.due_ms > now_ms:
+                break
+            delivered += core.timers.fire(now_ms, horizon_ms=now_ms, budget=Budget())
+    return delivered

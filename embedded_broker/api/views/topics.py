@@ -1,0 +1,121 @@
+"""``broker.topics``: the topics of a broker and how much is in them.
+
+Answers: what a test sees of topics, and how it makes one. Must not know: messages. Every look
+enters the door and holds it for at most a few milliseconds. Read on:
+``embedded_broker/tables/topics/table.py`` for the table behind, ``messages.py`` for what is in a
+topic.
+"""
+
+from collections.abc import Iterator
+
+from embedded_broker.api.views.lookup import CoreSource, find_topic, told
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle.arguments import MessageType, TopicSpec
+from embedded_broker.tables.topics.ready_made import ready_made_topics
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+
+__all__ = ["TopicView", "TopicsView", "create_topic", "delivered"]
+
+
+class TopicView:
+    """One topic: its queues and how much is in them."""
+
+    def __init__(self, core: CoreSource, name: str) -> None:
+        self._core = core
+        self.name = name
+
+    def __repr__(self) -> str:
+        return told(
+            f"topic {self.name}", lambda: f": {self.queues} queues, {self.count()} messages"
+        )
+
+    @property
+    def queues(self) -> int:
+        """How many queues a producer may write to."""
+        core = self._core()
+        with core.door.quiet:
+            return find_topic(core, self.name).write_queue_nums
+
+    def max_offset(self, queue: int = 0) -> int:
+        """Return the offset that the next message of a queue gets."""
+        core = self._core()
+        with core.door.quiet:
+            find_topic(core, self.name)
+            return core.store.max_offset(self.name, queue)
+
+    def count(self) -> int:
+        """Count the messages that became visible here since the topic was created."""
+        core = self._core()
+        with core.door.quiet:
+            return delivered(core, self.name)
+
+
+class TopicsView:
+    """``broker.topics``: create, look up, list."""
+
+    def __init__(self, core: CoreSource) -> None:
+        self._core = core
+
+    def __repr__(self) -> str:
+        return told("topics", lambda: f" {', '.join(self.names()) or 'none'}")
+
+    def __getitem__(self, name: str) -> TopicView:
+        core = self._core()
+        with core.door.quiet:
+            find_topic(core, name)
+        return TopicView(self._core, name)
+
+    def __contains__(self, name: object) -> bool:
+        core = self._core()
+        with core.door.quiet:
+            return name in core.topics
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def create(
+        self, name: str, *, queues: int = 4, message_type: MessageType | None = None
+    ) -> TopicView:
+        """Create a topic, or change the one that exists; it is in the routes on return."""
+        core = self._core()
+        create_topic(core, TopicSpec(name, queues, message_type))
+        return TopicView(self._core, name)
+
+    def names(self) -> list[str]:
+        """Return the topics that somebody created, in that order; not those of every broker."""
+        core = self._core()
+        with core.door.quiet:
+            ready_made = {
+                topic.topic_name
+                for topic in ready_made_topics(
+                    core.config,
+                    version=core.profile.version,
+                    cluster_name=core.cluster_name,
+                    broker_name=core.broker_name,
+                )
+            }
+            return [name for name in core.topics.names() if name not in ready_made]
+
+
+def create_topic(core: BrokerCore, spec: TopicSpec) -> None:
+    """Create or change a topic. Outside the door."""
+    spec.check(core.profile, core.config)
+    changes = {} if spec.message_type is None else {"+message.type": spec.message_type}
+    with core.door:
+        core.topics.update(
+            TopicConfig(
+                topic_name=spec.name,
+                read_queue_nums=spec.queues,
+                write_queue_nums=spec.queues,
+            ),
+            changes,
+        )
+
+
+def delivered(core: BrokerCore, topic: str) -> int:
+    """Count what became visible in a topic since its creation; 0 when unknown. Under the door."""
+    config = core.topics.get(topic)
+    if config is None:
+        return 0
+    queues = max(config.read_queue_nums, config.write_queue_nums)
+    return sum(core.store.max_offset(topic, queue_id) for queue_id in range(queues))

@@ -1,0 +1,313 @@
+"""``broker.messages.trace(id)``: where in its life a message is, in general and for each group.
+
+Answers: the state of a message in the life cycle that RocketMQ's documents describe (initialised,
+scheduled, ready, in flight, acknowledged, deleted), and when it came to each. States are exact:
+they follow from records, from committed offsets and from how far each group has pulled. The times
+of a delivery are known for the last 10,000 of each group. Must not know: how records are found
+(``records.py``) and put together (``copies.py``). Read on:
+``embedded_broker/tables/offsets/deliveries.py``.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+from attrs import field, frozen
+
+from embedded_broker.api.views.copies import Copies, Journey, follow
+from embedded_broker.api.views.records import not_found, record_at, with_id
+from embedded_broker.clocks.clock import instant
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.tables.offsets.deliveries import DeliveryTimes
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import dlq_topic, is_dlq_topic, retry_topic
+from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.tag_hash import tags_code
+
+__all__ = ["GroupTrace", "MessageState", "MessageTrace", "groups_of", "trace", "trace_journeys"]
+
+
+class MessageState(Enum):
+    """The stations of a message's life."""
+
+    INITIALISED = "initialised"
+    """Made, and not yet to be delivered: a transaction that is not committed."""
+    SCHEDULED = "scheduled"
+    """Accepted, and waiting for its time: a timer, a delay level, or a retry's wait."""
+    READY = "ready"
+    """In its topic; the group has not got it yet."""
+    IN_FLIGHT = "in flight"
+    """Handed to a consumer of the group, which has not committed it yet."""
+    ACKNOWLEDGED = "acknowledged"
+    """Covered by the group's committed offset; it can still be read again."""
+    DELETED = "deleted"
+    """Recalled before its time, or removed from the store at the end of its retention."""
+
+
+def _shown(moment: datetime | None) -> str:
+    return "-" if moment is None else moment.isoformat(timespec="milliseconds")
+
+
+@frozen(kw_only=True)
+class GroupTrace:
+    """What one consumer group made of a message.
+
+    ``attempts`` counts how often the group was given it, retries included. While a retry waits the
+    state is SCHEDULED and ``retry_due_at`` is its time. A message that went to the dead letters is
+    ACKNOWLEDGED: nothing more is delivered. ``passed_over``: the group does not get it, because it
+    wants other tags or began behind it.
+    """
+
+    group: str
+    state: MessageState = field(repr=lambda state: state.name)
+    in_flight_at: datetime | None = field(repr=_shown)
+    acknowledged_at: datetime | None = field(repr=_shown)
+    attempts: int
+    retry_due_at: datetime | None = field(repr=_shown)
+    dead_letter: bool
+    passed_over: bool
+
+
+@frozen(kw_only=True)
+class MessageTrace:
+    """The life of one message; a time is None before it has come, and when it is not known.
+
+    ``state`` is that of the group that is least far, READY without any group. ``initialised_at`` is
+    the born time, by the sender's clock; the others are message time. ``due_at`` is None for a
+    message without delay; the sliced engine rounds it up to a second while it waits. ``queue_id``
+    and ``offset`` are its place in its topic, None before. ``copies`` is how many messages were
+    accepted with this id; the last of them is traced.
+    """
+
+    message_id: str
+    topic: str
+    queue_id: int | None
+    offset: int | None
+    state: MessageState = field(repr=lambda state: state.name)
+    initialised_at: datetime | None = field(repr=_shown)
+    accepted_at: datetime | None = field(repr=_shown)
+    due_at: datetime | None = field(repr=_shown)
+    ready_at: datetime | None = field(repr=_shown)
+    recalled_at: datetime | None = field(repr=_shown)
+    groups: dict[str, GroupTrace]
+    copies: int
+
+
+_ORDER: Final = tuple(MessageState)
+
+
+def trace(core: BrokerCore, message_id: str, topic: str | None = None) -> MessageTrace:
+    """Tell the life of the message with a unique id or an offset id. Outside the door.
+
+    Raises ``MessageNotFound``.
+    """
+    unique_id, copies, gone_from = trace_journeys(core, message_id)
+    journeys = _of_topic(copies.sent, topic) or _of_topic(copies.again, topic)
+    named = record_at(core, message_id)
+    if named is not None:
+        journeys = [one for one in journeys if _holds(one, named)] or journeys
+    if not journeys:
+        if copies.half is not None and topic in {None, copies.half.properties.get(Prop.REAL_TOPIC)}:
+            return _of_half(unique_id, copies.half, is_open=copies.is_half_open)
+        gone = [name for name in gone_from if topic in {None, name}]
+        if gone:
+            return _gone(unique_id, gone[-1])
+        raise not_found(message_id, topic=topic)
+    journey = journeys[-1]
+    groups: dict[str, GroupTrace] = {}
+    arrived = journey.arrived
+    if arrived is not None:
+        with core.door.quiet:
+            names = groups_of(core, journey.topic)
+        for name in names:
+            again = _again_for(name, arrived, unique_id, copies.again)
+            with core.door.quiet:
+                groups[name] = _of_group(core, name, arrived, again)
+    return _of_journey(unique_id, journey, groups, len(journeys))
+
+
+def trace_journeys(core: BrokerCore, message_id: str) -> tuple[str, Copies, list[str]]:
+    """Find everything that belongs to an id: its unique id, its copies, where it is deleted."""
+    named = record_at(core, message_id)
+    unique_id = message_id
+    records: Sequence[MessageRecord] = ()
+    gone_from: list[str] = []
+    if named is not None:
+        unique_id = named.msg_id
+        records = [named]
+    if named is None or Prop.UNIQ_KEY in named.properties:
+        records, gone_from = with_id(core, unique_id)
+    with core.door.quiet:
+        return unique_id, follow(core, records), gone_from
+
+
+def groups_of(core: BrokerCore, topic: str) -> list[str]:
+    """Name the groups that consume a topic, or did. Under the door."""
+    names: dict[str, None] = {}
+    for name in core.consumers.groups():
+        live = core.consumers.get(name)
+        if live is not None and topic in live.subscriptions:
+            names[name] = None
+    names |= dict.fromkeys(one for one in core.offsets.groups() if core.offsets.queues(one, topic))
+    names |= dict.fromkeys(
+        one for one in core.deliveries.groups() if topic in core.deliveries.topics_of(one)
+    )
+    return list(names)
+
+
+# --- one group -----------------------------------------------------------------------------
+
+
+def _of_group(
+    core: BrokerCore, group: str, arrived: MessageRecord, again: Sequence[Journey]
+) -> GroupTrace:
+    """Tell what a group made of a message and of its retries. Under the door."""
+    tries = [arrived, *(one.arrived for one in again if one.arrived is not None)]
+    given = [one for one in tries if not is_dlq_topic(one.topic)][-1]
+    state = _state_by_offsets(core, group, given)
+    passed_over = given is arrived and _is_passed_over(core, group, arrived, state)
+    if passed_over:
+        state = MessageState.READY
+    attempts = given.reconsume_times + (state is not MessageState.READY)
+    times = DeliveryTimes(None, None)
+    if state is not MessageState.READY:
+        times = core.deliveries.times(group, given.topic, given.queue_id, given.queue_offset)
+    acknowledged_ms = times.acknowledged_ms if state is MessageState.ACKNOWLEDGED else None
+    last = again[-1] if again else None
+    retry_due_ms: int | None = None
+    dead = last is not None and is_dlq_topic(last.topic)
+    if last is not None and last.is_pending:
+        state, acknowledged_ms, retry_due_ms = MessageState.SCHEDULED, None, last.due_ms
+    elif dead:
+        state = MessageState.ACKNOWLEDGED
+    return GroupTrace(
+        group=group,
+        state=state,
+        in_flight_at=_instant(times.in_flight_ms),
+        acknowledged_at=_instant(acknowledged_ms),
+        attempts=attempts,
+        retry_due_at=_instant(retry_due_ms),
+        dead_letter=dead,
+        passed_over=passed_over,
+    )
+
+
+def _state_by_offsets(core: BrokerCore, group: str, record: MessageRecord) -> MessageState:
+    """Give the state of a record in its queue. Under the door."""
+    place = (group, record.topic, record.queue_id)
+    if core.offsets.query(*place) > record.queue_offset:
+        return MessageState.ACKNOWLEDGED
+    first, following = core.deliveries.first_offset(*place), core.deliveries.next_offset(*place)
+    if first is None or following is None or not first <= record.queue_offset < following:
+        return MessageState.READY
+    return MessageState.IN_FLIGHT
+
+
+def _is_passed_over(
+    core: BrokerCore, group: str, record: MessageRecord, state: MessageState
+) -> bool:
+    """Say whether a group never gets a record. Under the door."""
+    live = core.consumers.get(group)
+    subscription = None if live is None else live.subscriptions.get(record.topic)
+    if subscription is not None and subscription.codes is not None:
+        return tags_code(record.properties.get(Prop.TAGS)) not in subscription.codes
+    first = core.deliveries.first_offset(group, record.topic, record.queue_id)
+    return state is MessageState.READY and first is not None and record.queue_offset < first
+
+
+def _again_for(
+    group: str, arrived: MessageRecord, unique_id: str, journeys: Sequence[Journey]
+) -> list[Journey]:
+    """Choose the retries and dead letters that a group made of this very record."""
+    topics = {retry_topic(group), dlq_topic(group)}
+    origins = {None, unique_id, arrived.offset_msg_id}
+    return [
+        one
+        for one in journeys
+        if one.topic in topics
+        and one.order > arrived.commit_log_offset
+        and one.newest.properties.get(Prop.ORIGIN_MESSAGE_ID) in origins
+    ]
+
+
+# --- the message itself --------------------------------------------------------------------
+
+
+def _of_journey(
+    unique_id: str, journey: Journey, groups: dict[str, GroupTrace], copies: int
+) -> MessageTrace:
+    arrived, mark = journey.arrived, journey.mark
+    if journey.is_pending:
+        state = MessageState.SCHEDULED
+    elif arrived is None:
+        state = MessageState.DELETED
+    else:
+        states = [one.state for one in groups.values() if not one.passed_over]
+        state = min(states, key=_ORDER.index, default=MessageState.READY)
+    return MessageTrace(
+        message_id=unique_id,
+        topic=journey.topic,
+        queue_id=None if arrived is None else arrived.queue_id,
+        offset=None if arrived is None else arrived.queue_offset,
+        state=state,
+        initialised_at=instant(journey.newest.born_timestamp),
+        accepted_at=_instant(journey.accepted_ms),
+        due_at=_instant(journey.due_ms),
+        ready_at=None if arrived is None else instant(arrived.store_timestamp),
+        recalled_at=None if mark is None else instant(mark.store_timestamp),
+        groups=groups,
+        copies=copies,
+    )
+
+
+def _of_half(unique_id: str, half: MessageRecord, *, is_open: bool) -> MessageTrace:
+    """Tell of a transaction that was prepared and not committed; rolled back, it is deleted."""
+    return MessageTrace(
+        message_id=unique_id,
+        topic=half.properties.get(Prop.REAL_TOPIC, half.topic),
+        queue_id=None,
+        offset=None,
+        state=MessageState.INITIALISED if is_open else MessageState.DELETED,
+        initialised_at=instant(half.born_timestamp),
+        accepted_at=instant(half.store_timestamp),
+        due_at=None,
+        ready_at=None,
+        recalled_at=None,
+        groups={},
+        copies=1,
+    )
+
+
+def _gone(unique_id: str, topic: str) -> MessageTrace:
+    """Tell of a message of which only the index entry is left."""
+    return MessageTrace(
+        message_id=unique_id,
+        topic=topic,
+        queue_id=None,
+        offset=None,
+        state=MessageState.DELETED,
+        initialised_at=None,
+        accepted_at=None,
+        due_at=None,
+        ready_at=None,
+        recalled_at=None,
+        groups={},
+        copies=0,
+    )
+
+
+def _of_topic(journeys: Sequence[Journey], topic: str | None) -> list[Journey]:
+    return [one for one in journeys if topic is None or one.topic == topic]
+
+
+def _holds(journey: Journey, record: MessageRecord) -> bool:
+    """Say whether a record belongs to a journey."""
+    offsets = {
+        one.commit_log_offset for one in (journey.waiting, journey.arrived) if one is not None
+    }
+    return record.commit_log_offset in {journey.order, *offsets}
+
+
+def _instant(time_ms: int | None) -> datetime | None:
+    return None if time_ms is None else instant(time_ms)

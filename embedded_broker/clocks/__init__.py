@@ -1,0 +1,1 @@
+"""What time it is, what is due next, and how a test waits and jumps."""

@@ -1,0 +1,183 @@
+"""Waiting until clients are idle, and letting time jump whenever they are.
+
+Answers: how a test waits for its consumers and producers without sleeping. Must not know: how a
+broker tells that a client is idle (``embedded_broker/lifecycle/idleness.py``), what fires. Read on:
+``embedded_broker/clocks/clock.py``, whose ``settle`` and ``autojump`` these are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from typing import Final, Protocol
+
+from attrs import frozen
+
+from embedded_broker.clocks.waiting import LOOK_AGAIN_S, refuse_in_event_loop
+from embedded_broker.errors import BrokerStateError, ClockError, SettleTimeout
+from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import RocketMQError
+
+__all__ = ["Resident", "Settled", "autojumping", "wait_until_settled"]
+
+NAMED_MAX: Final = 5
+"""Most busy clients that the text of an error names."""
+JUST_NOW: Final = "a request came in while the clients were asked"
+
+
+@frozen
+class Settled:
+    """Whether every client was idle, and if not, what each of them still did."""
+
+    ok: bool
+    busy: tuple[str, ...] = ()
+
+
+class Resident(Protocol):
+    """One broker that lives by a clock; ``embedded_broker.lifecycle.idleness.Idleness`` is one."""
+
+    @property
+    def stirs(self) -> int:
+        """Count what has happened in the broker: nothing did while it stays the same."""
+        ...
+
+    def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
+        """Say in words what is still going on, for these consumer groups or all. Outside the door.
+
+        Raises ``BrokerStateError`` when the broker is not running.
+        """
+        ...
+
+    def watch(self, event: Event) -> None:
+        """Set ``event`` after every change, until ``unwatch``."""
+        ...
+
+    def unwatch(self, event: Event) -> None:
+        """Undo ``watch``."""
+        ...
+
+
+class Jumpable(Protocol):
+    """What ``autojumping`` needs of a clock."""
+
+    watchdog: float
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds since 1970-01-01 UTC."""
+        ...
+
+    def next_due_ms(self) -> int | None:
+        """When something that a user can see fires next."""
+        ...
+
+    def go_to(self, due_ms: int) -> None:
+        """Move time there and fire what is due."""
+        ...
+
+    def residents(self) -> Sequence[Resident]:
+        """The brokers on this clock."""
+        ...
+
+
+def wait_until_settled(
+    residents: Callable[[], Sequence[Resident]],
+    *,
+    timeout_s: float,
+    check: bool,
+    groups: Iterable[str] | None = None,
+) -> Settled:
+    """Return once all clients are idle at one instant; see ``BrokerClock.settle``."""
+    refuse_in_event_loop("clock.settle(...)", "await broker.aio.settle(...)")
+    if isinstance(groups, str):
+        groups = (groups,)
+    wanted = None if groups is None else frozenset(groups)
+    busy = _wait(residents, timeout_s, wanted, Event())
+    if busy and check:
+        raise _too_busy(timeout_s, busy)
+    return Settled(not busy, busy)
+
+
+def _wait(
+    residents: Callable[[], Sequence[Resident]],
+    timeout_s: float,
+    groups: frozenset[str] | None,
+    stop: Event,
+) -> tuple[str, ...]:
+    """Look until nobody is busy, the time is up or ``stop`` is set; give who was busy last."""
+    deadline = monotonic() + timeout_s
+    changed = Event()
+    watched = list(residents())
+    for one in watched:
+        one.watch(changed)
+    try:
+        while True:
+            changed.clear()
+            busy = _look(residents(), groups)
+            left_s = deadline - monotonic()
+            if not busy or left_s <= 0 or stop.is_set():
+                return busy
+            if busy != (JUST_NOW,):
+                changed.wait(min(left_s, LOOK_AGAIN_S))
+    finally:
+        for one in watched:
+            one.unwatch(changed)
+
+
+def _look(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple[str, ...]:
+    """Ask every broker; what moved from one client to another meanwhile makes it void."""
+    before = [one.stirs for one in residents]
+    try:
+        busy = [reason for one in residents for reason in one.busy(groups)]
+    except BrokerStateError as error:
+        return (str(error),)
+    if not busy and before != [one.stirs for one in residents]:
+        return (JUST_NOW,)
+    return tuple(dict.fromkeys(busy))
+
+
+def _too_busy(timeout_s: float, busy: tuple[str, ...]) -> SettleTimeout:
+    named = "; ".join(busy[:NAMED_MAX])
+    more = f"; and {len(busy) - NAMED_MAX} more" if len(busy) > NAMED_MAX else ""
+    return SettleTimeout(
+        f"clients were not idle within {timeout_s:g} s: {named}{more}. Groups whose clients "
+        "commit rarely can be left out: settle(groups=[...]) waits for those it names",
+        busy,
+    )
+
+
+@contextmanager
+def autojumping(clock: Jumpable) -> Iterator[None]:
+    """Jump from deadline to deadline on a thread of its own while the body runs."""
+    stop = Event()
+    failures: list[RocketMQError] = []
+
+    def run() -> None:
+        try:
+            _jump_until(stop, clock)
+        except RocketMQError as error:
+            failures.append(error)
+
+    thread = Thread(target=run, name="embedded-broker-autojump", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _jump_until(stop: Event, clock: Jumpable) -> None:
+    while not stop.is_set():
+        busy = _wait(clock.residents, clock.watchdog, None, stop)
+        if stop.is_set():
+            return
+        if busy:
+            raise _too_busy(clock.watchdog, busy)
+        due_ms = clock.next_due_ms()
+        if due_ms is None or due_ms <= clock.now_ms:
+            stop.wait(LOOK_AGAIN_S)
+            continue
+        with suppress(ClockError):  # the body has moved the clock further meanwhile
+            clock.go_to(due_ms)

@@ -1,0 +1,217 @@
+"""Deadlines: how everything that fires by itself tells the clock when, and is fired.
+
+Answers: what a timer engine, a level scheduler or a session timer must offer so that the clock
+driver (``embedded_broker/clocks/clock.py``) can fire it in global due order. Must not know: clocks,
+threads, messages. Read on: ``embedded_broker/clocks/clock.py`` for who calls this, and
+``embedded_broker/core/broker_core.py`` for ``BrokerCore.sources``.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from rocketmq_py.clock import monotonic_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "UNRANKED",
+    "Budget",
+    "Deadline",
+    "DeadlineSource",
+    "Foreseeing",
+    "LookAhead",
+    "Ranked",
+    "SessionTimer",
+    "SessionTimers",
+    "Turn",
+]
+
+DOOR_BUDGET_MS = 5
+"""How long one entry may hold the door before it yields."""
+
+
+UNRANKED = -1
+"""The rank of what has no place among the messages: before all of them."""
+
+
+class Deadline(NamedTuple):
+    """When something fires next (epoch milliseconds of its clock), and what it is in words."""
+
+    due_ms: int
+    what: str
+
+
+class Budget:
+    """How much wall time one entry through the door has left."""
+
+    __slots__ = ("_end_ns",)
+
+    def __init__(self, milliseconds: float = DOOR_BUDGET_MS) -> None:
+        self._end_ns = monotonic_ns() + int(milliseconds * 1_000_000)
+
+    def exhausted(self) -> bool:
+        """Say whether the time is used up; the holder then stops and is called again."""
+        return monotonic_ns() >= self._end_ns
+
+
+class Turn(Budget):
+    """What is left of a budget, and of a turn that ends before its time when ``is_over``."""
+
+    __slots__ = ("_is_over", "_left")
+
+    def __init__(self, left: Budget, is_over: "Callable[[], bool]") -> None:
+        self._left = left
+        self._is_over = is_over
+
+    def exhausted(self) -> bool:
+        """Say whether the holder stops and is called again."""
+        return self._is_over() or self._left.exhausted()
+
+
+class DeadlineSource(Protocol):
+    """Something that fires by itself. Both calls are made under the door."""
+
+    def next_deadline(self) -> Deadline | None:
+        """Return the earliest deadline, or None. Cheap: it is asked after every request."""
+        ...
+
+    def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
+        """Fire what is due at or before ``now_ms`` in due order, until ``budget`` is exhausted.
+
+        ``horizon_ms`` is the end of the running clock jump when roll elision is on, else
+        ``now_ms``. Returns how many things a user can see were released. After a call that did
+        not exhaust the budget ``next_deadline`` is later than ``now_ms``.
+        """
+        ...
+
+
+@runtime_checkable
+class Ranked(Protocol):
+    """A source that knows when the things which it fires came."""
+
+    def head_rank(self, due_ms: int) -> int:
+        """Give the commit-log offset of the first of what is due just then.
+
+        ``UNRANKED`` when that is a preparation, or not known. Asked only when another source has
+        something due at the same time.
+        """
+        ...
+
+
+class LookAhead(Protocol):
+    """A search for the next thing that a user can see; see ``Foreseeing``."""
+
+    done: bool
+
+    def step(self, budget: Budget) -> None:
+        """Go on until the budget is used up. Under the door."""
+        ...
+
+    def arrange(self) -> None:
+        """Do what needs no state; between two steps, outside the door."""
+        ...
+
+    @property
+    def first_due_ms(self) -> int | None:
+        """What was found; None when there is nothing to see."""
+        ...
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """A source whose ``next_deadline`` may be preparations that nobody sees."""
+
+    def look_ahead(self) -> LookAhead:
+        """Begin to search for the first thing that a user will see. Under the door."""
+        ...
+
+
+class SessionTimer:
+    """One call that waits for its session time; ``cancel`` may be called at any time."""
+
+    __slots__ = ("_owner", "call", "due_ms", "what")
+
+    def __init__(
+        self, owner: "SessionTimers", due_ms: int, call: "Callable[[], None]", what: str
+    ) -> None:
+        self._owner = owner
+        self.due_ms = due_ms
+        self.call: Callable[[], None] | None = call
+        self.what = what
+
+    def cancel(self) -> None:
+        """Forget the call; harmless when it has run already."""
+        if self.call is not None:
+            self.call = None
+            self._owner.forget_one()
+
+
+class SessionTimers:
+    """The calls that wait for session time: long polls, expiry scans, housekeeping.
+
+    A ``DeadlineSource``. Ties fire in the order they were asked for. Cancelled entries leave the
+    heap when they are half of it, so thousands of answered long polls do not pile up.
+    """
+
+    __slots__ = ("_cancelled", "_heap", "asked", "horizon_ms")
+
+    _SWEEP_FROM = 64
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, SessionTimer]] = []
+        self._cancelled = 0
+        self.asked = 0
+        """How many calls were asked for so far."""
+        self.horizon_ms = 0
+        """While a jump of the session clock runs, its end: periodic work is done once there."""
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._cancelled
+
+    def at(self, due_ms: int, call: "Callable[[], None]", what: str = "session") -> SessionTimer:
+        """Call ``call`` under the door once the session clock reaches ``due_ms``."""
+        timer = SessionTimer(self, due_ms, call, what)
+        self.asked += 1
+        heappush(self._heap, (due_ms, self.asked, timer))
+        return timer
+
+    def forget_one(self) -> None:
+        """Count one cancelled entry; sweep the heap when most of it is cancelled."""
+        self._cancelled += 1
+        heap = self._heap
+        if self._cancelled > self._SWEEP_FROM and self._cancelled * 2 > len(heap):
+            heap[:] = [entry for entry in heap if entry[2].call is not None]
+            heapify(heap)
+            self._cancelled = 0
+
+    def next_due_ms(self) -> int | None:
+        """Return the due time of the next call that still stands."""
+        heap = self._heap
+        while heap:
+            if heap[0][2].call is not None:
+                return heap[0][0]
+            heappop(heap)
+            self._cancelled -= 1
+        return None
+
+    def next_deadline(self) -> Deadline | None:
+        """Return the next call that still stands."""
+        due_ms = self.next_due_ms()
+        return None if due_ms is None else Deadline(due_ms, self._heap[0][2].what)
+
+    def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
+        """Make the calls that are due. Session work is not visible to a user: counts zero."""
+        heap = self._heap
+        self.horizon_ms = horizon_ms
+        while heap and heap[0][0] <= now_ms:
+            timer = heappop(heap)[2]
+            call = timer.call
+            if call is None:
+                self._cancelled -= 1
+                continue
+            timer.call = None
+            call()
+            if budget.exhausted():
+                break
+        return 0

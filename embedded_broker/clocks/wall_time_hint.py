@@ -1,0 +1,60 @@
+"""A word to whoever computes delivery times from the wrong clock.
+
+Answers: did a client that reads wall time ask a broker on other time for an absolute instant. A
+test with a virtual clock often does that by accident: "now plus ten seconds" of the machine is not
+"now plus ten seconds" of the broker. Must not know: what becomes of the message. Read on:
+``embedded_broker/clocks/clock.py``; ``rocketmq_py/protocol/delay.py`` for relative and absolute
+delays.
+"""
+
+import logging
+
+from embedded_broker.store.inner import InnerMessage
+from rocketmq_py.clock import Clock
+from rocketmq_py.errors import DelayValueError
+from rocketmq_py.protocol.delay import effective_delay
+
+__all__ = ["WallTimeHint"]
+
+logger = logging.getLogger(__name__)
+
+CLOCKS_DIFFER_MS = 2_000
+SENSIBLE_DELAY_MS = 40 * 86_400_000
+
+
+class WallTimeHint:
+    """A put hook that refuses nothing: it logs one warning per broker."""
+
+    name = "wallTimeHint"
+    ignores_plain = True
+    ignores_copies = True
+
+    def __init__(self, wall: Clock) -> None:
+        self._wall = wall
+        self._said = False
+
+    def ignores_timers(self, now_ms: int, *, instants: bool) -> bool:
+        """Whether no message would be worth a word now."""
+        return not instants or self._said or abs(now_ms - self._wall.now_ms) <= CLOCKS_DIFFER_MS
+
+    def before_put(self, msg: InnerMessage, now_ms: int) -> None:
+        """Compare the clocks when the message asks for an instant that its sender computed."""
+        if self.ignores_timers(now_ms, instants=True):
+            return
+        try:
+            delay = effective_delay(msg.properties)
+        except DelayValueError:
+            return  # refused by the admission hook, with its reason
+        if delay is None or delay.kind.is_relative:
+            return
+        if 0 < delay.value - msg.born_timestamp <= SENSIBLE_DELAY_MS:
+            self._said = True
+            logger.warning(
+                "%s=%d is %d ms after its sender's clock, but the broker's clock differs from wall "
+                "time by %+d ms: compute instants from broker.clock.now_ms, or ask for a relative "
+                "delay",
+                delay.kind.value,
+                delay.value,
+                delay.value - msg.born_timestamp,
+                now_ms - self._wall.now_ms,
+            )

@@ -1,0 +1,266 @@
+"""What was asked and answered: a bounded ring that tests assert on.
+
+Answers: which requests reached the broker, in which order, and how each one ended. Must not know:
+how requests are handled. Secrets of signed requests are never shown and bodies never kept. Read
+on: ``embedded_broker/core/broker_core.py``, which writes it.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from difflib import get_close_matches
+
+from attrs import frozen
+
+from embedded_broker.core.peer import Connection
+from rocketmq_py.errors import ConfigError, RocketMQError
+from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import Frame
+
+__all__ = ["Exchange", "Journal", "JournalEntry"]
+
+ENTRIES_MAX = 10_000
+HEADER_KEPT_MAX = 4096
+"""Longer headers are kept as shortened fields, so that the ring stays small."""
+FIELD_KEPT_MAX = 256
+SECRET_FIELDS = frozenset({"AccessKey", "Signature", "SecurityToken"})
+TOPIC_FIELDS = ("topic", "b", "originTopic")
+GROUP_FIELDS = ("consumerGroup", "producerGroup", "group", "a")
+
+
+@frozen(kw_only=True)
+class JournalEntry:
+    """One request and its answer.
+
+    ``fields`` are the header fields as they came (short names of 310 too), without secrets.
+    ``response_code`` is None while the answer is outstanding, for oneway requests and for pushes
+    (``pushed``: the broker asked the client). ``micros`` runs from the frame's arrival to the
+    answer, a long poll included.
+    """
+
+    time: datetime
+    endpoint: str
+    connection: int
+    client_id: str
+    language: str
+    version: int
+    code: int
+    fields: dict[str, str]
+    body_size: int
+    oneway: bool
+    pushed: bool
+    response_code: int | None
+    remark: str | None
+    micros: int | None
+
+    @property
+    def topic(self) -> str | None:
+        """The topic that the header names."""
+        return first_field(self.fields, TOPIC_FIELDS)
+
+    @property
+    def group(self) -> str | None:
+        """The group that the header names."""
+        return first_field(self.fields, GROUP_FIELDS)
+
+    def __str__(self) -> str:
+        arrow = "<-" if self.pushed else "->"
+        name = _name(RequestCode, self.code)
+        told = " ".join(f"{key}={_short(value)}" for key, value in self.fields.items())
+        if self.pushed:
+            end = "pushed"
+        elif self.response_code is not None:
+            end = f"{self.response_code} {_name(ResponseCode, self.response_code)}"
+            end += f" ({self.remark})" if self.remark and self.response_code else ""
+            end += f" {self.micros} us"
+        else:
+            end = "oneway" if self.oneway else "no answer yet"
+        who = self.client_id or f"connection {self.connection}"
+        when = self.time.strftime("%H:%M:%S.%f")[:-3]
+        return f"{when} {self.endpoint} {who} {arrow} {self.code} {name} [{told}] = {end}"
+
+
+class Exchange:
+    """A ring entry while it lives: what ``core`` fills on the hot path, unread until asked for."""
+
+    __slots__ = (
+        "at_ms",
+        "body_size",
+        "connection",
+        "endpoint",
+        "header",
+        "micros",
+        "pushed",
+        "remark",
+        "response_code",
+        "serialize_type",
+        "started_ns",
+    )
+
+    def __init__(
+        self,
+        endpoint: str,
+        connection: Connection,
+        serialize_type: int,
+        header: "bytes | RemotingCommand",
+        body_size: int,
+        at_ms: int,
+        started_ns: int,
+    ) -> None:
+        self.endpoint = endpoint
+        self.connection = connection
+        self.serialize_type = serialize_type
+        self.header = header
+        self.body_size = body_size
+        self.at_ms = at_ms
+        self.started_ns = started_ns
+        self.pushed = False
+        self.response_code: int | None = None
+        self.remark: str | None = None
+        self.micros: int | None = None
+
+    def entry(self) -> JournalEntry:
+        """Decode the header now, and show everything but secrets."""
+        header = self.header
+        if isinstance(header, RemotingCommand):
+            command = header
+        else:
+            command = RemotingCommand.decode(Frame(self.serialize_type, header, b""))
+        return JournalEntry(
+            time=datetime.fromtimestamp(self.at_ms / 1000, tz=UTC),
+            endpoint=self.endpoint,
+            connection=self.connection.id,
+            client_id=self.connection.client_id
+            or first_field(command.ext_fields, ("clientId",))
+            or "",
+            language=_name(LanguageCode, command.language),
+            version=command.version,
+            code=command.code,
+            fields={
+                key: value for key, value in command.ext_fields.items() if key not in SECRET_FIELDS
+            },
+            body_size=self.body_size,
+            oneway=command.is_oneway,
+            pushed=self.pushed,
+            response_code=self.response_code,
+            remark=self.remark,
+            micros=self.micros,
+        )
+
+
+class Journal:
+    """The last 10,000 requests of one broker and its name server, oldest first.
+
+    Written under the door, read at any time from any thread.
+    """
+
+    def __init__(self) -> None:
+        self._ring: deque[Exchange] = deque(maxlen=ENTRIES_MAX)
+        self.append = self._ring.append
+
+    def __repr__(self) -> str:
+        last = next(iter(self._entries(1)), None)
+        newest = "" if last is None else f", the last {_name(RequestCode, last.code)}"
+        return f"<journal: {len(self._ring)} requests{newest}>"
+
+    def __len__(self) -> int:
+        return len(self._ring)
+
+    def requests(
+        self,
+        *,
+        code: int | str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        client: str | None = None,
+    ) -> list[JournalEntry]:
+        """Return the entries that fit every given filter, in order of arrival.
+
+        ``code`` is a request code or its name, such as ``"PULL_MESSAGE"``; ``client`` is a
+        client id, or the beginning of one. Raises ``ConfigError`` for an unknown name.
+        """
+        wanted = None if code is None else code_of(RequestCode, code)
+        found = []
+        for entry in self._entries():
+            if wanted is not None and entry.code != wanted:
+                continue
+            if topic is not None and entry.topic != topic:
+                continue
+            if group is not None and entry.group != group:
+                continue
+            if client is not None and not entry.client_id.startswith(client):
+                continue
+            found.append(entry)
+        return found
+
+    def dump(self, *, last: int | None = None) -> str:
+        """Return the ring as text, one line per entry; ``last`` keeps only the newest."""
+        return "\n".join(str(entry) for entry in self._entries(last))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._ring.clear()
+
+    def _entries(self, last: int | None = None) -> Iterable[JournalEntry]:
+        kept = list(self._ring)
+        for exchange in kept if last is None else kept[-last:]:
+            try:
+                yield exchange.entry()
+            except RocketMQError:  # the ring holds only headers that were decoded once
+                continue
+
+
+def kept_header(frame: Frame, command: RemotingCommand) -> bytes | RemotingCommand:
+    """Return what the ring keeps of a header: its bytes, or a shortened copy when it is long."""
+    if len(frame.header) <= HEADER_KEPT_MAX:
+        return frame.header
+    return RemotingCommand(
+        code=command.code,
+        opaque=command.opaque,
+        flag=command.flag,
+        language=command.language,
+        version=command.version,
+        ext_fields={
+            key[:FIELD_KEPT_MAX]: _short(value, FIELD_KEPT_MAX)
+            for key, value in list(command.ext_fields.items())[:64]
+        },
+    )
+
+
+def first_field(fields: dict[str, str], names: tuple[str, ...]) -> str | None:
+    """Return the first of these header fields that is there."""
+    return next((fields[name] for name in names if name in fields), None)
+
+
+def code_of(kind: type[RequestCode | ResponseCode], code: int | str) -> int:
+    """Return the number of a code that a test gives as a number or by its member name.
+
+    Raises ``ConfigError`` naming the nearest for an unknown name. Any number is good: a test may
+    ask about codes that RocketMQ does not have.
+    """
+    if isinstance(code, int) and not isinstance(code, bool):
+        return int(code)
+    names = kind.__members__
+    if isinstance(code, str) and code in names:
+        return int(names[code])
+    close: list[str] = []
+    if isinstance(code, str):
+        close = get_close_matches(code.upper(), names, n=3)
+        close = close or [name for name in names if code and code.upper() in name][:3]
+    hint = f"; did you mean {' or '.join(close)}?" if close else ""
+    example = next(iter(names))
+    raise ConfigError(
+        "code", code, f"a number or a name of {kind.__name__}, such as {example}{hint}"
+    )
+
+
+def _short(value: str, limit: int = 80) -> str:
+    return value if len(value) <= limit else f"{value[: limit - 1]}…"
+
+
+def _name(kind: type[RequestCode | ResponseCode | LanguageCode], number: int) -> str:
+    try:
+        return kind(number).name
+    except ValueError:
+        return str(number)

@@ -1,0 +1,74 @@
+"""One peer of the broker, however its bytes travel.
+
+Answers: what handlers may know about who is asking. Must not know: sockets, mailboxes, requests.
+Read on: ``embedded_broker/remoting/server.py`` (TCP) and ``embedded_broker/remoting/inproc.py``
+(same process).
+"""
+
+from abc import ABC, abstractmethod
+from itertools import count
+from socket import AF_INET, AF_INET6, inet_pton
+
+__all__ = ["Connection", "pack_address"]
+
+_numbers = count(1)
+
+
+def pack_address(host: str, port: int) -> bytes:
+    """Return an address in the stored form: 4 or 16 address bytes, then the port as int32.
+
+    A name that is no IP literal counts as loopback: it is the address of an in-process peer.
+    """
+    if ":" in host:
+        try:
+            return inet_pton(AF_INET6, host.partition("%")[0]) + port.to_bytes(4, "big")
+        except OSError:
+            return b"\x7f\x00\x00\x01" + port.to_bytes(4, "big")
+    try:
+        return inet_pton(AF_INET, host) + port.to_bytes(4, "big")
+    except OSError:
+        return b"\x7f\x00\x00\x01" + port.to_bytes(4, "big")
+
+
+class Connection(ABC):
+    """A connected peer: its number, its addresses, and the way back to it.
+
+    ``client_id`` is empty until a heartbeat names it. ``closed`` turns true once and stays.
+    ``is_own`` is true for the test itself, which is answered by a paused broker too.
+    ``mailbox`` is what a client of this process is known by, None for one that came over TCP.
+    """
+
+    is_own = False
+    mailbox: object = None
+
+    __slots__ = (
+        "__weakref__",
+        "client_id",
+        "closed",
+        "id",
+        "local",
+        "packed_local",
+        "packed_remote",
+        "remote",
+    )
+
+    def __init__(self, remote: tuple[str, int], local: tuple[str, int]) -> None:
+        self.id: int = next(_numbers)
+        self.remote = remote
+        self.local = local
+        self.packed_remote: bytes = pack_address(*remote)
+        self.packed_local: bytes = pack_address(*local)
+        self.client_id = ""
+        self.closed = False
+
+    def __repr__(self) -> str:
+        name = f" {self.client_id}" if self.client_id else ""
+        return f"<{type(self).__name__} {self.id} {self.remote[0]}:{self.remote[1]}{name}>"
+
+    @abstractmethod
+    def deliver(self, frames: list[bytes]) -> None:
+        """Send whole frames in order. Called outside the door, on any thread; never blocks."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection; idempotent, callable on any thread, inside the door or out."""

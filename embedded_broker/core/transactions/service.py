@@ -1,0 +1,450 @@
+"""Which transactions are open, when their producer is asked, and how they end.
+
+RocketMQ's TransactionalMessageServiceImpl and TransactionalMessageCheckService, without rounds: a
+half message is due at its own time on the message clock, `transactionTimeOut` after it was stored
+(or after its own CHECK_IMMUNITY_TIME_IN_SECONDS, if that is positive), then every
+`transactionCheckInterval`. A check stores the half message again and sends request 39 to one live
+producer of its group; after `transactionCheckMax` of them it is parked in
+TRANS_CHECK_MAX_TIME_TOPIC. Ages count from store time, not from the sender's clock.
+
+What is open is known from the store alone: half messages behind the committed offset of
+CID_RMQ_SYS_TRANS without a removal mark. Offsets and marks are the original's, so a real broker
+and this one can take over from each other. Must not know: requests, who sent what. Runs under the
+door.
+
+Read on: `half.py` for the messages, `remoting/handlers/send/end_transaction.py` for who ends them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict, deque
+from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from embedded_broker.clocks.clock import BrokerClock
+from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
+from embedded_broker.core.transactions.half import (
+    check_body,
+    check_times,
+    copy_for_check,
+    custom_immunity_ms,
+    immune_offset,
+    parked,
+    removal_mark,
+    removed_offsets,
+    replaced_offset,
+)
+from embedded_broker.store.inner import Arrival, PutStatus
+from rocketmq_py.protocol.codes import FLAG_ONEWAY, MQVersion, RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.handles import encode_offset_id
+from rocketmq_py.protocol.headers.transactions import CheckTransactionStateRequestHeader
+from rocketmq_py.protocol.names import (
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    TRANS_CHECK_MAX_TIME_TOPIC,
+    TRANS_GROUP,
+)
+from rocketmq_py.protocol.properties import Prop
+
+if TYPE_CHECKING:
+    from embedded_broker.core.broker_core import BrokerCore
+    from embedded_broker.core.peer import Connection
+    from embedded_broker.store.inner import InnerMessage, PutResult
+    from rocketmq_py.protocol.message_codec import MessageRecord
+
+__all__ = ["TransactionalMessageService"]
+
+logger = logging.getLogger(__name__)
+
+WHAT: Final = "transaction check"
+HOUR_MS: Final = 3_600_000
+PROGRESS_EVERY_MARKS: Final = 256
+"""Removal marks between two points to which the committed offset of the marks can move."""
+SWEEP_FROM: Final = 64
+
+
+class OpenHalf(NamedTuple):
+    """A half message without an end: where it lies, how often its producer was asked."""
+
+    offset_py: int
+    checks: int
+    stored_ms: int
+    immunity_ms: int | None
+    since_ms: int
+    """When its first copy was stored, as far as this process knows."""
+
+
+class Progress(NamedTuple):
+    """Everything before these two queue offsets is done; durable once the log is up to an end."""
+
+    half_offset: int
+    mark_offset: int
+    log_end: int
+
+
+class TransactionalMessageService:
+    """The open transactions of one broker; a `DeadlineSource`.
+
+    Make it after the tables of `core` exist and the store is loaded, then `load`. `counters` says
+    how often something happened: ``checked``, ``no producer``, ``parked``, ``unreadable``,
+    ``put failed``.
+    """
+
+    def __init__(self, core: BrokerCore) -> None:
+        self._core = core
+        self._store = core.store
+        self._open: OrderedDict[int, OpenHalf] = OrderedDict()
+        self._heap: list[tuple[int, int]] = []
+        self._asked_in_jump: list[int] = []
+        self._asks_in_jump = False
+        self._known_as: dict[int, int] = {}
+        self._since_ms: int | None = None
+        self._turn = 0
+        self._mark_points: deque[tuple[int, int]] = deque()
+        self._marks_seen = 0
+        self._highest_marked = -1
+        self._captured: Progress | None = None
+        self.counters: Counter[str] = Counter()
+        self.stirs = 0
+        """Counts what may have brought the next deadline nearer, for the clock driver."""
+        self._read_settings(frozenset())
+
+    # --- life ------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Find the open transactions in the store, and listen from now on."""
+        core = self._core
+        found = self._read_halves(self._read_marks())
+        for offset, half in found.items():
+            self._open[offset] = half
+            self._push(self._due_ms(half), offset)
+        self._known_as = {old: new for old, new in self._known_as.items() if new in found}
+        self._store.on_arrival.append(self._on_arrival)
+        core.housekeeping.append(self._end_jump)
+        core.config.on_change(self._read_settings)
+        core.every(core.config.int("flushConsumerOffsetInterval"), self._save_progress)
+        # Before the offsets are written to their file for the last time.
+        core.on_close.insert(0, self._save_last_progress)
+
+    def _read_halves(self, removed: set[int]) -> dict[int, OpenHalf]:
+        """Give the half messages that have neither a removal mark nor a newer copy."""
+        store = self._store
+        found: dict[int, OpenHalf] = {}
+        queue = store.consume_queue(HALF_TOPIC, 0)
+        if queue is None:
+            return found
+        for offset, (offset_py, _, _) in queue.iterate(self._committed(HALF_TOPIC)):
+            record = store.record(offset_py)
+            if record is None:
+                continue
+            properties, stored_ms = record.properties, record.store_timestamp
+            former = replaced_offset(properties)
+            if former is not None:
+                found.pop(former, None)
+            first = immune_offset(properties)
+            if first is not None:
+                found.pop(self._known_as.get(first, first), None)
+                self._known_as[first] = offset
+            if offset not in removed and first not in removed:
+                found[offset] = _open_half(offset_py, stored_ms, properties, stored_ms)
+        return found
+
+    def count(self) -> int:
+        """How many transactions are open."""
+        return len(self._open)
+
+    # --- half messages come in -------------------------------------------------------------
+
+    def _on_arrival(self, arrival: Arrival) -> None:
+        """Note a half message, a producer's or a copy that a check made."""
+        if arrival.topic != HALF_TOPIC or arrival.queue_id != 0:
+            return
+        stored_ms = arrival.store_timestamp
+        half = _open_half(
+            arrival.commit_log_offset,
+            stored_ms,
+            arrival.properties,
+            stored_ms if self._since_ms is None else self._since_ms,
+        )
+        self._open[arrival.queue_offset] = half
+        if self._asks_in_jump:
+            self._asked_in_jump.append(arrival.queue_offset)
+        else:
+            self._push(self._due_ms(half), arrival.queue_offset)
+
+    def _due_ms(self, half: OpenHalf) -> int:
+        if half.checks:
+            return half.stored_ms + self._interval_ms
+        wait_ms = self._timeout_ms if half.immunity_ms is None else half.immunity_ms
+        return half.stored_ms + wait_ms
+
+    def _push(self, due_ms: int, offset: int) -> None:
+        heap = self._heap
+        if len(heap) > SWEEP_FROM and len(heap) > 2 * len(self._open):
+            heap[:] = [entry for entry in heap if entry[1] in self._open]
+            heapify(heap)
+        heappush(heap, (due_ms, offset))
+        self.stirs += 1
+
+    # --- half messages end -----------------------------------------------------------------
+
+    def find(self, commit_log_offset: int) -> MessageRecord | None:
+        """Read the half message at an offset; None when no half message begins there."""
+        record = self._store.record(commit_log_offset)
+        return record if record is not None and record.topic == HALF_TOPIC else None
+
+    def is_open(self, queue_offset: int) -> bool:
+        """Say whether the half message at this offset still waits for its end."""
+        return self._known_as.get(queue_offset, queue_offset) in self._open
+
+    def remove(self, queue_offset: int) -> bool:
+        """End a half message: store its removal mark; False when that failed, and it stays open."""
+        offsets = [queue_offset]
+        if queue_offset in self._known_as:
+            offsets.append(self._known_as[queue_offset])
+        mark = removal_mark(
+            tuple(offsets),
+            with_separator=self._core.profile.version >= MQVersion.V5_0_0,
+            now_ms=self._core.clock.now_ms,
+            born_host=self._store.store_host,
+        )
+        self._core.topics.ensure(OP_HALF_TOPIC, 1)
+        result = self._put(mark)
+        if not result.ok:
+            return False
+        self._known_as.pop(queue_offset, None)
+        for offset in offsets:
+            self._open.pop(offset, None)
+        self._pass_mark(result.queue_offset, max(offsets))
+        return True
+
+    # --- time ------------------------------------------------------------------------------
+
+    def next_deadline(self) -> Deadline | None:
+        """When the next producer is asked about its transaction."""
+        if self._asked_in_jump and not self._jumping:
+            self._end_jump()
+        heap = self._heap
+        while heap and heap[0][1] not in self._open:
+            heappop(heap)
+        return Deadline(heap[0][0], WHAT) if heap else None
+
+    def head_rank(self, due_ms: int) -> int:
+        """Give the commit-log offset of the half message that is asked about first."""
+        heap = self._heap
+        half = self._open.get(heap[0][1]) if heap and heap[0][0] == due_ms else None
+        return UNRANKED if half is None else half.offset_py
+
+    def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:  # noqa: ARG002
+        """Ask about what is due, in due order; gives the number of checks and parked messages."""
+        fired = 0
+        heap = self._heap
+        while heap and heap[0][0] <= now_ms:
+            offset = heappop(heap)[1]
+            half = self._open.get(offset)
+            if half is None:
+                continue
+            fired += self._check(offset, half, now_ms)
+            if budget.exhausted():
+                break
+        return fired
+
+    def _check(self, offset: int, half: OpenHalf, now_ms: int) -> bool:
+        """Ask about one transaction, or give it up; a put that fails is tried again later."""
+        record = self.find(half.offset_py)
+        if record is None:
+            self.counters["unreadable"] += 1
+            logger.warning("half message %d is no longer in the log: it is given up", offset)
+            del self._open[offset]
+            return False
+        if half.checks >= self._check_max or self._age_ms(half, now_ms) > self._reserved_ms:
+            return self._park(offset, record, now_ms)
+        group = record.properties.get(Prop.PGROUP, "")
+        producer = self._next_producer(group)
+        copy = copy_for_check(record)
+        # Within one jump of the clock a live producer is asked once: it could not have answered.
+        self._asks_in_jump = producer is not None and self._jumping
+        self._since_ms = half.since_ms
+        try:
+            result = self._put(copy)
+        finally:
+            self._asks_in_jump, self._since_ms = False, None
+        if not result.ok:
+            self._push(now_ms + self._interval_ms, offset)
+            return False
+        self._open.pop(offset, None)
+        if producer is None:
+            self.counters["no producer"] += 1
+            return True
+        self.counters["checked"] += 1
+        self._ask(producer, copy, result)
+        return True
+
+    def _ask(self, producer: Connection, copy: InnerMessage, result: PutResult) -> None:
+        """Send request 39 about the copy that was just stored."""
+        unique_key = copy.properties.get(Prop.UNIQ_KEY)
+        store_host = self._store.store_host
+        header = CheckTransactionStateRequestHeader(
+            tran_state_table_offset=result.queue_offset,
+            commit_log_offset=result.commit_log_offset,
+            msg_id=unique_key,
+            transaction_id=unique_key,
+            offset_msg_id=encode_offset_id(store_host, result.commit_log_offset),
+            topic=HALF_TOPIC,
+            broker_name=self._core.broker_name,
+        )
+        body = check_body(
+            copy,
+            queue_offset=result.queue_offset,
+            commit_log_offset=result.commit_log_offset,
+            at_ms=result.store_timestamp,
+            store_host=store_host,
+        )
+        self._core.push(
+            producer,
+            RemotingCommand(
+                RequestCode.CHECK_TRANSACTION_STATE,
+                flag=FLAG_ONEWAY,
+                ext_fields=header.to_ext(),
+                body=body,
+            ),
+        )
+
+    def _next_producer(self, group: str) -> Connection | None:
+        """Choose a live producer of the group, each in turn (getAvailableChannel)."""
+        members = self._core.producers.members(group)
+        live = [member.connection for member in members if not member.connection.closed]
+        if not live:
+            return None
+        self._turn += 1
+        return live[self._turn % len(live)]
+
+    def _park(self, offset: int, record: MessageRecord, now_ms: int) -> bool:
+        self._core.topics.ensure(TRANS_CHECK_MAX_TIME_TOPIC, 1)
+        if not self._put(parked(record)).ok or not self.remove(offset):
+            self._push(now_ms + self._interval_ms, offset)
+            return False
+        self.counters["parked"] += 1
+        logger.warning(
+            "transaction %s of group %s was not ended after %d checks: it lies in %s now",
+            record.msg_id,
+            record.properties.get(Prop.PGROUP),
+            check_times(record.properties),
+            TRANS_CHECK_MAX_TIME_TOPIC,
+        )
+        return True
+
+    def _put(self, msg: InnerMessage) -> PutResult:
+        result = self._store.put(msg)
+        if result.status is not PutStatus.PUT_OK:
+            self.counters["put failed"] += 1
+            logger.warning("%s: put failed: %s %s", msg.topic, result.status.name, result.remark)
+        return result
+
+    def _age_ms(self, half: OpenHalf, now_ms: int) -> int:
+        """Give how old the first copy is; a jump of a test's clock makes nothing old."""
+        clock = self._core.clock
+        if isinstance(clock, BrokerClock):
+            return clock.aged_ms(half.since_ms)
+        return now_ms - half.since_ms
+
+    @property
+    def _jumping(self) -> bool:
+        clock = self._core.clock
+        return isinstance(clock, BrokerClock) and clock.jumping
+
+    def _end_jump(self) -> None:
+        """Let what was asked during a jump be asked again, an interval from now at the earliest."""
+        asked, self._asked_in_jump = self._asked_in_jump, []
+        now_ms = self._core.clock.now_ms
+        for offset in asked:
+            half = self._open.get(offset)
+            if half is not None:
+                due_ms = self._due_ms(half)
+                self._push(due_ms if due_ms > now_ms else now_ms + self._interval_ms, offset)
+
+    def _read_settings(self, _changed: frozenset[str]) -> None:
+        config = self._core.config
+        self._timeout_ms = config.int("transactionTimeOut")
+        self._interval_ms = config.int("transactionCheckInterval")
+        self._check_max = config.int("transactionCheckMax")
+        self._reserved_ms = config.int("fileReservedTime") * HOUR_MS
+        held = set(self._asked_in_jump)
+        self._heap = [
+            (self._due_ms(half), offset)
+            for offset, half in self._open.items()
+            if offset not in held
+        ]
+        heapify(self._heap)
+        self.stirs += 1
+
+    # --- how far everything is done ----------------------------------------------------------
+
+    def _committed(self, topic: str) -> int:
+        """Give where to begin reading a queue: the committed offset, within what there is."""
+        low = self._store.min_offset(topic, 0)
+        offset = self._core.offsets.query(TRANS_GROUP, topic, 0)
+        return max(low, min(offset, self._store.max_offset(topic, 0)))
+
+    def _read_marks(self) -> set[int]:
+        removed: set[int] = set()
+        queue = self._store.consume_queue(OP_HALF_TOPIC, 0)
+        if queue is None:
+            return removed
+        for offset, (offset_py, _, _) in queue.iterate(self._committed(OP_HALF_TOPIC)):
+            record = self._store.record(offset_py)
+            ended = [] if record is None else removed_offsets(record)
+            removed.update(ended)
+            self._pass_mark(offset, max(ended, default=-1))
+        return removed
+
+    def _pass_mark(self, mark_offset: int, highest: int) -> None:
+        """Remember now and then how high the half messages of all marks so far reach."""
+        self._highest_marked = max(self._highest_marked, highest)
+        self._marks_seen += 1
+        if self._marks_seen % PROGRESS_EVERY_MARKS == 0:
+            self._mark_points.append((mark_offset + 1, self._highest_marked))
+
+    def _progress(self) -> Progress:
+        store = self._store
+        half_offset = next(iter(self._open), store.max_offset(HALF_TOPIC, 0))
+        mark_offset = self._committed(OP_HALF_TOPIC)
+        if not self._open:
+            self._mark_points.clear()
+            mark_offset = store.max_offset(OP_HALF_TOPIC, 0)
+        while self._mark_points and self._mark_points[0][1] < half_offset:
+            mark_offset = max(mark_offset, self._mark_points.popleft()[0])
+        return Progress(half_offset, mark_offset, store.log.max_offset)
+
+    def _save_progress(self) -> None:
+        """Commit what was done when last asked, if that is durable by now; then look again."""
+        captured = self._captured
+        if captured is not None:
+            if self._store.flushed_offset < captured.log_end:
+                return
+            self._commit(captured)
+        self._captured = self._progress()
+
+    def _save_last_progress(self) -> None:
+        self._commit(self._progress())
+
+    def _commit(self, progress: Progress) -> None:
+        offsets = self._core.offsets
+        for topic, offset in (
+            (HALF_TOPIC, progress.half_offset),
+            (OP_HALF_TOPIC, progress.mark_offset),
+        ):
+            known = offsets.query(TRANS_GROUP, topic, 0)
+            if offset > max(known, 0):
+                offsets.commit(TRANS_GROUP, topic, 0, offset)
+
+
+def _open_half(
+    offset_py: int, stored_ms: int, properties: Mapping[str, str], since_ms: int
+) -> OpenHalf:
+    return OpenHalf(
+        offset_py, check_times(properties), stored_ms, custom_immunity_ms(properties), since_ms
+    )

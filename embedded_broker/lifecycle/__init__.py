@@ -1,0 +1,1 @@
+"""Who is started, stopped, reset and copied, in which order, and by what."""

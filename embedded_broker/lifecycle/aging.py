@@ -1,0 +1,121 @@
+"""Old messages go: when, and in which steps.
+
+Answers: how the files that are too old leave a running broker: which may go is found out without
+the door, what timers still need is looked up in turns of a few milliseconds, and the files are
+removed by the flush thread. Must not know: formats; the rule is in
+``embedded_broker/store/retention.py``. Consume queues, the key index and the timer log follow the
+commit log, as after ``CleanConsumeQueueService``.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from embedded_broker.clocks.clock import BrokerClock
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.store.retention import Retention
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC
+
+__all__ = ["LOOK_EVERY_MS", "Aging"]
+
+LOOK_EVERY_MS: Final = 10_000
+"""``cleanResourceInterval``."""
+FILES_AT_ONCE: Final = 10
+"""``deleteFileBatchMax``: the next ones go with the next look."""
+ALL_FILES: Final = 1 << 31
+
+
+class Aging:
+    """The aging of one broker's messages."""
+
+    def __init__(self, core: BrokerCore, clock: BrokerClock) -> None:
+        self._core = core
+        self._clock = clock
+        self._rule = Retention(core.store.fs, core.store.log, core.config, clock)
+
+    def look(self) -> None:
+        """Let old files go if it is time. Under the door; the work is done in background.
+
+        Nothing grows old while the clock stands still.
+        """
+        if self._clock.flows:
+            self._core.in_background(self._clean_if_time)
+
+    def _clean_if_time(self) -> None:
+        if self._rule.is_time():
+            self.clean(FILES_AT_ONCE)
+
+    def look_at_once(self) -> None:
+        """Let everything go that is old now, whatever the hour. Outside the door."""
+        self._core.in_background(lambda: self.clean(ALL_FILES))
+
+    def clean(self, files_max: int) -> None:
+        """Remove old files that nobody needs. On the flush thread, outside the door."""
+        core = self._core
+        if not self._is_open():
+            return
+        end = self._rule.old_end(files_max)
+        if end <= core.store.log.min_offset:
+            return
+        lowest = self._lowest_in_turns(core.timers.pins.ahead(), end)
+        with core.door:
+            if not self._is_open():
+                return
+            end = min([lowest, end, *core.timers.pins.now(), *self._levels()])
+            remove = core.store.log.files.let_go_before(end)
+        if remove is not None:
+            remove()
+            self._follow()
+
+    def _is_open(self) -> bool:
+        """Whether the store is still there: a call, since it may close between two looks."""
+        return self._core.store.is_open
+
+    def _lowest_in_turns(self, offsets: Iterator[int], lowest: int) -> int:
+        """Go through what the timers need; nothing below ``lowest`` is looked for any more."""
+        while True:
+            budget = Budget()
+            with self._core.door.quiet:
+                for offset in offsets:
+                    lowest = min(lowest, offset)
+                    if budget.exhausted():
+                        break
+                else:
+                    return lowest
+
+    def _levels(self) -> Iterator[int]:
+        """Give the offset of the first message that waits at each level."""
+        store = self._core.store
+        for level, offset in self._core.levels.offsets().items():
+            queue = store.consume_queue(SCHEDULE_TOPIC, level - 1)
+            entry = None if queue is None else queue.entry(max(offset, queue.min_offset))
+            if entry is not None:
+                yield entry[0]
+
+    def _follow(self) -> None:
+        """Let queues, index and timer log forget what the commit log has forgotten."""
+        core = self._core
+        log_min = core.store.log.min_offset
+        queues = list(core.store.queues.values())
+        while queues:
+            removals: list[Callable[[], None] | None] = []
+            budget = Budget()
+            with core.door:
+                while queues and not budget.exhausted() and self._is_open():
+                    removals.append(queues.pop().follow(log_min))
+                if not self._is_open():
+                    return
+            _run(removals)
+        with core.door:
+            index = core.store.index
+            removals = [
+                None if index is None else index.let_go_before(log_min),
+                core.timers.upkeep.begin_cleaning(),
+            ]
+        _run(removals)
+
+
+def _run(removals: list[Callable[[], None] | None]) -> None:
+    for remove in removals:
+        if remove is not None:
+            remove()

@@ -1,0 +1,223 @@
+"""What ``EmbeddedBroker(...)`` was asked for, checked before anything is opened.
+
+Answers: which arguments fit together, and what is wrong when they do not. Must not know: how a
+broker starts. Read on: ``embedded_broker/api/broker.py``.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from random import SystemRandom
+from typing import TYPE_CHECKING, Literal
+
+from attrs import field, frozen
+
+from embedded_broker.clocks.clock import BrokerClock, WallClock
+from embedded_broker.core.put_hooks import PutHooks
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import Limits, Profile, find_limits, find_profile
+from rocketmq_py.clock import Clock
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.names import topic_problem
+
+if TYPE_CHECKING:
+    import socket
+
+    from embedded_broker.store.fs import FileSystem
+
+__all__ = ["Arguments", "ListenerFactory", "TopicSpec", "check_arguments", "checked_store"]
+
+ListenerFactory = Callable[[str, int], "socket.socket"]
+"""``(host, port)`` to a bound, listening stream socket; port 0 asks for a free one."""
+
+DEFAULT_QUEUES = 4
+QUEUES_MAX = 1024
+PORT_MAX = 65_535
+MESSAGE_TYPES = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
+MessageType = Literal["UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"]
+
+
+@frozen
+class TopicSpec:
+    """A topic to create: its queues (read and write), and its ``message.type`` attribute."""
+
+    name: str
+    queues: int = DEFAULT_QUEUES
+    message_type: MessageType | None = None
+
+    def check(self, profile: Profile, config: BrokerConfig) -> None:
+        """Raise ``ConfigError`` for a name, queue count or type that a broker refuses."""
+        problem = topic_problem(
+            self.name,
+            length_max=profile.topic_length_max,
+            retry_length_max=profile.system_topic_length_max,
+        )
+        if problem is not None:
+            raise ConfigError("topics", self.name, problem)
+        if not 1 <= self.queues <= QUEUES_MAX:
+            raise ConfigError("queues", self.queues, f"an integer from 1 to {QUEUES_MAX}")
+        if self.message_type is not None and self.message_type not in MESSAGE_TYPES:
+            raise ConfigError(
+                "message_type", self.message_type, "one of " + ", ".join(MESSAGE_TYPES)
+            )
+        if self.message_type == "MIXED" and not config.flag("enableMixedMessageType"):
+            raise ConfigError(
+                "message_type", self.message_type, "possible only with enableMixedMessageType=true"
+            )
+
+
+@frozen(kw_only=True)
+class Arguments:
+    """The checked arguments of one broker."""
+
+    store: str | None
+    clock: BrokerClock
+    session_clock: BrokerClock
+    profile: Profile
+    limits: Limits
+    levels: bool
+    config: BrokerConfig
+    cluster_name: str
+    broker_name: str
+    host: str
+    namesrv_port: int
+    broker_port: int
+    tcp: bool
+    inproc: bool
+    topics: tuple[TopicSpec, ...]
+    seed: int
+    fs: "FileSystem | None"
+    listener_factory: ListenerFactory | None
+    put_hooks: PutHooks = field(factory=PutHooks)
+
+
+def check_arguments(
+    *,
+    store: str | os.PathLike[str] | None,
+    clock: Clock | None,
+    session_clock: Clock | None,
+    profile: str,
+    limits: str,
+    engine: str | None,
+    levels: str,
+    defaults: str,
+    config: Mapping[str, object] | None,
+    cluster_name: str,
+    broker_name: str,
+    host: str,
+    namesrv_port: int,
+    broker_port: int,
+    tcp: bool,
+    inproc: bool,
+    topics: Iterable[str | TopicSpec],
+    seed: int | None,
+    allow_remote: bool,
+    fs: "FileSystem | None",
+    listener_factory: ListenerFactory | None,
+) -> Arguments:
+    """Return the arguments as a broker uses them; raise ``ConfigError`` for the first bad one."""
+    found, limited = find_profile(profile), find_limits(limits)
+    _check_host(host, allow_remote=allow_remote)
+    _check_ports(namesrv_port, broker_port)
+    if levels not in {"on", "off"}:
+        raise ConfigError("levels", levels, "one of on, off")
+    for setting, name in (("cluster_name", cluster_name), ("broker_name", broker_name)):
+        problem = topic_problem(name)
+        if problem is not None:
+            raise ConfigError(setting, name, problem.replace("topic", "name"))
+    if not tcp and not inproc:
+        raise ConfigError("inproc", inproc, "True when tcp=False: else nobody reaches the broker")
+    if not tcp and listener_factory is not None:
+        raise ConfigError("listener_factory", listener_factory, "tcp=True: there is no listener")
+    if store is not None and fs is not None:
+        raise ConfigError("fs", fs, "either store or fs: both say where the bytes go")
+    options = BrokerConfig(
+        _with_engine(config, engine),
+        defaults=defaults,
+        presets={**found.options, **limited.options},
+    )
+    broker_clock = _as_broker_clock("clock", clock)
+    return Arguments(
+        store=checked_store(store),
+        clock=broker_clock,
+        session_clock=(
+            broker_clock
+            if session_clock is clock
+            else _as_broker_clock("session_clock", session_clock)
+        ),
+        profile=found,
+        limits=limited,
+        levels=levels == "on",
+        config=options,
+        cluster_name=cluster_name,
+        broker_name=broker_name,
+        host="127.0.0.1" if host == "localhost" else host,
+        namesrv_port=namesrv_port,
+        broker_port=broker_port,
+        tcp=tcp,
+        inproc=inproc,
+        topics=_specs(topics, found, options),
+        seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
+        fs=fs,
+        listener_factory=listener_factory,
+    )
+
+
+def _specs(
+    topics: Iterable[str | TopicSpec], profile: Profile, config: BrokerConfig
+) -> tuple[TopicSpec, ...]:
+    if isinstance(topics, str):
+        raise ConfigError("topics", topics, f"a list of names, such as [{topics!r}]")
+    specs = tuple(TopicSpec(one) if isinstance(one, str) else one for one in topics)
+    for spec in specs:
+        spec.check(profile, config)
+    return specs
+
+
+def _with_engine(config: Mapping[str, object] | None, engine: str | None) -> dict[str, object]:
+    """Add the argument ``engine`` to the options; it is the option ``timerEngine``."""
+    options = dict(config or {})
+    if engine is not None:
+        asked = options.setdefault("timerEngine", engine)
+        if asked != engine:
+            raise ConfigError("engine", engine, f"the timerEngine of config, which is {asked}")
+    return options
+
+
+def checked_store(store: object) -> str | None:
+    """Give the argument ``store`` as a path, None for memory; ``ConfigError`` for anything else."""
+    if store is None:
+        return None
+    path = os.fspath(store) if isinstance(store, os.PathLike) else store
+    if not isinstance(path, str) or not path:
+        raise ConfigError("store", store, "the path of a directory, or None to stay in memory")
+    return path
+
+
+def _as_broker_clock(setting: str, clock: object) -> BrokerClock:
+    if isinstance(clock, BrokerClock):
+        return clock
+    if isinstance(clock, type):
+        wanted = f"a clock, not the class itself: {clock.__name__}()"
+        raise ConfigError(setting, clock, wanted)
+    if clock is not None and not isinstance(clock, Clock):
+        raise ConfigError(setting, clock, "a clock such as VirtualClock(), or None for wall time")
+    return WallClock(clock)
+
+
+def _check_host(host: str, *, allow_remote: bool) -> None:
+    loopback = host in {"localhost", "::1"} or host.startswith("127.")
+    if not loopback and not allow_remote:
+        raise ConfigError(
+            "host",
+            host,
+            "127.0.0.1, because an embedded broker lets anybody who reaches it read, send and "
+            "fill its store; pass allow_remote=True to accept that",
+        )
+
+
+def _check_ports(namesrv_port: int, broker_port: int) -> None:
+    for setting, port in (("namesrv_port", namesrv_port), ("broker_port", broker_port)):
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= PORT_MAX:
+            raise ConfigError(setting, port, f"0 (any free port) to {PORT_MAX}")
+    if namesrv_port == broker_port != 0:
+        raise ConfigError("broker_port", broker_port, "another port than namesrv_port")

@@ -1,0 +1,292 @@
+"""Brokers that run together: one broker, or all of a cluster.
+
+Answers: in which order name server, brokers, threads and clients start and end, how one broker
+leaves and comes while the others go on, what survives a restart, and what happens to brokers that
+nobody closed. Must not know: what a user calls. Read on: ``embedded_broker/lifecycle/node.py`` for
+one broker, ``embedded_broker/lifecycle/runtime.py`` for what they share.
+"""
+
+import atexit
+import os
+import warnings
+from collections.abc import Sequence
+from random import Random
+
+from embedded_broker.api.views import create_topic
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.journal import Journal
+from embedded_broker.errors import BrokerStateError
+from embedded_broker.lifecycle.arguments import Arguments
+from embedded_broker.lifecycle.node import BrokerNode
+from embedded_broker.lifecycle.runtime import BROKER_PORT, Runtime
+from embedded_broker.lifecycle.snapshot import STORE_NAMES
+from embedded_broker.remoting.inproc import LocalClients
+from embedded_broker.remoting.request_faults import RequestFaults
+from embedded_broker.store.fs import DirectoryFileSystem, FileSystem, MemoryFileSystem
+
+__all__ = ["BrokerSlot", "Ensemble"]
+
+_running: "dict[Ensemble, None]" = {}
+
+
+class BrokerSlot:
+    """One broker's place in an ensemble: what stays when it is closed and started again."""
+
+    def __init__(self, arguments: Arguments, number: int) -> None:
+        self.arguments = arguments
+        self.number = number
+        self.address = ""
+        self.node: BrokerNode | None = None
+        self.loses: bool | None = None
+        self.request_faults = RequestFaults()
+        self.random = Random(arguments.seed)
+        """For what the disk does; the broker's own choices do not depend on it."""
+        self._fs: FileSystem | None = arguments.fs
+
+    @property
+    def file_system(self) -> FileSystem:
+        """Where the bytes go, the same object in every life of the broker."""
+        if self._fs is None:
+            root = self.arguments.store
+            self._fs = MemoryFileSystem() if root is None else DirectoryFileSystem(root)
+        return self._fs
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker is there."""
+        return self.node is not None
+
+    def open(self, runtime: Runtime) -> BrokerNode:
+        """Open the store and the address, and create the topics that were asked for."""
+        arguments = self.arguments
+        port = port_of(self.address) or arguments.broker_port
+        address = runtime.open_address(port, BROKER_PORT, self.number)
+        try:
+            self.node = node = BrokerNode(runtime, arguments, self.file_system, address)
+            self.address = address
+            self._create_topics(node)
+            node.start()
+        except BaseException:
+            runtime.shut_out(address)
+            raise
+        return node
+
+    def reset(self, runtime: Runtime) -> None:
+        """Begin with an empty store behind the same connections; requests wait meanwhile."""
+        old, fs = self.node, self.file_system
+        if old is None:
+            raise BrokerStateError("there is nothing to reset: call start()")
+        self.node = None
+        old.crash()
+        for name in STORE_NAMES:
+            fs.remove_tree(name)
+        self.node = node = BrokerNode(
+            runtime, self.arguments, fs, self.address, predecessor=old.core
+        )
+        self._create_topics(node)
+        node.start()
+        node.take_over()
+
+    def lose_power(self) -> None:
+        """Let a crash take the bytes that it was asked to take."""
+        loses, self.loses = self.loses, None
+        if loses is not None:
+            self.file_system.lose_unsynced(self.random if loses else None)
+
+    def _create_topics(self, node: BrokerNode) -> None:
+        for spec in self.arguments.topics:
+            with node.core.door:
+                known = spec.name in node.core.topics
+            if not known:
+                create_topic(node.core, spec)
+
+
+class Ensemble:
+    """Brokers behind one name server. ``start`` after ``close`` keeps ports and data."""
+
+    def __init__(self, slots: Sequence[BrokerSlot]) -> None:
+        self.slots = list(slots)
+        self.journal = Journal()
+        self._clients = LocalClients()
+        self.namesrv_addr = ""
+        self._runtime: Runtime | None = None
+        self._process = os.getpid()
+
+    def __repr__(self) -> str:
+        names = ", ".join(slot.arguments.broker_name for slot in self.slots)
+        state = f"name server {self.namesrv_addr}" if self.is_running else "not running"
+        return f"<broker {names}, {state}>"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether clients can reach it."""
+        return self._runtime is not None
+
+    def check_process(self) -> None:
+        """Raise ``BrokerStateError`` in a forked child: threads and sockets stayed behind."""
+        if os.getpid() != self._process:
+            raise BrokerStateError(
+                f"{self!r} belongs to process {self._process}, this is its forked child "
+                f"{os.getpid()}: start a broker of its own here, or reach the parent's over TCP"
+            )
+
+    def start(self) -> None:
+        """Open everything and let clients in; after a failure nothing is left open."""
+        self.check_process()
+        if self._runtime is not None:
+            raise BrokerStateError(f"{self!r} is already running")
+        first = self.slots[0]
+        runtime = Runtime(first.arguments, self.journal, first.number, self._clients)
+        try:
+            port = port_of(self.namesrv_addr) or first.arguments.namesrv_port
+            namesrv_addr = runtime.open_namesrv(port)
+            nodes = [slot.open(runtime) for slot in self.slots]
+            namesrv = runtime.serve_namesrv(namesrv_addr, nodes[0].core)
+            for slot, node in zip(self.slots, nodes, strict=True):
+                also = [namesrv] if slot is first else []
+                slot.request_faults.attach(node.core.endpoint, *also)
+            runtime.start()
+        except BaseException:
+            self._close(runtime)
+            raise
+        self.namesrv_addr = namesrv_addr
+        self._runtime = runtime
+        if not _running:
+            # Registered late, so that it runs before what other modules registered at import.
+            atexit.unregister(_close_left_over)
+            atexit.register(_close_left_over)
+        _running[self] = None
+
+    def close(self) -> None:
+        """End clients, then timers, then files. Idempotent and bounded in time."""
+        self.check_process()
+        runtime, self._runtime = self._runtime, None
+        _running.pop(self, None)
+        if runtime is not None:
+            self._close(runtime)
+
+    def crash(self) -> None:
+        """End as a killed process does: sockets reset, nothing saved, what was written stays."""
+        self.check_process()
+        runtime, self._runtime = self._running(), None
+        _running.pop(self, None)
+        nodes = [slot.node for slot in self.slots if slot.node is not None]
+        for slot in self.slots:
+            slot.node = None
+        for node in nodes:
+            node.stop_flushing()
+        try:
+            runtime.close(reset=True)
+        finally:
+            for node in nodes:
+                node.crash()
+            for slot in self.slots:
+                slot.lose_power()
+
+    def add(self, slot: BrokerSlot) -> None:
+        """Take one more broker in; it starts with the others, at once while they run."""
+        self.slots.append(slot)
+        if self._runtime is not None:
+            try:
+                self.open_one(slot)
+            except BaseException:
+                self.slots.remove(slot)
+                raise
+
+    def open_one(self, slot: BrokerSlot) -> None:
+        """Start a broker that is new or was closed alone: same port, same data."""
+        runtime = self._running()
+        if slot.node is not None:
+            raise BrokerStateError(f"broker {slot.arguments.broker_name} is already running")
+        try:
+            node = slot.open(runtime)
+            runtime.let_in(slot.address)
+            runtime.choose_speaker(self._cores())
+            namesrv = runtime.namesrv_endpoint
+            also = [namesrv] if slot is self.slots[0] and namesrv is not None else []
+            slot.request_faults.attach(node.core.endpoint, *also)
+        except BaseException:
+            self.close_one(slot)
+            raise
+
+    def close_one(self, slot: BrokerSlot) -> None:
+        """End a broker cleanly while the others go on; idempotent."""
+        runtime = self._running()
+        node, slot.node = slot.node, None
+        if node is None:
+            return
+        try:
+            runtime.shut_out(slot.address)
+            runtime.choose_speaker(self._cores())
+        finally:
+            node.close()
+
+    def _cores(self) -> list[BrokerCore]:
+        return [slot.node.core for slot in self.slots if slot.node is not None]
+
+    def pause(self) -> None:
+        """Accept connections and answer nothing; idempotent."""
+        self._running().door.hold()
+
+    def resume(self) -> None:
+        """Answer again, what waits first; idempotent."""
+        self._running().door.resume()
+
+    def reset(self, slot: BrokerSlot) -> None:
+        """Empty one broker behind its connections; requests that come meanwhile wait."""
+        runtime = self._running()
+        if slot.node is None:
+            raise BrokerStateError(f"broker {slot.arguments.broker_name} does not run: start it")
+        door = runtime.door
+        was_paused = door.pause.on
+        door.hold()
+        try:
+            slot.reset(runtime)
+            self.journal.clear()
+        except BaseException:
+            self.close()  # half a broker is none
+            raise
+        finally:
+            if not was_paused:
+                door.resume()
+
+    def _running(self) -> Runtime:
+        self.check_process()
+        if self._runtime is None:
+            raise BrokerStateError(f"{self!r}: call start(), or use it inside its with block")
+        return self._runtime
+
+    def close_left_over(self) -> None:
+        """Close at interpreter exit what nobody closed, and say so."""
+        if os.getpid() != self._process:
+            return
+        warnings.warn(
+            f"{self!r} was left running: use it as `with EmbeddedBroker() as broker:`, or call "
+            "close()",
+            ResourceWarning,
+            source=self,
+            stacklevel=2,
+        )
+        self.close()
+
+    def _close(self, runtime: Runtime) -> None:
+        nodes = [slot.node for slot in self.slots]
+        for slot in self.slots:
+            slot.node = None
+            slot.loses = None
+        try:
+            runtime.close()
+        finally:
+            for node in nodes:
+                if node is not None:
+                    node.close()
+
+
+def port_of(address: str) -> int:
+    """Return the port of ``host:port``, 0 of nothing."""
+    return int(address.rpartition(":")[2]) if address else 0
+
+
+def _close_left_over() -> None:
+    for ensemble in list(_running):
+        ensemble.close_left_over()

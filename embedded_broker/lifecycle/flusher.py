@@ -1,0 +1,154 @@
+"""The thread that makes the store durable, outside the door.
+
+Answers: when files are synced, in which order, and who hears about it. Must not know: requests,
+formats; what is synced is captured under the door by ``begin_flush`` of the store and the timer
+store, and written by their ``run``. Read on: ``BrokerCore.answer_when_durable``, timer-store
+order in ``embedded_broker/timer/wheel/engine.py``.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from threading import Condition, Event, Thread
+from typing import Protocol
+
+from embedded_broker.door import Door
+
+__all__ = ["FlushWork", "Flusher"]
+
+logger = logging.getLogger(__name__)
+
+CLOSE_S = 30.0
+OTHER_S = 5.0
+AFTER_A_FAILURE_S = 0.2
+
+
+class FlushWork(Protocol):
+    """Bytes to sync, captured under the door."""
+
+    def run(self) -> None:
+        """Sync them. Outside the door; raises ``StoreError`` when the disk refuses."""
+        ...
+
+    @property
+    def failed(self) -> Callable[[], None]:
+        """To be called when ``run`` never will be: what was captured is to be synced again."""
+        ...
+
+
+class Flusher:
+    """Runs one flush cycle whenever it is asked to; requests that arrive meanwhile share the next.
+
+    ``begin`` is called under the door and returns the work in its order; ``done`` under the door
+    when all of it has run, with the lists that a group commit waits for.
+    """
+
+    def __init__(
+        self, door: Door, begin: Callable[[bool], list[FlushWork]], done: Callable[[], None]
+    ) -> None:
+        self._door = door
+        self._begin = begin
+        self._done = done
+        self._asked = Event()
+        self._log = False
+        self._everything = False
+        self._other: deque[Callable[[], None]] = deque()
+        self._other_done = Condition()
+        self._other_left = 0
+        self._stopped = Event()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = Thread(target=self._run, name="embedded-broker-flush", daemon=True)
+        self._thread.start()
+
+    def request(self, *, everything: bool = False) -> None:
+        """Flush soon: the message log, or ``everything`` (timer files and check points too)."""
+        self._log = True
+        if everything:
+            self._everything = True
+        self._asked.set()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Do some other slow work soon, on the same thread; what is left at ``close`` is done."""
+        with self._other_done:
+            self._other_left += 1
+        self._other.append(work)
+        self._asked.set()
+
+    def wait_other(self) -> None:
+        """Wait (bounded) until work that was handed over before has been done."""
+        with self._other_done:
+            self._other_done.wait_for(lambda: not self._other_left, OTHER_S)
+
+    def close(self) -> None:
+        """Stop and join the thread; what is unsynced stays so. Idempotent."""
+        self._stopped.set()
+        self._asked.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(CLOSE_S)
+            if thread.is_alive():
+                logger.error("the flush thread did not end within %s s", CLOSE_S)
+        self._do_other()
+
+    def abandon(self) -> None:
+        """End as a killed process would: what is handed over and not begun is not done."""
+        with self._other_done:
+            self._other.clear()
+            self._other_left = 0
+            self._other_done.notify_all()
+        self.close()
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            if self._stopped.is_set():
+                return
+            self._asked.clear()
+            try:
+                self._do_other()
+                self._cycle()
+            except Exception:
+                # A disk that refuses: the answers stay parked until their time is up, as the
+                # original's FLUSH_DISK_TIMEOUT; the next request tries again.
+                logger.exception("a flush failed")
+                self._stopped.wait(AFTER_A_FAILURE_S)
+
+    def _do_other(self) -> None:
+        while self._other:
+            work = self._other.popleft()
+            try:
+                work()
+            except Exception:
+                logger.exception("background work failed: %r", work)
+            with self._other_done:
+                self._other_left = max(0, self._other_left - 1)
+                self._other_done.notify_all()
+
+    def _cycle(self) -> None:
+        if not self._log:
+            return
+        everything = self._everything
+        self._log = self._everything = False
+        self.cycle(everything=everything)
+
+    def cycle(self, *, everything: bool, also: Callable[[], None] | None = None) -> None:
+        """Flush now, for work that runs on this thread; raises ``StoreError``.
+
+        ``also`` is called under the door in the entry that captures what is flushed.
+        """
+        with self._door:
+            work = self._begin(everything)
+            if also is not None:
+                also()
+        for index, step in enumerate(work):
+            try:
+                step.run()
+            except BaseException:
+                for never_run in work[index + 1 :]:
+                    never_run.failed()
+                raise
+        with self._door:
+            self._done()

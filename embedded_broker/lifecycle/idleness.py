@@ -1,0 +1,133 @@
+"""Whether the clients of a broker have anything left to do.
+
+Answers: what somebody still works on, in words that name group, message and client. A client of
+this process is asked by itself. A consumer group over TCP is judged by what the broker sees: its
+pulls are parked and nothing that was handed out is uncommitted. Of every group: no message waits
+that it was not handed. Must not know: who waits for that. Read on:
+``embedded_broker/clocks/settle.py`` for the wait, ``embedded_broker/tables/offsets/deliveries.py``
+for what was handed out.
+"""
+
+from collections.abc import Container, Iterator, Sequence
+from threading import Event
+from typing import Protocol
+
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.tables.consumers.registry import ConsumerGroup
+
+__all__ = ["Idleness"]
+
+
+class Asked(Protocol):
+    """The clients of this process; ``embedded_broker.remoting.inproc.LocalClients`` is them."""
+
+    def busy(self, without: Container[str]) -> list[str]:
+        """Ask all but those with these client ids; say who is busy with what."""
+        ...
+
+
+class Idleness:
+    """One broker as ``settle`` sees it; a ``Resident``."""
+
+    def __init__(self, core: BrokerCore, clients: Asked) -> None:
+        self._core = core
+        self._clients = clients
+
+    @property
+    def stirs(self) -> int:
+        """Count what has happened in the broker: nothing did while it stays the same."""
+        return self._core.door.entries
+
+    def watch(self, event: Event) -> None:
+        """Set ``event`` after every change, until ``unwatch``."""
+        self._core.door.watch(event)
+
+    def unwatch(self, event: Event) -> None:
+        """Undo ``watch``."""
+        self._core.door.unwatch(event)
+
+    def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
+        """Say what is still going on, for these consumer groups or all. Outside the door."""
+        core = self._core
+        found: list[str] = []
+        with core.door.quiet:
+            if core.door.delivering:
+                found.append("answers are being handed over")
+            if core.door.pause.on:
+                found.append(f"broker {core.broker_name} is paused: call resume()")
+            found += self._due()
+            names = core.consumers.groups()
+            left_out = self._left_out(groups)
+        for name in names if groups is None else groups.intersection(names):
+            with core.door.quiet:  # one group at a time: there may be many
+                live = core.consumers.get(name)
+                if live is not None:
+                    found += self._of_group(live)
+        return [*found, *self._clients.busy(left_out)]
+
+    def _due(self) -> Iterator[str]:
+        """Tell what should have fired already: the thread that fires it is about to."""
+        now_ms = self._core.clock.now_ms
+        for source in self._core.sources:
+            head = source.next_deadline()
+            if head is not None and head.due_ms <= now_ms:
+                yield f"{head.what} is due"
+
+    def _left_out(self, groups: frozenset[str] | None) -> set[str]:
+        """Give the clients of this process that are consumers of other groups only."""
+        left_out: set[str] = set()
+        wanted: set[str] = set()
+        consumers = self._core.consumers
+        for name in () if groups is None else consumers.groups():
+            live = consumers.get(name)
+            if live is not None:
+                clients = wanted if groups is None or name in groups else left_out
+                clients.update(live.client_ids())
+        return left_out - wanted
+
+    def _of_group(self, live: ConsumerGroup) -> Iterator[str]:
+        core = self._core
+        remote = any(member.connection.mailbox is None for member in live.members.values())
+        clients = ", ".join(dict.fromkeys(live.client_ids()))
+        for topic in live.subscriptions:
+            config = core.topics.get(topic)
+            for queue_id in range(0 if config is None else config.read_queue_nums):
+                end = core.store.max_offset(topic, queue_id)
+                if end == 0:
+                    continue
+                reason = self._unread(live.name, topic, queue_id, end)
+                if reason is None and remote and not live.is_broadcasting:
+                    reason = self._unfinished(live.name, topic, queue_id)
+                if reason is not None:
+                    yield f"{live.name}: {reason} (client {clients})"
+
+    def _unread(self, group: str, topic: str, queue_id: int, end: int) -> str | None:
+        """Say what the group was not handed yet."""
+        core = self._core
+        reached = core.deliveries.next_offset(group, topic, queue_id)
+        if reached is None:
+            reached = max(
+                core.offsets.query(group, topic, queue_id), core.store.min_offset(topic, queue_id)
+            )
+        if reached >= end:
+            return None
+        message = self._message(topic, queue_id, reached)
+        return f"{end - reached} of {topic} queue {queue_id} are not handed out, first {message}"
+
+    def _unfinished(self, group: str, topic: str, queue_id: int) -> str | None:
+        """Say what clients that cannot be asked were handed and have not committed."""
+        core = self._core
+        if not core.polls.is_parked(group, topic, queue_id):
+            return f"no pull is parked at {topic} queue {queue_id}"
+        handed = core.deliveries.handed_end(group, topic, queue_id)
+        committed = max(core.offsets.query(group, topic, queue_id), 0)
+        if handed is None or committed >= handed:
+            return None
+        message = self._message(topic, queue_id, committed)
+        return f"{message} of {topic} queue {queue_id} is handed out and not committed"
+
+    def _message(self, topic: str, queue_id: int, offset: int) -> str:
+        queue = self._core.store.consume_queue(topic, queue_id)
+        entry = None if queue is None else queue.entry(offset)
+        record = None if entry is None else self._core.store.record(entry[0])
+        return f"the message at {offset}" if record is None else f"message {record.msg_id}"

@@ -1,0 +1,302 @@
+"""One broker of a cluster: its store, its timers, its tables, its flush thread.
+
+Answers: how a broker is put together and taken apart, in the order of the original
+(``BrokerController.initialize``, ``start``, ``shutdown``; timer-store 5.1 and 5.2). Must not know:
+addresses of others, what a user calls. Read on: ``embedded_broker/lifecycle/runtime.py`` for what
+brokers share, ``embedded_broker/core/broker_core.py`` for the state.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from os import PathLike
+from pathlib import Path
+
+from embedded_broker.clocks.clock import BrokerClock, VirtualClock, instant
+from embedded_broker.clocks.driver import Track
+from embedded_broker.clocks.timeline import SessionTimers
+from embedded_broker.clocks.wall_time_hint import WallTimeHint
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.peer import pack_address
+from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging
+from embedded_broker.lifecycle.arguments import Arguments
+from embedded_broker.lifecycle.flusher import Flusher, FlushWork
+from embedded_broker.lifecycle.housekeeping import TimerHousekeeping
+from embedded_broker.lifecycle.idleness import Idleness
+from embedded_broker.lifecycle.recovery_report import RecoveryReport
+from embedded_broker.lifecycle.reset import succeed
+from embedded_broker.lifecycle.runtime import Runtime
+from embedded_broker.lifecycle.snapshot import CLOCK_PATH, clock_document, take_snapshot
+from embedded_broker.remoting import handlers
+from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.choice import make_engine
+from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.levels.service import ScheduleMessageService
+from embedded_broker.timer.stage import FlushStage
+
+__all__ = ["BrokerNode"]
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerNode:
+    """A running broker: ``core`` is its state; ``close`` ends it cleanly, ``crash`` does not.
+
+    ``predecessor`` is a state whose clients this one takes over: nothing is opened for them.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        arguments: Arguments,
+        fs: FileSystem,
+        address: str,
+        *,
+        predecessor: BrokerCore | None = None,
+    ) -> None:
+        self.fs = fs
+        self._runtime = runtime
+        self._arguments = arguments
+        self._undo: list[Callable[[], None]] = []
+        self._levels_due = False
+        self._held_too = False
+        self._changes = 0
+        self._predecessor = predecessor
+        self._tracks: list[Track] = []
+        try:
+            self._open(address)
+        except BaseException:
+            self._run_undo()
+            raise
+
+    def _open(self, address: str) -> None:
+        arguments, runtime, fs = self._arguments, self._runtime, self.fs
+        config, clock = arguments.config, arguments.clock
+        host, _, port = address.rpartition(":")
+        self._clock_file = JsonConfigFile(fs, CLOCK_PATH)
+        store_host = pack_address(host.strip("[]"), int(port))
+        owner = f"embedded broker {arguments.broker_name} at {address}"
+        store = MessageStore(fs, config, clock, store_host, owner=owner)
+        offsets_file = DelayOffsetFile(fs)
+        levels = ScheduleMessageService(store, fs, config, clock, file=offsets_file)
+        self._undo.append(store.close)
+        found = store.load()
+        timers = make_engine(
+            store,
+            fs,
+            config,
+            clock,
+            random=runtime.random,
+            file=offsets_file,
+            levels=arguments.levels,
+        )
+        timers.admission.honours_timers = arguments.profile.timer_messages
+        timers.admission.set_limits(arguments.limits)
+        if isinstance(clock, VirtualClock):
+            _restore(clock, self._clock_file.load(), store.last_store_timestamp)
+        elif fs.exists(CLOCK_PATH):
+            _tell_of_left_time(owner, clock, self._clock_file.load())
+        self._undo.append(timers.close)
+        self.recovery = RecoveryReport.of(found, timers.load())
+        self._undo.append(levels.close)
+        if arguments.levels:
+            levels.load()
+        self.core = core = BrokerCore(
+            door=runtime.door,
+            clock=clock,
+            session_clock=arguments.session_clock,
+            config=config,
+            profile=arguments.profile,
+            limits=arguments.limits,
+            store=store,
+            timers=timers,
+            levels=levels,
+            namesrv=runtime.namesrv,
+            journal=runtime.journal,
+            random=runtime.random,
+            session_timers=SessionTimers(),
+            cluster_name=arguments.cluster_name,
+            broker_name=arguments.broker_name,
+            address=address,
+        )
+        self._flusher = Flusher(runtime.door, self._begin_flush, self._flush_done)
+        core.request_flush = self._flusher.request
+        core.in_background = self._flusher.do
+        core.flush_everything = partial(self._flusher.cycle, everything=True)
+        timers.retry.session_timer = core.after
+        levels.session_timer = core.after
+        levels.request_flush = self._flusher.request
+        with runtime.door:
+            hint = WallTimeHint(arguments.session_clock)
+            store.put_hooks += [hint, timers.admission]
+            arguments.put_hooks.run_before(store.put_hooks)
+            store.on_arrival.append(timers.on_arrival)
+            handlers.install(core)
+        config.on_change(self._note_change)
+        self._idleness = Idleness(core, runtime.clients)
+        self._aging = Aging(core, clock)
+        if self._predecessor is None:
+            runtime.serve(address, core.endpoint)
+
+    def start(self) -> None:
+        """Start flushing; timers fire once the runtime has started."""
+        core, runtime = self.core, self._runtime
+        timers, driver = core.session_timers, runtime.driver
+        self._tracks = [
+            driver.add(
+                self._arguments.session_clock, [timers], visible=False, stirs=lambda: timers.asked
+            ),
+            driver.add(self._arguments.clock, core.sources, visible=True, stirs=self._stirs),
+        ]
+        driver.after_jump.append(self._after_jump)
+        driver.after_age.append(self._aging.look_at_once)
+        driver.barriers.append(self._flusher.wait_other)
+        self._arguments.clock.move_in(self._idleness)
+        self._flusher.start()
+        self._undo.append(self._flusher.close)
+        core.config.attach(lambda: core.door)
+        self._undo.append(core.config.detach)
+        with core.door:
+            core.every(core.config.int("flushIntervalCommitLog"), self._flusher.request, "flush")
+            core.every(core.config.int("timerFlushIntervalMs"), self._flush_all, "flush")
+            core.every(core.config.int("flushDelayOffsetInterval"), self._flush_levels, "flush")
+            core.every(LOOK_EVERY_MS, self._aging.look)
+            TimerHousekeeping(core).start()
+
+    def snapshot(self, path: str | PathLike[str]) -> Path:
+        """Copy the store as it is now. Outside the door."""
+        self._levels_due = self._held_too = True  # what the flush writes must be complete
+        return take_snapshot(self.core, self._flusher, path)
+
+    def take_over(self) -> None:
+        """Answer the clients of the predecessor from now on."""
+        old, self._predecessor = self._predecessor, None
+        if old is not None:
+            with self.core.door:
+                self._runtime.replace(old, self.core)
+                succeed(old, self.core)
+
+    def close(self) -> None:
+        """Save and sync everything, then give the files back. After the runtime has closed."""
+        core = self.core
+        try:
+            with core.door:
+                for call in core.on_close:
+                    call()
+            self._flusher.close()
+            if isinstance(core.clock, VirtualClock):
+                self._clock_file.save(clock_document(core.clock))
+        finally:
+            self._leave()
+            self._run_undo()
+
+    def stop_flushing(self) -> None:
+        """Begin to crash: from now on nothing more becomes durable."""
+        self._flusher.abandon()
+
+    def crash(self) -> None:
+        """Let go of everything as a killed process does: nothing is saved or synced."""
+        core = self.core
+        self._flusher.abandon()
+        self._leave()
+        with core.door:
+            works = [begin() for begin in core.before_crash]
+        for work in works:
+            work()
+        with core.door:
+            core.timers.abandon()
+            core.store.abandon()
+        core.config.detach()
+        self._undo.clear()
+
+    def _leave(self) -> None:
+        """Stop acting: nothing fires, nobody is asked or told."""
+        core, driver = self.core, self._runtime.driver
+        for track in self._tracks:
+            driver.remove(track)
+        self._arguments.clock.move_out(self._idleness)
+        with core.door:
+            for calls, mine in (
+                (driver.after_jump, self._after_jump),
+                (driver.after_age, self._aging.look_at_once),
+                (driver.barriers, self._flusher.wait_other),
+            ):
+                if mine in calls:
+                    calls.remove(mine)
+            for call in core.on_leave:
+                call()
+            core.on_leave.clear()
+
+    def _run_undo(self) -> None:
+        """Take apart in the reverse order of putting together; a failure stops nothing."""
+        while self._undo:
+            step = self._undo.pop()
+            try:
+                step()
+            except Exception:
+                logger.exception("closing a broker: %r failed", step)
+
+    def _begin_flush(self, everything: bool) -> list[FlushWork]:
+        """Capture what to sync, timers first: their check point must not be ahead (5a)."""
+        core = self.core
+        if not everything:
+            return [core.store.begin_flush()]
+        stages = core.timers.stages.values()
+        held = any(isinstance(stage, FlushStage) and stage.paused for stage in stages)
+        work: list[FlushWork] = []
+        if self._held_too or not held:
+            work.append(core.timers.begin_flush())
+        self._held_too = False
+        if self._levels_due:
+            self._levels_due = False
+            work.append(core.levels.begin_flush())
+        return [core.store.begin_flush(), *work]
+
+    def _stirs(self) -> int:
+        """Count what can bring a timer's deadline nearer, for the clock driver."""
+        core = self.core
+        return core.store.delayed_puts + core.transactions.stirs + self._changes
+
+    def _note_change(self, _names: frozenset[str]) -> None:
+        """Let the driver look again: options hold and release timers."""
+        self._changes += 1
+
+    def _flush_done(self) -> None:
+        self.core.flushed()
+
+    def _flush_all(self) -> None:
+        self._flusher.request(everything=True)
+
+    def _flush_levels(self) -> None:
+        self._levels_due = True
+
+    def _after_jump(self) -> None:
+        """Housekeeping at the end of a jump of the message clock. Under the door."""
+        for call in self.core.housekeeping:
+            call()
+        self._levels_due = True
+        self._flush_all()
+
+
+def _restore(clock: VirtualClock, saved: object, last_store_timestamp: int) -> None:
+    """Let a clock go on where the store was closed, at its last message at least."""
+    document = saved if isinstance(saved, dict) else {}
+    now_ms = document.get("nowMs")
+    clock.raise_to(max(now_ms if isinstance(now_ms, int) else 0, last_store_timestamp))
+    clock.leaps.take_over(document.get("leaps"))
+
+
+def _tell_of_left_time(owner: str, clock: BrokerClock, saved: object) -> None:
+    """Warn that a store lived on virtual time, which wall time does not go on with."""
+    now_ms = saved.get("nowMs") if isinstance(saved, dict) else None
+    if isinstance(now_ms, int):
+        logger.warning(
+            "virtual_time_left %s: the store's VirtualClock stood at %s, and this broker runs on "
+            "wall time, %s; what waits is due by wall time now: pass clock=VirtualClock() to go "
+            "on where it stood",
+            owner,
+            instant(now_ms).isoformat(),
+            clock.now().isoformat(),
+        )

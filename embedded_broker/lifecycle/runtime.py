@@ -1,0 +1,148 @@
+"""What the brokers of one cluster share: the door, the clocks, the name server, the threads.
+
+Answers: which threads and listeners there are, and in which order they start and end. Must not
+know: any broker's state. Read on: ``embedded_broker/lifecycle/node.py`` for one broker,
+``embedded_broker/api/broker.py`` and ``api/cluster.py`` for what a user holds.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from embedded_broker.clocks.driver import ClockDriver
+from embedded_broker.core.broker_core import BrokerCore, Endpoint
+from embedded_broker.core.journal import Journal
+from embedded_broker.door import Door
+from embedded_broker.lifecycle.arguments import Arguments
+from embedded_broker.namesrv.name_server import NameServer
+from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
+
+if TYPE_CHECKING:
+    from embedded_broker.remoting.server import TcpServer
+
+__all__ = ["Runtime"]
+
+NAMESRV_PORT = 9876
+BROKER_PORT = 10911
+
+
+class Runtime:
+    """One door, one clock driver, one name server, one TCP thread; used once.
+
+    ``open_address`` binds, ``serve`` ties an endpoint to what was bound, ``start`` lets clients
+    in, ``close`` undoes everything that was done so far, also after a failed start. While it runs
+    ``let_in`` and ``shut_out`` do so for one address.
+    """
+
+    def __init__(
+        self, arguments: Arguments, journal: Journal, number: int, clients: LocalClients
+    ) -> None:
+        self.clients = clients
+        self.arguments = arguments
+        self.number = number
+        self.door = Door()
+        self.journal = journal
+        self.driver = ClockDriver(self.door)
+        self.namesrv = NameServer()
+        self.random = Random(arguments.seed)
+        self.namesrv_endpoint: Endpoint | None = None
+        """Where the name server answers, once it is served."""
+        self._tcp: TcpServer | None = None
+        self._adapters: dict[str, InprocAdapter] = {}
+
+    def open_namesrv(self, port: int) -> str:
+        """Bind the name server's address and return it."""
+        return self.open_address(port, NAMESRV_PORT, self.number)
+
+    def serve_namesrv(self, address: str, core: BrokerCore) -> Endpoint:
+        """Answer at the name server's address, on behalf of the cluster's first broker."""
+        silent = not core.profile.namesrv_answers_unknown
+        endpoint = Endpoint(core, "namesrv", self.namesrv.handlers, silent_unknown=silent)
+        self.namesrv_endpoint = endpoint
+        self.serve(address, endpoint)
+        return endpoint
+
+    def choose_speaker(self, cores: Sequence[BrokerCore]) -> None:
+        """Let the name server use the clock of a broker that runs: the first one may have left.
+
+        While nobody runs it stays with the last one.
+        """
+        endpoint = self.namesrv_endpoint
+        if endpoint is not None and cores and endpoint.core not in cores:
+            with self.door:
+                endpoint.core = cores[0]
+
+    def replace(self, old: BrokerCore, new: BrokerCore) -> None:
+        """Let the new state of a broker answer where the old one did. Under the door."""
+        old.endpoint.become(new.endpoint)
+        new.endpoint = old.endpoint
+        namesrv = self.namesrv_endpoint
+        if namesrv is not None and namesrv.core is old:
+            namesrv.core = new
+
+    def open_address(self, port: int, placeholder_port: int, number: int) -> str:
+        """Bind a listener, and return the advertised address.
+
+        Without TCP it is a name that exists in this process only (RFC 2606: ``.invalid``).
+        """
+        arguments = self.arguments
+        if not arguments.tcp:
+            return f"inproc-{number}.invalid:{port or placeholder_port}"
+        from embedded_broker.remoting.server import TcpServer, listen
+
+        if self._tcp is None:
+            self._tcp = TcpServer()
+            self.driver.barriers.append(self._tcp.hand_over)
+        listener = (arguments.listener_factory or listen)(arguments.host, port)
+        name = listener.getsockname()
+        bound_port = int(name[1]) if isinstance(name, tuple) else port
+        host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+        address = f"{host}:{bound_port}"
+        self._tcp.add(address, listener)
+        return address
+
+    def serve(self, address: str, endpoint: Endpoint) -> None:
+        """Let an endpoint answer at an address that was opened."""
+        if self._tcp is not None:
+            self._tcp.serve(address, endpoint)
+        if self.arguments.inproc:
+            self._adapters[address] = InprocAdapter(endpoint, address, self.clients)
+
+    def start(self) -> None:
+        """Start the threads and let clients in."""
+        self.driver.start()
+        if self._tcp is not None:
+            self._tcp.start()
+        for adapter in self._adapters.values():
+            adapter.start()
+
+    def let_in(self, address: str) -> None:
+        """Let clients in at an address that was opened after ``start``."""
+        if self._tcp is not None:
+            self._tcp.open(address)
+        if address in self._adapters:
+            self._adapters[address].start()
+
+    def shut_out(self, address: str) -> None:
+        """End every connection of one address and listen there no longer; idempotent."""
+        adapter = self._adapters.pop(address, None)
+        if adapter is not None:
+            adapter.close()
+        if self._tcp is not None:
+            self._tcp.close_address(address)
+
+    def close_clients(self, *, reset: bool = False) -> None:
+        """End every connection and listen no longer; idempotent.
+
+        ``reset`` ends TCP connections as a process does that dies with unread requests.
+        """
+        for adapter in self._adapters.values():
+            adapter.close()
+        self._adapters.clear()
+        if self._tcp is not None:
+            self._tcp.close(reset=reset)
+
+    def close(self, *, reset: bool = False) -> None:
+        """Let nobody in and join every thread; idempotent."""
+        self.close_clients(reset=reset)
+        self.driver.close()

@@ -1,0 +1,165 @@
+"""A copy of a running broker's store: a directory that ``store=path`` opens.
+
+Answers: ``broker.snapshot(path)``. What the copy shows is one instant. Under the door, in the entry
+that also captures a flush, it is noted where every log ends and what the tables hold; then, on the
+flush thread, the flush is written and the files are copied: logs up to the noted ends, everything
+else as the flush left it, since nobody else writes it meanwhile. The key index is left out; it is
+made again. Must not know: what the bytes mean. Read on: ``embedded_broker/lifecycle/flusher.py``.
+"""
+
+from collections.abc import Iterator
+from os import PathLike, fspath
+from pathlib import Path
+from shutil import rmtree
+from threading import Event
+from typing import Any, Final
+
+from embedded_broker.clocks.clock import VirtualClock
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.errors import BrokerStateError, StoreError
+from embedded_broker.lifecycle.flusher import Flusher
+from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.store.fs import DirectoryFileSystem, FileSystem
+from embedded_broker.store.key_index import INDEX_FOLDER
+from embedded_broker.store.message_store import ABORT_FILE, LOCK_FILE
+
+__all__ = ["CLOCK_PATH", "STORE_NAMES", "clock_document", "take_snapshot"]
+
+CLOCK_PATH: Final = "config/virtualClock.json"
+STORE_NAMES: Final = (
+    "abort",
+    "checkpoint",
+    "commitlog",
+    "config",
+    "consumequeue",
+    "dcommitlog",
+    "index",
+    "timerlog",
+    "timerwheel",
+)
+"""Files and folders that belong to a store; a directory may hold others, which are left alone."""
+SNAPSHOT_S: Final = 600.0
+CONFIG_FOLDER: Final = "config"
+_CHUNK: Final = 1 << 16
+_ZEROS: Final = bytes(_CHUNK)
+_LOGS: Final = ("commitlog/", "consumequeue/", "dcommitlog/", "timerlog/")
+_LEFT_OUT: Final = frozenset({ABORT_FILE, LOCK_FILE, INDEX_FOLDER})
+
+
+def clock_document(clock: VirtualClock) -> dict[str, object]:
+    """Give what the store keeps of a virtual clock."""
+    return {"nowMs": clock.now_ms, "leaps": clock.leaps.to_list()}
+
+
+def take_snapshot(core: BrokerCore, flusher: Flusher, path: str | PathLike[str]) -> Path:
+    """Copy the store to a directory that does not exist, or is empty. Outside the door.
+
+    The directory appears under its name when it is whole. Raises ``StoreError``.
+    """
+    target = Path(fspath(path)).absolute()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise StoreError(f"{target}: a snapshot needs a directory that is new or empty")
+    beside = target.with_name(target.name + ".part")
+    if beside.exists():
+        raise StoreError(f"{beside} is in the way: left by a snapshot that was interrupted?")
+    taking = _Taking(core, flusher, DirectoryFileSystem(beside))
+    flusher.do(taking.run)
+    try:
+        taking.wait()
+        beside.replace(target)
+    except BaseException:
+        rmtree(beside, ignore_errors=True)
+        raise
+    return target
+
+
+class _Taking:
+    """One snapshot under way."""
+
+    def __init__(self, core: BrokerCore, flusher: Flusher, target: FileSystem) -> None:
+        self._core = core
+        self._flusher = flusher
+        self._source = core.store.fs
+        self._target = target
+        self._ends: dict[str, int] = {}
+        self._documents: dict[str, Any] = {}  # JSON values
+        self._done = Event()
+        self._failure: Exception | None = None
+
+    def wait(self) -> None:
+        """Wait until ``run`` has ended; raise what it raised."""
+        if not self._done.wait(SNAPSHOT_S):
+            raise BrokerStateError(f"the snapshot was not ready within {SNAPSHOT_S:g} s")
+        if self._failure is not None:
+            raise self._failure
+
+    def run(self) -> None:
+        """Flush and copy. On the flush thread."""
+        try:
+            self._flusher.cycle(everything=True, also=self._note)
+            self._copy()
+        except Exception as error:  # noqa: BLE001 - raised again by who waits
+            self._failure = error
+        finally:
+            self._done.set()
+
+    def _note(self) -> None:
+        """Note the instant. Under the door, in the entry that captures the flush."""
+        core = self._core
+        files = [core.store.log.files, *(queue.files for queue in core.store.queues.values())]
+        self._ends = {one.directory: one.max_offset for one in files}
+        self._ends.update(core.timers.log_ends())
+        self._documents = {path: table.to_document() for path, table in core.tables.items()}
+        if isinstance(core.clock, VirtualClock):
+            self._documents[CLOCK_PATH] = clock_document(core.clock)
+
+    def _copy(self) -> None:
+        for name in STORE_NAMES:
+            if name not in _LEFT_OUT:
+                for path in _files_below(self._source, name):
+                    self._copy_file(path)
+        for path, document in self._documents.items():
+            JsonConfigFile(self._target, path).save(document)
+
+    def _copy_file(self, path: str) -> None:
+        folder, _, name = path.rpartition("/")
+        if folder == CONFIG_FOLDER:
+            if path not in self._documents and not name.endswith((".bak", ".tmp")):
+                self._target.write_file(path, self._source.read_file(path))
+                self._target.sync_file(path)
+            return
+        size = self._source.size(path)
+        end = size
+        if path.startswith(_LOGS):
+            if folder not in self._ends:
+                return  # it began after the instant
+            end = min(size, self._ends[folder] - int(name))
+            if end <= 0:
+                return
+        source = self._source.open_segment(path, size, create=False)
+        copy = self._target.open_segment(path, size)
+        try:
+            for at in range(0, min(end, source.data_end()), _CHUNK):
+                chunk = bytes(source.view(at, min(_CHUNK, end - at)))
+                if chunk != _ZEROS[: len(chunk)]:
+                    copy.write(at, chunk)
+            copy.sync()
+        finally:
+            copy.close()
+            if self._source.persistent:
+                source.close()
+        self._target.sync_dir(folder)
+
+
+def _files_below(fs: FileSystem, path: str) -> Iterator[str]:
+    """Give every file of a tree, or the file itself."""
+    names = fs.list(path)
+    if not names and fs.exists(path) and not _is_folder(fs, path):
+        yield path
+    for name in names:
+        yield from _files_below(fs, f"{path}/{name}")
+
+
+def _is_folder(fs: FileSystem, path: str) -> bool:
+    """Say whether something without entries is a folder: only a directory store has such."""
+    return isinstance(fs, DirectoryFileSystem) and (fs.root / path).is_dir()

@@ -1,0 +1,105 @@
+"""What a broker answers: one module per request family, named after the original processors.
+
+====================  ===================================================
+module                requests
+====================  ===================================================
+send_message          310, 10, 320 (the short way: plain_sends)
+send_back             36
+end_transaction       37 (half messages and 39: the room `core/transactions/`)
+pull_message          11, 361 (waiting pulls: polls)
+consumer_manage       38, 14, 15
+client_manage         34, 35, 46 (who is told, who is gone: liveness)
+query_message         12, 33
+admin_broker          17, 200, 202, 203, 208, 29 to 32, 41, 42
+recall_message        370
+broker_config         25, 26
+inspection            28, 45, 60, 61
+reset_offset          222 (tells members: 220)
+====================  ===================================================
+
+The name server's 105, 106 and 206 are in `namesrv/name_server.py`. A handler gets a `Request` under
+the door and returns an answer, raises `RequestError`, or returns None for a parked one. Codes that
+no module takes are answered 3 by `core/broker_core.py`. `put_status` and `differences` are tables
+that several modules read. To add a request: the module of its family, one line in `register`, one
+in this table.
+"""
+
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.liveness import Liveness
+from embedded_broker.core.transactions import TransactionalMessageService
+from embedded_broker.namesrv.registration import Registration
+from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
+from embedded_broker.remoting.handlers.admin.broker_config import BrokerConfigProcessor
+from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
+from embedded_broker.remoting.handlers.admin.consumer_manage import ConsumerManageProcessor
+from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor, traffic_of
+from embedded_broker.remoting.handlers.admin.reset_offset import ResetOffsetProcessor
+from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
+from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
+from embedded_broker.remoting.handlers.send.end_transaction import EndTransactionProcessor
+from embedded_broker.remoting.handlers.send.plain_sends import PlainSends
+from embedded_broker.remoting.handlers.send.recall_message import RecallMessageProcessor
+from embedded_broker.remoting.handlers.send.send_back import SendBackProcessor
+from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
+from embedded_broker.tables.consumers import (
+    ConsumerRegistry,
+    GroupTable,
+    ProducerRegistry,
+    QueueLocks,
+)
+from embedded_broker.tables.files import keep_tables
+from embedded_broker.tables.offsets import DeliveryLog, OffsetTable
+from embedded_broker.tables.topics import TopicTable
+
+__all__ = ["install"]
+
+
+def install(core: BrokerCore) -> None:
+    """Give a broker its tables, its handlers and its place at the name server. Under the door.
+
+    The store must be loaded; afterwards the broker answers every request of the table above.
+    """
+    core.topics = TopicTable(
+        core.config,
+        core.profile,
+        core.clock,
+        cluster_name=core.cluster_name,
+        broker_name=core.broker_name,
+    )
+    core.groups = GroupTable(core.config, core.profile, core.clock)
+    core.offsets = OffsetTable()
+    core.deliveries = DeliveryLog(lambda: core.clock.now_ms)
+    core.offsets.on_moved = core.deliveries.committed
+    core.consumers = ConsumerRegistry()
+    core.producers = ProducerRegistry()
+    core.locks = QueueLocks()
+    keep_tables(core)
+    core.transactions = TransactionalMessageService(core)
+    core.transactions.load()
+    core.sources.append(core.transactions)
+
+    core.traffic = traffic_of(core)
+    pulls = PullMessageProcessor(core)
+    core.polls = pulls.polls
+    core.store.on_arrival.append(pulls.polls.on_arrival)
+    core.door.before_release(pulls.polls.run_woken)
+    core.on_leave.append(lambda: core.door.forget(pulls.polls.run_woken))
+    liveness = Liveness(core)
+    sends = SendMessageProcessor(core)
+    core.endpoint.plain_sends = PlainSends(core, sends)
+    for processor in (
+        sends,
+        SendBackProcessor(core),
+        EndTransactionProcessor(core),
+        pulls,
+        ConsumerManageProcessor(core),
+        ClientManageProcessor(core, liveness),
+        QueryMessageProcessor(core),
+        AdminBrokerProcessor(core),
+        BrokerConfigProcessor(core),
+        RecallMessageProcessor(core),
+        InspectionProcessor(core, core.traffic),
+        ResetOffsetProcessor(core),
+    ):
+        processor.register()
+    Registration(core)

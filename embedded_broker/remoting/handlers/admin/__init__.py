@@ -1,0 +1,1 @@
+"""Requests of clients and tools that configure, look and report."""

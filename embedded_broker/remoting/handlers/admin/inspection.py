@@ -1,0 +1,272 @@
+"""What a broker tells about itself: requests 28, 45, 60 and 61.
+
+The part of RocketMQ's AdminBrokerProcessor that dashboards, mqadmin and slaves read. 28 gives a
+table of texts, of which no tool may miss one; figures that an embedded broker has not (thread
+pools, page cache, latencies) are there as zero. Must not know: where the numbers come from. Read
+on: `embedded_broker/core/statistics.py`, `rocketmq_py/protocol/bodies/timers.py`.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from embedded_broker.core.broker_core import BrokerCore, Handler, Request, RequestError
+from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Totals, Traffic
+from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.timer.wheel.engine import TimerMessageStore
+from rocketmq_py.protocol.bodies.timers import DelayOffsets, RuntimeInfo, TimerCounts
+from rocketmq_py.protocol.bodies.topics import DataVersion
+from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC
+
+__all__ = ["InspectionProcessor"]
+
+_DAY_MS: Final = 86_400_000
+_POOLS: Final = {
+    # Thread pool: the capacity of its queue in the original, whether 4.9 has it.
+    "send": (10_000, True),
+    "pull": (100_000, True),
+    "query": (20_000, True),
+    "litePull": (100_000, False),
+    "ack": (100_000, False),
+}
+_ALWAYS_ZERO: Final = (
+    "dispatchBehindBytes",
+    "dispatchMaxBuffer",
+    "getMessageEntireTimeMax",
+    "pageCacheLockTimeMills",
+    "putMessageEntireTimeMax",
+    "putMessageFailedTimes",
+    "startAcceptSendRequestTimeStamp",
+    "EndTransactionQueueSize",
+)
+
+
+class InspectionProcessor:
+    """The runtime table, the delay levels' offsets, the timers' check point and counts."""
+
+    def __init__(self, core: BrokerCore, traffic: Traffic) -> None:
+        self._core = core
+        self._traffic = traffic
+        self._boot_ms = core.clock.now_ms
+        self._is_4_9 = not core.profile.timer_messages
+
+    def register(self) -> None:
+        """Take over the requests of this module."""
+        handlers: dict[RequestCode, Handler] = {
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
+            RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
+            RequestCode.GET_TIMER_CHECK_POINT: self.timer_checkpoint,
+            RequestCode.GET_TIMER_METRICS: self.timer_counts,
+        }
+        for code, handler in handlers.items():
+            self._core.register(code, handler)
+
+    # -- timers -----------------------------------------------------------------------------
+
+    def delay_offsets(self, request: Request) -> RemotingCommand:
+        """45: the next queue offset of every delay level that was used."""
+        levels = self._core.levels
+        version = None if self._is_4_9 else DataVersion(**levels.data_version())
+        body = DelayOffsets(data_version=version, offset_table=levels.offsets())
+        return request.command.answer(ResponseCode.SUCCESS, body=body.encode())
+
+    def timer_checkpoint(self, request: Request) -> RemotingCommand:
+        """60: the 56 bytes of the last check point; without timers, or without a wheel, 1."""
+        self._check_timers("The checkpoint is null")
+        timers = self._core.timers
+        if not isinstance(timers, TimerMessageStore):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                "The checkpoint is null: the sliced engine has none, timerEngine=wheel does",
+            )
+        body = timers.checkpoint.encode()
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    def timer_counts(self, request: Request) -> RemotingCommand:
+        """61: how many timers wait, by topic; without timers 1."""
+        self._check_timers("The timer message store is null")
+        counts = TimerCounts.from_document(self._core.timers.metrics.snapshot())
+        return request.command.answer(ResponseCode.SUCCESS, body=counts.encode())
+
+    def _check_timers(self, problem: str) -> None:
+        if not self._core.config.flag("timerWheelEnable"):
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"{problem}: timerWheelEnable is false at this broker"
+            )
+
+    # -- the runtime table --------------------------------------------------------------------
+
+    def runtime_info(self, request: Request) -> RemotingCommand:
+        """28: everything about this broker, as texts."""
+        table = {
+            **dict.fromkeys(_ALWAYS_ZERO, "0"),
+            **self._identity(),
+            **self._store(),
+            **self._disk(),
+            **self._messages(),
+            **self._pools(),
+            **self._levels(),
+        }
+        if not self._is_4_9:
+            table.update(self._timers())
+        return request.command.answer(ResponseCode.SUCCESS, body=RuntimeInfo(table).encode())
+
+    def _identity(self) -> dict[str, str]:
+        version = self._core.profile.version
+        seconds = max(0, self._core.clock.now_ms - self._boot_ms) // 1000
+        minutes, seconds = divmod(seconds, 60)
+        hours, minutes = divmod(minutes, 60)
+        days, hours = divmod(hours, 24)
+        table = {
+            "bootTimestamp": str(self._boot_ms),
+            "brokerVersion": str(version),
+            "brokerVersionDesc": MQVersion(version).name,
+            "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
+        }
+        if not self._is_4_9:
+            table["brokerActive"] = "true"
+        return table
+
+    def _store(self) -> dict[str, str]:
+        store = self._core.store
+        log = store.log
+        return {
+            "commitLogMaxOffset": str(log.max_offset),
+            "commitLogMinOffset": str(log.min_offset),
+            "earliestMessageTimeStamp": str(log.store_timestamp(log.min_offset)),
+            "remainHowManyDataToFlush": _readable(max(0, log.max_offset - store.flushed_offset)),
+            "remainTransientStoreBufferNumbs": str(2**31 - 1),  # no such pool
+        }
+
+    def _disk(self) -> dict[str, str]:
+        fs = self._core.store.fs
+        if not isinstance(fs, DirectoryFileSystem):
+            return {"commitLogDiskRatio": "0.0", "consumeQueueDiskRatio": "0.0"}
+        usage = shutil.disk_usage(fs.root)
+        ratio = f"{usage.used / max(1, usage.used + usage.free):.2f}"
+        total, free = _readable(usage.total), _readable(usage.free)
+        return {
+            "commitLogDirCapacity": f"Total : {total}, Free : {free}.",
+            "commitLogDiskRatio": ratio,
+            f"commitLogDiskRatio_{Path(fs.root) / 'commitlog'}": ratio,
+            "consumeQueueDiskRatio": ratio,
+        }
+
+    def _messages(self) -> dict[str, str]:
+        traffic = self._traffic
+        now, morning, yesterday = traffic.totals(), traffic.this_morning, traffic.yesterday_morning
+        size = self._core.store.log.max_offset - self._core.store.log.min_offset
+        found, missed = traffic.rates("found"), traffic.rates("missed")
+        transferred = _rates(traffic.rates("given"))
+        return {
+            "putMessageTimesTotal": str(max(1, now.put)),
+            "putMessageSizeTotal": str(size),
+            "putMessageAverageSize": str(size / max(1, traffic.present().put)),
+            "putMessageDistributeTime": "null",
+            "putLatency99": "0.00",
+            "putLatency999": "0.00",
+            "putTps": _rates(traffic.rates("put")),
+            "getFoundTps": _rates(found),
+            "getMissTps": _rates(missed),
+            "getTotalTps": _rates(tuple(map(sum, zip(found, missed, strict=True)))),
+            # Misspelt in 4.9, whose tools also read it from newer brokers.
+            "getTransferedTps": transferred,
+            **({} if self._is_4_9 else {"getTransferredTps": transferred}),
+            "msgPutTotalTodayNow": str(now.put_by_users),
+            "msgPutTotalTodayMorning": str(morning.put_by_users),
+            "msgPutTotalYesterdayMorning": str(yesterday.put_by_users),
+            "msgGetTotalTodayNow": str(now.given),
+            "msgGetTotalTodayMorning": str(morning.given),
+            "msgGetTotalYesterdayMorning": str(yesterday.given),
+        }
+
+    def _pools(self) -> dict[str, str]:
+        table = {"EndTransactionThreadPoolQueueCapacity": "100000"}
+        for name, (capacity, in_4_9) in _POOLS.items():
+            if in_4_9 or not self._is_4_9:
+                table[f"{name}ThreadPoolQueueSize"] = "0"
+                table[f"{name}ThreadPoolQueueCapacity"] = str(capacity)
+                table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
+        return table
+
+    def _levels(self) -> dict[str, str]:
+        end_of = self._core.store.max_offset
+        return {
+            f"scheduleMessageOffset_{level}": f"{offset},{end_of(SCHEDULE_TOPIC, level - 1)}"
+            for level, offset in self._core.levels.offsets().items()
+        }
+
+    def _timers(self) -> dict[str, str]:
+        """`timerReadBehind` is in seconds, as in the original, `timerOffsetBehind` in messages."""
+        if not self._core.config.flag("timerWheelEnable"):
+            table = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), "0")
+            return {**table, "timerEnqueueTps": "0.0", "timerDequeueTps": "0.0"}
+        timers = self._core.timers
+        return {
+            "timerReadBehind": str(self._read_behind_ms() // 1000),
+            "timerOffsetBehind": str(self._offset_behind()),
+            "timerCongestNum": str(timers.count()),
+            "timerEnqueueTps": f"{self._traffic.rates('timers_in')[0]:.1f}",
+            "timerDequeueTps": f"{self._traffic.rates('timers_out')[0]:.1f}",
+        }
+
+    def _offset_behind(self) -> int:
+        """Give how many messages the first service, which reads the timer topic, has left."""
+        return next(iter(self._core.timers.stages.values())).queue_depth
+
+    def _read_behind_ms(self) -> int:
+        """Give for how long the earliest timer has been due.
+
+        Not the age of the read pointer: here it stands still while nothing is near.
+        """
+        now_ms, timers = self._core.clock.now_ms, self._core.timers
+        deadline = timers.next_deadline()
+        if deadline is not None:
+            return max(0, now_ms - deadline.due_ms)
+        if not timers.count():
+            return 0
+        return max(stage.lag_ms(now_ms) for stage in timers.stages.values())
+
+
+def traffic_of(core: BrokerCore) -> Traffic:
+    """Make the counter of a broker's messages; it samples itself."""
+
+    def read() -> Totals:
+        put = by_users = 0
+        for (topic, _), queue in core.store.queues.items():
+            put += queue.max_offset
+            if not core.topics.is_system(topic):
+                by_users += queue.max_offset
+        entered = core.store.max_offset(core.timers.topic, 0)
+        return Totals(
+            put=put,
+            put_by_users=by_users,
+            found=traffic.found,
+            missed=traffic.missed,
+            given=traffic.given,
+            timers_in=entered,
+            timers_out=max(0, entered - core.timers.count()),
+        )
+
+    traffic = Traffic(
+        read,
+        now_ms=lambda: core.session_clock.now_ms,
+        day=lambda: core.clock.now_ms // _DAY_MS,
+    )
+    traffic.start()
+    core.every(SAMPLE_EVERY_MS, traffic.sample, "traffic")
+    return traffic
+
+
+def _rates(rates: tuple[float, ...]) -> str:
+    return " ".join(f"{rate:.1f}" for rate in rates)
+
+
+def _readable(size: int) -> str:
+    """Write a size as `MixAll.humanReadableByteCount` does with units of 1024."""
+    steps = max(0, (size.bit_length() - 1) // 10)
+    if steps == 0:
+        return f"{size} B"
+    return f"{size / 1024**steps:.1f} {'KMGTPE'[steps - 1]}iB"

@@ -1,0 +1,1 @@
+"""Requests that bring messages, end transactions and recall timers."""

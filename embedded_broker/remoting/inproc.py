@@ -1,0 +1,152 @@
+"""Clients of the same process: frame bytes without sockets.
+
+Answers: how an SDK client of this process reaches the broker, found by the advertised
+``host:port``. Must not know: requests. Read on: ``rocketmq_py/transport/inproc.py`` for the
+registry and the words both sides speak, ``embedded_broker/remoting/server.py`` for the TCP twin.
+"""
+
+import logging
+import os
+from collections.abc import Container
+from itertools import count
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+from embedded_broker.core.broker_core import Endpoint
+from embedded_broker.core.peer import Connection
+from rocketmq_py.errors import FrameError
+from rocketmq_py.protocol.frame import FrameDecoder
+from rocketmq_py.transport import inproc as registry
+
+__all__ = ["InprocAdapter", "LocalClients"]
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK = "127.0.0.1"
+_ports = count(20_000)
+
+
+class LocalClients:
+    """The clients of this process that ever connected and still exist, also after a crash.
+
+    They can say by themselves whether they are idle.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._names: WeakKeyDictionary[registry.Mailbox, str] = WeakKeyDictionary()
+
+    def enter(self, mailbox: registry.Mailbox, name: str) -> None:
+        """Note a client that connects."""
+        with self._lock:
+            self._names[mailbox] = name
+
+    def busy(self, without: Container[str]) -> list[str]:
+        """Ask every client but those by name; give name and reason of those that are busy."""
+        with self._lock:
+            asked = list(self._names.items())
+        found = []
+        for mailbox, name in asked:
+            reason = None if name in without else mailbox.is_busy()
+            if reason is not None:
+                found.append(f"client {name}: {reason}")
+        return found
+
+
+class InprocAdapter:
+    """One endpoint as an in-process server. ``close`` ends every connection."""
+
+    def __init__(
+        self, endpoint: Endpoint, address: str, clients: LocalClients | None = None
+    ) -> None:
+        self._endpoint = endpoint
+        self._address = address
+        self._clients = clients
+        self._process = os.getpid()
+        self._connections: set[_MailboxConnection] = set()
+        self._open = False
+
+    def start(self) -> None:
+        """Become reachable under the address."""
+        registry.register(self._address, self)
+        self._open = True
+
+    def connect(self, mailbox: registry.Mailbox, *, name: str) -> registry.InprocConnection:
+        """Open a connection whose answers go to ``mailbox``."""
+        if not self._open or os.getpid() != self._process:
+            raise ConnectionRefusedError(f"{self._address} accepts no connections ({name})")
+        port = int(self._address.rpartition(":")[2])
+        connection = _MailboxConnection(self, self._endpoint, mailbox, (LOOPBACK, port))
+        self._connections.add(connection)
+        if self._clients is not None:
+            self._clients.enter(mailbox, name)
+        self._endpoint.connected(connection)
+        return connection
+
+    def close(self) -> None:
+        """Be reachable no longer, and end every connection; idempotent."""
+        if os.getpid() != self._process:
+            return
+        self._open = False
+        registry.unregister(self._address, self)
+        for connection in list(self._connections):
+            connection.close()
+
+    def forget(self, connection: "_MailboxConnection") -> None:
+        """Note that a connection has ended."""
+        self._connections.discard(connection)
+        self._endpoint.disconnected(connection)
+
+
+class _MailboxConnection(Connection):
+    """Both ends in one process: the client calls ``send``, answers go to its mailbox."""
+
+    __slots__ = ("_adapter", "_decoder", "_endpoint", "mailbox")
+    mailbox: registry.Mailbox
+
+    def __init__(
+        self,
+        adapter: InprocAdapter,
+        endpoint: Endpoint,
+        mailbox: registry.Mailbox,
+        local: tuple[str, int],
+    ) -> None:
+        super().__init__((LOOPBACK, next(_ports) % 65_536), local)
+        self._adapter = adapter
+        self._endpoint = endpoint
+        self.mailbox = mailbox
+        self._decoder = FrameDecoder()
+
+    def send(self, data: bytes) -> None:
+        """Take frame bytes from the client; answers may reach its mailbox before this returns."""
+        if self.closed:
+            raise ConnectionResetError(f"the connection to {self.local[0]}:{self.local[1]} ended")
+        try:
+            frames = self._decoder.feed(data)
+        except FrameError as error:
+            if self._decoder.salvaged:
+                self._endpoint.receive(self, self._decoder.salvaged)
+            logger.warning("closing %r: %s", self, error)
+            self.close()
+            return
+        if frames:
+            self._endpoint.receive(self, frames)
+
+    def deliver(self, frames: list[bytes]) -> None:
+        """Hand frames to the client's mailbox."""
+        if not self.closed:
+            self.mailbox.deliver(frames)
+
+    def close(self) -> None:
+        """End the connection, from either side."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._endpoint.door.held:
+            self._endpoint.door.after(self._ended)
+        else:
+            self._ended()
+
+    def _ended(self) -> None:
+        self._adapter.forget(self)
+        self.mailbox.closed()

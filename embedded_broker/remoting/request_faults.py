@@ -1,0 +1,319 @@
+"""Answers that go wrong because a test wants it: refused, late, lost, damaged, or no answer at all.
+
+Answers: ``broker.faults.on(...)``: which requests of clients a fault is about, and what happens to
+them. The test's own ``broker.send`` is never hit. Must not know: what a request does. Read on:
+``embedded_broker/core/broker_core.py`` (``Endpoint``), which asks here about every request while
+there is a fault, and ``embedded_broker/api/faults.py`` for the disk.
+"""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from embedded_broker.core.broker_core import Endpoint
+from embedded_broker.core.journal import (
+    GROUP_FIELDS,
+    TOPIC_FIELDS,
+    Exchange,
+    code_of,
+    first_field,
+)
+from embedded_broker.core.peer import Connection
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+
+__all__ = ["Fault", "RequestFaults"]
+
+CHOSEN_MAX: Final = 10_000
+"""Requests under way whose answer is to go wrong; those of ended connections leave first."""
+_HEADER_AT: Final = 8
+"""Where the header of a frame begins, behind its two lengths."""
+
+_NOTHING: Final = "has no verb yet: respond, delay, drop, drop_response, close or corrupt"
+
+
+class Fault:
+    """One fault: ``faults.on(code, ...)`` and then a verb, such as ``.respond(code)``.
+
+    It happens once; ``times(n)`` and ``always()`` change that. ``hits`` counts how often it did.
+    In a ``with`` block it ends with the block. Faults that were asked for first come first.
+    """
+
+    def __init__(
+        self,
+        faults: "RequestFaults",
+        code: int | None,
+        *,
+        topic: str | None,
+        group: str | None,
+        client: str | None,
+        nth: int,
+    ) -> None:
+        self.hits = 0
+        self.code = code
+        self._faults = faults
+        self._topic = topic
+        self._group = group
+        self._client = client
+        self._nth = nth
+        self._seen = 0
+        self._times: int | None = 1
+        self._verb = ""
+        self._response: tuple[int, str] = (0, "")
+        self._delay_ms = 0
+
+    def __repr__(self) -> str:
+        about = [f"{name}={value!r}" for name, value in self._about().items()]
+        verb = self._verb or ("delay" if self._delay_ms else _NOTHING)
+        try:
+            name = "None" if self.code is None else RequestCode(self.code).name
+        except ValueError:
+            name = str(self.code)
+        return f"<fault on({', '.join([name, *about])}).{verb}, {self.hits} hits>"
+
+    def _about(self) -> dict[str, object]:
+        told: dict[str, object] = {
+            "topic": self._topic,
+            "group": self._group,
+            "client": self._client,
+        }
+        if self._nth > 1:
+            told["nth"] = self._nth
+        return {name: value for name, value in told.items() if value is not None}
+
+    # -- verbs ----------------------------------------------------------------------------------
+
+    def respond(self, code: int | str, remark: str = "a test asked for this answer") -> Self:
+        """Answer with this response code, or its name, instead of handling the request."""
+        self._response = (code_of(ResponseCode, code), remark)
+        return self._does("respond")
+
+    def delay(self, seconds: float) -> Self:
+        """Handle the request later, by the session clock; joins with another verb."""
+        if seconds <= 0:
+            raise ConfigError("seconds", seconds, "more than 0")
+        self._delay_ms = round(seconds * 1000)
+        self._faults.arm(self)
+        return self
+
+    def drop(self) -> Self:
+        """Ignore the request: it is not handled and not answered."""
+        return self._does("drop")
+
+    def drop_response(self) -> Self:
+        """Handle the request and lose its answer."""
+        return self._does("drop_response")
+
+    def close(self, *, after: bool = False) -> Self:
+        """Close the connection instead of handling the request; with ``after``, of answering."""
+        return self._does("close_after" if after else "close")
+
+    def corrupt(self) -> Self:
+        """Handle the request and damage the header of its answer, so that nobody can read it."""
+        return self._does("corrupt")
+
+    def times(self, count: int) -> Self:
+        """Let it happen ``count`` times, beginning with the ``nth`` request."""
+        if count < 1:
+            raise ConfigError("times", count, "1 or more")
+        self._times = count
+        return self
+
+    def always(self) -> Self:
+        """Let it happen every time, from the ``nth`` request on."""
+        self._times = None
+        return self
+
+    def end(self) -> None:
+        """Let it happen no more; ``hits`` stays."""
+        self._faults.remove(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+
+    def _does(self, verb: str) -> Self:
+        if self._verb:
+            raise ConfigError("fault", verb, f"one verb besides delay, this one has {self._verb}")
+        self._verb = verb
+        self._faults.arm(self)
+        return self
+
+    # -- what the endpoint asks -------------------------------------------------------------------
+
+    def takes(
+        self, command: RemotingCommand, connection: Connection, *, namesrv: bool = False
+    ) -> bool:
+        """Count a request if it is one of those meant; say whether it goes wrong.
+
+        A fault about any request is about the broker's, not about the name server's.
+        """
+        fields = command.ext_fields
+        if (
+            (namesrv if self.code is None else command.code != self.code)
+            or (self._topic is not None and first_field(fields, TOPIC_FIELDS) != self._topic)
+            or (self._group is not None and first_field(fields, GROUP_FIELDS) != self._group)
+            or (self._client is not None and connection.client_id != self._client)
+        ):
+            return False
+        self._seen += 1
+        if self._seen < self._nth or (self._times is not None and self.hits >= self._times):
+            return False
+        self.hits += 1
+        return True
+
+    @property
+    def delay_ms(self) -> int:
+        """How long the request waits."""
+        return self._delay_ms
+
+    @property
+    def verb(self) -> str:
+        """What happens to it."""
+        return self._verb
+
+    def answer(self, command: RemotingCommand) -> RemotingCommand:
+        """Give the answer of ``respond``."""
+        code, remark = self._response
+        return command.answer(code, remark)
+
+
+class RequestFaults:
+    """All faults of one broker's addresses; an ``Interceptor`` of their endpoints."""
+
+    def __init__(self) -> None:
+        self._faults: tuple[Fault, ...] = ()
+        self._asked: list[Fault] = []
+        self._endpoints: tuple[Endpoint, ...] = ()
+        self._chosen: dict[Exchange, Fault] = {}
+
+    def on(
+        self,
+        code: int | str | None,
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+        client: str | None = None,
+        nth: int = 1,
+    ) -> Fault:
+        """Begin a fault about requests with a code, or any; see ``Faults.on``."""
+        if nth < 1:
+            raise ConfigError("nth", nth, "1 or more: the first request is number 1")
+        number = None if code is None else code_of(RequestCode, code)
+        fault = Fault(self, number, topic=topic, group=group, client=client, nth=nth)
+        self._asked.append(fault)
+        return fault
+
+    @property
+    def asked(self) -> list[Fault]:
+        """The faults that were asked for, those that ended among them."""
+        return list(self._asked)
+
+    def attach(self, *endpoints: Endpoint) -> None:
+        """Let these endpoints ask, instead of those of an earlier life."""
+        self._endpoints = endpoints
+        self._chosen.clear()
+        self._tell()
+
+    def arm(self, fault: Fault) -> None:
+        """Let a fault happen from now on."""
+        if fault not in self._faults:
+            self._faults = (*self._faults, fault)
+            self._tell()
+
+    def remove(self, fault: Fault) -> None:
+        """Let a fault happen no more."""
+        self._faults = tuple(known for known in self._faults if known is not fault)
+        self._tell()
+
+    def clear(self) -> None:
+        """Let nothing go wrong, and forget what was asked for."""
+        self._faults = ()
+        self._asked.clear()
+        self._tell()
+
+    @property
+    def unused(self) -> list[Fault]:
+        """The faults that were asked for and never happened."""
+        return [fault for fault in self._asked if not fault.hits]
+
+    def _tell(self) -> None:
+        """Let endpoints ask only while there is something to go wrong."""
+        for endpoint in self._endpoints:
+            endpoint.interceptor = self if self._faults or self._chosen else None
+
+    # -- what the endpoint asks, under the door ---------------------------------------------------
+
+    def incoming(
+        self,
+        endpoint: Endpoint,
+        connection: Connection,
+        command: RemotingCommand,
+        exchange: Exchange,
+    ) -> bool:
+        """Say whether the request is dealt with, so that it must not be handled."""
+        if connection.is_own:
+            return False
+        is_namesrv = endpoint.handlers is endpoint.core.namesrv.handlers
+        fault = next(
+            (one for one in self._faults if one.takes(command, connection, namesrv=is_namesrv)),
+            None,
+        )
+        if fault is None:
+            return False
+
+        def handle() -> None:
+            if not connection.closed and not self._deal(
+                fault, endpoint, connection, command, exchange
+            ):
+                endpoint.handle(connection, command, exchange)
+
+        if fault.delay_ms:
+            endpoint.core.after(fault.delay_ms, handle, "a delayed request")
+            return True
+        return self._deal(fault, endpoint, connection, command, exchange)
+
+    def _deal(
+        self,
+        fault: Fault,
+        endpoint: Endpoint,
+        connection: Connection,
+        command: RemotingCommand,
+        exchange: Exchange,
+    ) -> bool:
+        if fault.verb == "respond":
+            endpoint.respond(connection, command, exchange, fault.answer(command))
+        elif fault.verb == "close":
+            endpoint.door.after(connection.close)
+        elif fault.verb != "drop":
+            if fault.verb and not command.is_oneway:
+                self._choose(exchange, fault)
+            return False
+        return True
+
+    def _choose(self, exchange: Exchange, fault: Fault) -> None:
+        if len(self._chosen) >= CHOSEN_MAX:
+            gone = [one for one in self._chosen if one.connection.closed]
+            for one in gone or list(self._chosen)[:1]:
+                del self._chosen[one]
+        self._chosen[exchange] = fault
+
+    def outgoing(
+        self, connection: Connection, exchange: Exchange, data: bytes, emit: Callable[[bytes], None]
+    ) -> None:
+        """Let an answer leave, damaged or not at all."""
+        fault = self._chosen.pop(exchange, None)
+        if fault is None:
+            emit(data)
+        elif fault.verb == "corrupt":
+            emit(data[:_HEADER_AT] + bytes(one ^ 0xFF for one in data[_HEADER_AT:]))
+        elif fault.verb == "close_after":
+            connection.close()

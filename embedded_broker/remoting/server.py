@@ -1,0 +1,370 @@
+"""Clients over TCP: one asyncio loop on a thread of its own carries bytes to the endpoints.
+
+Answers: how sockets become frames and answers become writes, on uvloop when it is installed.
+Imported only when a broker listens, because asyncio is slow to import.
+Must not know: requests. Read on: ``embedded_broker/core/broker_core.py`` (``Endpoint.receive``),
+``embedded_broker/remoting/inproc.py`` for clients of the same process.
+"""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import Callable, Coroutine
+from threading import Event, Lock, Thread, get_ident
+from typing import Any, cast
+
+from embedded_broker.core.broker_core import Endpoint
+from embedded_broker.core.peer import Connection
+from embedded_broker.errors import BrokerStateError
+from rocketmq_py.errors import ConfigError, FrameError
+from rocketmq_py.protocol.frame import FrameDecoder
+
+__all__ = ["TcpServer", "listen"]
+
+logger = logging.getLogger(__name__)
+
+BACKLOG = 512
+START_S = 10.0
+HAND_OVER_S = 5.0
+CLOSE_S = 10.0
+WRITE_BUFFER_PAUSE = 4 * 1024 * 1024
+"""A peer that leaves this much unread is not read from until it catches up."""
+WRITE_BUFFER_MAX = 64 * 1024 * 1024
+"""A peer that leaves this much unread is disconnected."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening TCP socket; ``ConfigError`` says why the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            "address", f"{host}:{port}", f"{error.strerror or error}; port 0 takes a free one"
+        ) from error
+    return listener
+
+
+class TcpServer:
+    """Accepts on every added listener until ``close``; owns the loop, its thread, the sockets.
+
+    Addresses may come and go while it runs: ``open`` and ``close_address``.
+    """
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, socket.socket] = {}
+        self._endpoints: dict[str, Endpoint] = {}
+        self._servers: dict[str, asyncio.Server] = {}
+        self._connections: dict[TcpConnection, str] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._someone_left: asyncio.Event | None = None
+        self._reset = False
+        self._thread: Thread | None = None
+        self._ready = Event()
+        self._failure: BaseException | None = None
+        self.thread_id = 0
+
+    def add(self, address: str, listener: socket.socket) -> None:
+        """Take over a listening socket; peers wait in its backlog until ``start`` or ``open``."""
+        listener.setblocking(False)
+        self._listeners[address] = listener
+
+    def serve(self, address: str, endpoint: Endpoint) -> None:
+        """Say who answers on the listener of an address. Before ``start`` or ``open``."""
+        self._endpoints[address] = endpoint
+
+    def start(self) -> None:
+        """Accept connections; returns when every listener is served."""
+        self._thread = Thread(target=self._run, name="embedded-broker-tcp", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(START_S):
+            raise BrokerStateError(f"the TCP thread did not start within {START_S} s")
+        if self._failure is not None:
+            raise BrokerStateError(f"the TCP thread failed: {self._failure}") from self._failure
+
+    def open(self, address: str) -> None:
+        """Accept at one more address while the others go on; returns when it is served."""
+        self._on_loop(self._open(address))
+
+    def close_address(self, address: str) -> None:
+        """Close one listener and its connections while the others go on; idempotent."""
+        if self._loop is not None and address in self._listeners:
+            self._on_loop(self._close_address(address))
+        else:
+            self._close_listener(address)
+
+    def _on_loop(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` on the loop's thread and wait for it, bounded."""
+        loop = self._loop
+        if loop is None:
+            work.close()
+            raise BrokerStateError("the TCP thread does not run")
+        asyncio.run_coroutine_threadsafe(work, loop).result(CLOSE_S)
+
+    def call_soon(self, call: Callable[[], None]) -> None:
+        """Run ``call`` on the loop's thread; nothing happens after ``close``."""
+        loop = self._loop
+        if loop is None:
+            return
+        try:
+            loop.call_soon_threadsafe(call)
+        except RuntimeError:  # the loop closed in between: its sockets are gone as well
+            logger.debug("the TCP loop is closed")
+
+    def hand_over(self) -> None:
+        """Wait until what was delivered before this call is written to its socket."""
+        if self._loop is None or get_ident() == self.thread_id:
+            return
+        written = Event()
+        self.call_soon(written.set)
+        written.wait(HAND_OVER_S)
+
+    def close(self, *, reset: bool = False) -> None:
+        """Close listeners and connections, join the thread; idempotent.
+
+        With ``reset`` peers see a connection reset instead of an end.
+        """
+        self._reset = reset
+        thread, self._thread = self._thread, None
+        if thread is None:
+            self._close_listeners()
+            return
+        stop = self._stop
+        if stop is not None:
+            self.call_soon(stop.set)
+        thread.join(CLOSE_S)
+        if thread.is_alive():
+            logger.error("the TCP thread did not end within %s s", CLOSE_S)
+
+    def adopt(self, connection: "TcpConnection", address: str) -> None:
+        """Note an open connection, to be closed with its address."""
+        self._connections[connection] = address
+        if address not in self._servers:  # accepted while the address was being closed
+            self._abort(connection)
+
+    def forget(self, connection: "TcpConnection") -> None:
+        """Note that a connection has ended."""
+        self._connections.pop(connection, None)
+        if self._someone_left is not None:
+            self._someone_left.set()
+
+    def _run(self) -> None:
+        self.thread_id = get_ident()
+        try:
+            _run_loop(self._serve())
+        except Exception as error:
+            self._failure = error
+            logger.exception("the TCP thread ended")
+        finally:
+            self._close_listeners()
+            self._loop = None
+            self._ready.set()
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners.values():
+            listener.close()
+        self._listeners.clear()
+
+    def _close_listener(self, address: str) -> None:
+        self._endpoints.pop(address, None)
+        listener = self._listeners.pop(address, None)
+        if listener is not None:
+            listener.close()
+
+    async def _serve(self) -> None:
+        self._stop = asyncio.Event()
+        self._someone_left = asyncio.Event()
+        for address in self._endpoints:
+            await self._open(address)
+        self._loop = asyncio.get_running_loop()
+        self._ready.set()
+        await self._stop.wait()
+        for address in list(self._servers):
+            self._servers.pop(address).close()
+        await self._end(set(self._connections.values()))
+
+    async def _open(self, address: str) -> None:
+        endpoint = self._endpoints[address]
+
+        def protocol() -> SocketProtocol:
+            return SocketProtocol(self, endpoint, address)
+
+        loop = asyncio.get_running_loop()
+        # Before the first connection can be made: it is looked up there.
+        self._servers[address] = await loop.create_server(
+            protocol, sock=self._listeners[address], start_serving=False
+        )
+        await self._servers[address].start_serving()
+
+    async def _close_address(self, address: str) -> None:
+        server = self._servers.pop(address, None)
+        if server is not None:
+            server.close()
+        self._close_listener(address)
+        await self._end({address})
+
+    async def _end(self, addresses: set[str]) -> None:
+        """Abort the connections of these addresses and wait until they are gone, bounded."""
+        gone = self._someone_left
+        for connection, address in list(self._connections.items()):
+            if address in addresses:
+                self._abort(connection)
+        async with asyncio.timeout(CLOSE_S):
+            while gone is not None and addresses & set(self._connections.values()):
+                gone.clear()
+                await gone.wait()
+
+    def _abort(self, connection: "TcpConnection") -> None:
+        if self._reset:
+            connection.reset_on_close()
+        connection.abort()
+
+
+class TcpConnection(Connection):
+    """One accepted socket. Writes happen on the loop's thread, one write for many frames."""
+
+    __slots__ = ("_outbox", "_outbox_lock", "_server", "_transport")
+
+    def __init__(
+        self,
+        server: TcpServer,
+        transport: asyncio.Transport,
+        remote: tuple[str, int],
+        local: tuple[str, int],
+    ) -> None:
+        super().__init__(remote, local)
+        self._server = server
+        self._transport = transport
+        self._outbox: list[bytes] = []
+        self._outbox_lock = Lock()
+
+    def deliver(self, frames: list[bytes]) -> None:
+        """Write now on the loop's thread; hand to it from any other."""
+        if self._server.thread_id == get_ident():
+            if self._outbox:
+                self._flush()
+            self._write(frames)
+            return
+        with self._outbox_lock:
+            idle = not self._outbox
+            self._outbox.extend(frames)
+        if idle:
+            self._server.call_soon(self._flush)
+
+    def close(self) -> None:
+        """Close after what is buffered has been written."""
+        self.closed = True
+        self._server.call_soon(self._transport.close)
+
+    def reset_on_close(self) -> None:
+        """Let the kernel send a reset when the socket closes. On the loop's thread."""
+        peer = self._transport.get_extra_info("socket")
+        if peer is not None:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    def abort(self) -> None:
+        """Close at once. On the loop's thread."""
+        self.closed = True
+        self._transport.abort()
+
+    def _flush(self) -> None:
+        with self._outbox_lock:
+            frames, self._outbox = self._outbox, []
+        if frames:
+            self._write(frames)
+
+    def _write(self, frames: list[bytes]) -> None:
+        transport = self._transport
+        if transport.is_closing():
+            return
+        transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        if transport.get_write_buffer_size() > WRITE_BUFFER_MAX:
+            logger.warning("closing %r: it leaves %d bytes unread", self, WRITE_BUFFER_MAX)
+            self.abort()
+
+
+class SocketProtocol(asyncio.Protocol):
+    """Frames in, and nothing else: one object per accepted socket."""
+
+    __slots__ = ("_address", "_connection", "_decoder", "_endpoint", "_server", "_transport")
+
+    def __init__(self, server: TcpServer, endpoint: Endpoint, address: str) -> None:
+        self._server = server
+        self._endpoint = endpoint
+        self._address = address
+        self._decoder = FrameDecoder()
+        self._connection: TcpConnection | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Start serving a socket (TCP_NODELAY is set by the loop)."""
+        transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass of it
+        transport.set_write_buffer_limits(high=WRITE_BUFFER_PAUSE)
+        self._transport = transport
+        remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        connection = TcpConnection(self._server, transport, _pair(remote), _pair(local))
+        self._connection = connection
+        self._server.adopt(connection, self._address)
+        self._endpoint.connected(connection)
+
+    def data_received(self, data: bytes) -> None:
+        """Cut frames and have them handled; a frame that cannot be one ends the connection."""
+        connection = self._connection
+        if connection is None or connection.closed:
+            return
+        try:
+            frames = self._decoder.feed(data)
+        except FrameError as error:
+            if self._decoder.salvaged:
+                self._endpoint.receive(connection, self._decoder.salvaged)
+            logger.warning("closing %r: %s", connection, error)
+            connection.close()
+            return
+        if frames:
+            self._endpoint.receive(connection, frames)
+
+    def pause_writing(self) -> None:
+        """Ask nothing more of a peer that does not read its answers."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on: the peer has read."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let the broker forget the peer."""
+        logger.debug("connection lost: %r", exc)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.closed = True
+            self._server.forget(connection)
+            self._endpoint.disconnected(connection)
+
+
+def _pair(address: object) -> tuple[str, int]:
+    """Return host and port of a socket name; unnamed sockets (a test's own) count as loopback."""
+    if isinstance(address, tuple) and len(address) >= 2:
+        return str(address[0]), int(address[1])
+    return "127.0.0.1", 0
+
+
+def _run_loop(main: Coroutine[Any, Any, None]) -> None:
+    """Run ``main`` on uvloop when it is installed, else on asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        loop: asyncio.AbstractEventLoop = asyncio.new_event_loop()
+    else:
+        loop = uvloop.new_event_loop()
+    try:
+        loop.run_until_complete(main)
+    finally:
+        loop.close()

@@ -1,0 +1,1 @@
+"""What a broker is told: its options and their limits, and the version that it behaves as."""

@@ -1,0 +1,377 @@
+"""The table of broker options: RocketMQ's own names, our defaults, the ranges.
+
+Answers: which settings exist and what each may be. Must not know: a running broker. Read on:
+``embedded_broker/settings/config.py``, which holds the values. Names, meanings and upstream
+defaults come from ``BrokerConfig.java`` and ``MessageStoreConfig.java``; a name marked "ours" does
+not exist there.
+"""
+
+from typing import Final
+
+from attrs import frozen
+
+__all__ = ["ARGUMENT_NAMES", "OPTIONS", "WITHOUT_EFFECT", "Option", "OptionValue"]
+
+OptionValue = int | bool | str
+
+INT32_MAX: Final = 2_147_483_647
+LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+PRECISIONS: Final = (100, 200, 500, 1000)
+
+
+@frozen(kw_only=True)
+class Option:
+    """One setting: its type is that of its default.
+
+    ``upstream`` is the default under ``defaults="upstream"``. ``live`` says whether
+    ``config.update`` may change it on a running broker. ``fixed`` options can be read, and set
+    to their default only: the broker has just that one behaviour. ``hours`` texts are hours of
+    the day.
+    """
+
+    name: str
+    default: OptionValue
+    upstream: OptionValue
+    meaning: str
+    low: int = 0
+    high: int = INT32_MAX
+    choices: tuple[str, ...] = ()
+    live: bool = True
+    fixed: bool = False
+    hours: bool = False
+
+    @property
+    def kind(self) -> type:
+        """``bool``, ``int`` or ``str``."""
+        return type(self.default)
+
+    @property
+    def limit(self) -> str:
+        """The values it may have, in words."""
+        if self.fixed:
+            return f"only {show(self.default)}: the embedded broker has no other behaviour here"
+        if self.kind is bool:
+            return "true or false"
+        if self.name == "timerPrecisionMs":
+            return "100, 200, 500 or 1000 (others are rounded down to one of these)"
+        if self.kind is int:
+            return f"an integer from {self.low} to {self.high}"
+        if self.hours:
+            return "hours from 00 to 23, separated by semicolons"
+        return "one of " + ", ".join(self.choices) if self.choices else "a text"
+
+
+def show(value: OptionValue) -> str:
+    """Write a value as a broker.conf file has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _option(
+    name: str,
+    default: OptionValue,
+    meaning: str,
+    *,
+    upstream: OptionValue | None = None,
+    low: int = 0,
+    high: int = INT32_MAX,
+    choices: tuple[str, ...] = (),
+    live: bool = True,
+    fixed: bool = False,
+    hours: bool = False,
+) -> Option:
+    return Option(
+        name=name,
+        default=default,
+        upstream=default if upstream is None else upstream,
+        meaning=meaning,
+        low=low,
+        high=high,
+        choices=choices,
+        live=live,
+        fixed=fixed,
+        hours=hours,
+    )
+
+
+_TIMERS = (
+    _option("timerWheelEnable", True, "timer messages exist"),
+    _option("timerPrecisionMs", 1000, "slot length of the wheel", live=False),
+    _option(
+        "timerReleasePrecisionMs",
+        1,
+        "ours: step in which timers are released inside their slot; divides timerPrecisionMs",
+        upstream=1000,
+        low=1,
+        high=1000,
+        live=False,
+    ),
+    _option("timerRollWindowSlot", 172_800, "longest hop in slots", live=False),
+    _option("timerMaxDelaySec", 259_200, "longest delay that is accepted"),
+    _option("mappedFileSizeTimerLog", 104_857_600, "TimerLog file size", low=128, live=False),
+    _option(
+        "timerEngine",
+        "wheel",
+        "ours: how timers are kept, in RocketMQ 5's wheel or in a log for each time slice",
+        choices=("wheel", "sliced"),
+        live=False,
+    ),
+    _option(
+        "timeSliceLength",
+        1800,
+        "ours, sliced engine: seconds of a slice",
+        low=1,
+        high=86_400,
+        live=False,
+    ),
+    _option(
+        "slicePreloadSec",
+        60,
+        "ours, sliced engine: a slice is loaded so long before it begins",
+        live=False,
+    ),
+    _option(
+        "mappedFileSizeDCommitLog",
+        67_108_864,
+        "ours, sliced engine: file size of a slice's log",
+        low=1024,
+        live=False,
+    ),
+    _option(
+        "sliceCell",
+        "offset",
+        "ours, sliced engine: what a second in memory holds of a timer",
+        choices=("offset", "message"),
+        live=False,
+    ),
+    _option("timerFlushIntervalMs", 1000, "flush and checkpoint cadence", low=1),
+    _option("timerGetMessageThreadNum", 3, "workers upstream; due order is exact", fixed=True),
+    _option("timerPutMessageThreadNum", 3, "workers upstream; due order is exact", fixed=True),
+    _option("timerCongestNumEachSlot", INT32_MAX, "soft limit of a slot; hard limit is twice it"),
+    _option(
+        "timerCongestPolicy",
+        "source",
+        "ours: curve between soft and hard limit",
+        choices=("source", "monotone"),
+    ),
+    _option(
+        "timerEnableRetryUntilSuccess",
+        True,
+        "a due message whose put fails is retried for ever, not three times",
+        upstream=False,
+    ),
+    _option(
+        "timerBareDeleteKey",
+        False,
+        "ours: clients may send TIMER_DEL_UNIQKEY, with or without its topic, as before 5.3.2",
+    ),
+    _option("timerSkipUnknownError", False, "drop instead of retry on unexpected errors"),
+    _option(
+        "timerSkipOldSlots",
+        False,
+        "ours: after a downtime longer than the wheel older timers are dropped, not caught up",
+        upstream=True,
+        live=False,
+    ),
+    _option("timerStopEnqueue", False, "pause reading the timer topic"),
+    _option("timerStopDequeue", False, "pause releasing"),
+    _option("timerEnableCheckMetrics", True, "counts of pending timers are revised"),
+    _option("timerCheckMetricsWhen", "05", "local hours of that", hours=True),
+    _option("timerMetricSmallThreshold", 1_000_000, "topics with fewer timers are revised"),
+    _option("timerProgressLogIntervalMs", 10_000, "cadence of a line in the log", low=1),
+    _option("disappearTimeAfterStart", -1, "ms after start without releases", low=-1, live=False),
+    _option("timerWarmEnable", False, "nothing, as upstream: its warm-up is commented out"),
+    _option("timerEnableDisruptor", False, "queue class upstream", fixed=True),
+    _option("timerInterceptDelayLevel", False, "dead upstream", fixed=True),
+    _option(
+        "startDeliverTimeEnable",
+        True,
+        "ours: __STARTDELIVERTIME is honoured as an alias of TIMER_DELIVER_MS",
+        upstream=False,
+    ),
+    _option("routeDelayLevelToWheel", False, "ours: levels use the wheel", live=False),
+    _option(
+        "outOfRangePolicy",
+        "reject",
+        "ours: a delay beyond timerMaxDelaySec is refused or delivered at once",
+        choices=("reject", "immediate"),
+    ),
+    _option("recallMessageEnable", True, "request 370 works", upstream=False),
+    _option("allowRecallWhenBrokerNotWriteable", True, "recall without write permission"),
+    _option("messageDelayLevel", LEVELS, "the delay levels, from 1", live=False),
+    _option("flushDelayOffsetInterval", 10_000, "cadence of delayOffset.json", low=1),
+    _option("delayOffsetUpdateVersionStep", 200, "level moves per data version", low=1),
+    _option("enableScheduleMessageStats", True, "statistics of levels", fixed=True),
+    _option(
+        "enableScheduleAsyncDeliver",
+        False,
+        "levels put the next message before the last one is durable",
+        live=False,
+    ),
+    _option(
+        "scheduleAsyncDeliverMaxPendingLimit", 2000, "a level waits when more puts are unanswered"
+    ),
+    _option(
+        "scheduleAsyncDeliverMaxResendNum2Blocked",
+        3,
+        "a level waits while its oldest put was repeated more often",
+    ),
+)
+
+_TRANSACTIONS = (
+    _option("rejectTransactionMessage", False, "half messages are refused with 16"),
+    _option("transactionTimeOut", 6000, "ms until a producer is first asked", low=1),
+    _option("transactionCheckInterval", 30_000, "ms between two checks; 60000 before 5.1.4", low=1),
+    _option("transactionCheckMax", 15, "checks until a half message is parked"),
+    _option(
+        "transactionEndOnce",
+        False,
+        "ours: a second commit or rollback is refused with 1, not carried out again",
+    ),
+)
+
+_TOPICS_AND_GROUPS = (
+    _option("autoCreateTopicEnable", True, "a send creates its topic", live=False),
+    _option("autoCreateSubscriptionGroup", True, "a heartbeat or pull creates its group"),
+    _option("defaultTopicQueueNums", 8, "most queues of an auto-created topic", low=1, live=False),
+    _option("clusterTopicEnable", True, "a topic named as the cluster exists", live=False),
+    _option("brokerTopicEnable", True, "a topic named as the broker exists", live=False),
+    _option("traceTopicEnable", False, "the trace topic exists from the start", live=False),
+    _option("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "name of the trace topic", live=False),
+    _option("maxTopicLength", 127, "longest topic name; the profile has it", fixed=True),
+    _option("validateSystemTopicWhenUpdateTopic", True, "17 refuses system topics"),
+    _option("enableMixedMessageType", False, "topics of type MIXED may be created"),
+    _option(
+        "enforceTopicMessageType",
+        False,
+        "ours: a message must be of its topic's message.type, whatever the limits",
+    ),
+    _option(
+        "enableTopicMessageTypeCheck",
+        True,
+        "of the proxy: the same check, in force with limits=proxy",
+    ),
+    _option(
+        "maxDelayTimeMills",
+        86_400_000,
+        "of the proxy: longest delay in ms, in force with limits=proxy; 0 and below: no such limit",
+        low=-1,
+    ),
+    _option("useDelayLevel", False, "of the proxy: levels for delays of gRPC", fixed=True),
+    _option("brokerPermission", 6, "perm bits of the broker: 4 read, 2 write", high=7),
+    _option("notifyConsumerIdsChangedEnable", True, "group changes are pushed to members"),
+    _option(
+        "notifyAgainAfterRetryTopic",
+        True,
+        "ours: a second notice one second after a group's retry topic was created",
+        upstream=False,
+    ),
+    _option(
+        "acceptNewerSubVersion",
+        True,
+        "ours: a pull with a newer subVersion is served unfiltered, not refused with 25",
+        upstream=False,
+    ),
+    _option(
+        "batchItemsKeepUniqKey",
+        True,
+        "ours: the messages of a batch keep their own UNIQ_KEY",
+        upstream=False,
+    ),
+    _option("channelExpiredTimeout", 120_000, "ms without heartbeat until a client is gone"),
+    _option("consumerOffsetUpdateVersionStep", 500, "commits per data version", fixed=True),
+    _option("flushConsumerOffsetInterval", 5000, "cadence of consumerOffset.json", low=1),
+    _option("enablePropertyFilter", False, "SQL92 subscriptions", fixed=True),
+    _option("filterSupportRetry", False, "SQL92 on retry topics", fixed=True),
+    _option("litePullMessageEnable", True, "request 361 works"),
+    _option("longPollingEnable", True, "a pull may wait"),
+    _option("shortPollingTimeMills", 1000, "longest wait when longPollingEnable is false"),
+    _option("regionId", "DefaultRegion", "MSG_REGION of send answers"),
+    _option("traceOn", True, "TRACE_ON of send answers"),
+    _option("slaveReadEnable", False, "pulls are sent to slaves", fixed=True),
+    _option("enableSlaveActingMaster", False, "roles", fixed=True),
+    _option("enableRemoteEscape", False, "roles", fixed=True),
+)
+
+_STORE = (
+    _option("maxMessageSize", 4_194_304, "largest body in bytes", low=1, high=16_000_000),
+    _option("mappedFileSizeCommitLog", 1_073_741_824, "commit log file size", low=1024, live=False),
+    _option(
+        "mappedFileSizeConsumeQueue",
+        6_000_000,
+        "consume queue file size, rounded up to whole entries of 20 bytes",
+        low=20,
+        live=False,
+    ),
+    _option(
+        "flushDiskType",
+        "ASYNC_FLUSH",
+        "SYNC_FLUSH: a send is answered when its bytes are synced",
+        choices=("ASYNC_FLUSH", "SYNC_FLUSH"),
+        live=False,
+    ),
+    _option("syncFlushTimeout", 5000, "ms until a synchronous send answers 10", low=1),
+    _option("flushIntervalCommitLog", 500, "cadence of commit log syncs in ms", low=1),
+    _option("flushIntervalConsumeQueue", 1000, "synced with the commit log", fixed=True),
+    _option("brokerRole", "ASYNC_MASTER", "replication", choices=("ASYNC_MASTER",), fixed=True),
+    _option("maxTransferBytesOnMessageInMemory", 262_144, "largest pull answer", low=1),
+    _option("maxTransferCountOnMessageInMemory", 32, "most messages of a pull", low=1),
+    _option("maxTransferBytesOnMessageInDisk", 65_536, "no message counts as cold", fixed=True),
+    _option("maxTransferCountOnMessageInDisk", 8, "no message counts as cold", fixed=True),
+    _option("messageIndexEnable", True, "messages are found by key", live=False),
+    _option("maxHashSlotNum", 5_000_000, "hash slots of an index file", low=1, live=False),
+    _option("maxIndexNum", 20_000_000, "entries of an index file", low=2, live=False),
+    _option("maxMsgsNumBatch", 64, "most hits of a query by key", low=1),
+    _option("defaultQueryMaxNum", 32, "hits of a query by unique key", low=1),
+    _option("checkCRCOnRecover", True, "bodies are checked when a store is opened", fixed=True),
+    _option("fileReservedTime", 72, "hours after which commit log files are old", low=1),
+    _option("deleteWhen", "04", "local hours of the broker's clock when old files go", hours=True),
+    _option(
+        "diskMaxUsedSpaceRatio",
+        75,
+        "percent of the disk above which old files go at any hour",
+        low=10,
+        high=95,
+    ),
+)
+
+OPTIONS: dict[str, Option] = {
+    option.name: option for option in (*_TIMERS, *_TRANSACTIONS, *_TOPICS_AND_GROUPS, *_STORE)
+}
+"""Every option of the broker by name."""
+
+ARGUMENT_NAMES: dict[str, str] = {
+    "brokerClusterName": "cluster_name",
+    "brokerName": "broker_name",
+    "brokerIP1": "host",
+    "listenPort": "broker_port",
+    "storePathRootDir": "store",
+}
+"""Names of a broker.conf file that are arguments of ``EmbeddedBroker``."""
+
+_TUNING_OF_THE_REAL_BROKER: Final = """
+abortFile accessMessageInMemoryMaxRatio aclEnable adminBrokerThreadPoolNums
+autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 brokerId cleanFileForciblyEnable
+clientManageThreadPoolNums commitIntervalCommitLog consumerManageThreadPoolNums
+deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly
+diskFallRecorded diskSpaceCleanForciblyRatio diskSpaceWarningLevelRatio
+enableCalcFilterBitMap enableConsumeQueueExt enableControllerMode enableDLegerCommitLog
+enableDetailStat enableMultiDispatch endTransactionThreadPoolNums fastFailIfNoBufferInStorePool
+fetchNamesrvAddrByAddressServer flushCommitLogLeastPages flushCommitLogThoroughInterval
+flushCommitLogTimed flushConsumeQueueLeastPages flushConsumeQueueThoroughInterval haListenPort
+haMasterAddress haSendHeartbeatInterval heartbeatThreadPoolNums maxRecoveryCommitlogFiles
+namesrvAddr osPageCacheBusyTimeOutMills processReplyMessageThreadPoolNums
+pullMessageThreadPoolNums pullThreadPoolQueueCapacity queryMessageThreadPoolNums
+queryThreadPoolQueueCapacity redeleteHangedFileInterval registerBrokerTimeoutMills
+registerNameServerPeriod rocketmqHome sendMessageThreadPoolNums
+sendThreadPoolQueueCapacity serverAsyncSemaphoreValue serverCallbackExecutorThreads
+serverChannelMaxIdleTimeSeconds serverOnewaySemaphoreValue serverPooledByteBufAllocatorEnable
+serverSelectorThreads serverSocketRcvBufSize serverSocketSndBufSize serverWorkerThreads
+storeCheckpoint storePathCommitLog storePathConsumeQueue storePathIndex
+enableTransactionMetrics transactionMetricFlushInterval transactionOpBatchInterval
+transactionOpMsgMaxSize transferMsgByHeap transientStorePoolEnable
+transientStorePoolSize useEpollNativeSelector useReentrantLockWhenPutMessage useTLS
+waitTimeMillsInPullQueue waitTimeMillsInSendQueue warmMapedFileEnable
+"""
+
+WITHOUT_EFFECT: frozenset[str] = frozenset(_TUNING_OF_THE_REAL_BROKER.split())
+"""Names of real broker.conf files that change nothing here; the loader reports each one."""

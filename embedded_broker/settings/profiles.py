@@ -1,0 +1,158 @@
+"""Behaviour profiles: which RocketMQ the broker answers as, as data.
+
+Answers: what differs between the versions that users deploy on. Must not know: any handler; the
+code that acts on a field reads it from ``core.profile`` or ``core.limits``. Read on:
+``embedded_broker/settings/config.py`` for RocketMQ's own options, which every profile shares.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+from attrs import field, frozen
+
+from embedded_broker.settings.options import OptionValue
+from rocketmq_py.errors import ConfigError
+
+__all__ = [
+    "LIMITS",
+    "PROFILES",
+    "Limits",
+    "LimitsName",
+    "Profile",
+    "ProfileName",
+    "find_limits",
+    "find_profile",
+]
+
+ProfileName = Literal["rocketmq-5.x", "rocketmq-4.9"]
+LimitsName = Literal["broker", "proxy", "aliyun"]
+
+
+@frozen(kw_only=True)
+class Profile:
+    """One version's limits, codes and switches."""
+
+    name: str
+    version: int
+    """``MQVersion`` number in every answer; clients switch features on it."""
+    invalid_parameter: int
+    """Code of a bad topic, group or queue: 1 before 5.3.2, then 29 INVALID_PARAMETER."""
+    answers_with_request_type: bool
+    """4.9 answers with the serialize type of the request; 5.x always with JSON."""
+    namesrv_answers_unknown: bool
+    """A 4.9 name server does not answer unknown codes at all; 5.x answers code 3."""
+    unsupported_codes: frozenset[int]
+    """Request codes that this version does not have although we build them."""
+    empty_body_allowed: bool
+    """4.9 stores a message without body; 5.x fails with code 1."""
+    topic_length_max: int
+    system_topic_length_max: int
+    """Limit of %RETRY% and %DLQ% topics."""
+    group_length_max: int
+    nearest_offset_search: bool
+    """29 in 4.9: nearest store time; 5.x: LOWER and UPPER boundaries."""
+    unknown_offset_group_accepted: bool
+    """15 for an unknown group or topic: accepted by 4.9 and 5.0, 26 or 17 from 5.1."""
+    timer_messages: bool
+    """5.x times messages by TIMER_* properties; 4.9 does not know them and delivers at once."""
+    wait_property_kept: bool
+    """5.3.3 keeps WAIT=true on every record; 4.9 removes it from plain ones."""
+    topic_attributes: bool
+    """17 reads ``attributes``, and topic configs carry them."""
+    data_version_has_state: bool
+    """DataVersion bodies carry ``stateVersion``."""
+    stats_have_put_tps: bool
+    """202 carries ``topicPutTps`` and 208 ``pullOffset``."""
+    options: Mapping[str, OptionValue] = field(factory=dict)
+    """Options whose default was another one in this version."""
+
+
+PROFILES: dict[str, Profile] = {
+    "rocketmq-4.9": Profile(
+        name="rocketmq-4.9",
+        version=401,
+        invalid_parameter=1,
+        answers_with_request_type=True,
+        namesrv_answers_unknown=False,
+        unsupported_codes=frozenset({60, 61, 361, 370}),
+        empty_body_allowed=True,
+        topic_length_max=127,
+        system_topic_length_max=127,
+        group_length_max=255,
+        nearest_offset_search=True,
+        unknown_offset_group_accepted=True,
+        timer_messages=False,
+        wait_property_kept=False,
+        topic_attributes=False,
+        data_version_has_state=False,
+        stats_have_put_tps=False,
+        options={"transactionCheckInterval": 60_000},
+    ),
+    "rocketmq-5.x": Profile(
+        name="rocketmq-5.x",
+        version=479,
+        invalid_parameter=29,
+        answers_with_request_type=False,
+        namesrv_answers_unknown=True,
+        unsupported_codes=frozenset(),
+        empty_body_allowed=False,
+        topic_length_max=127,
+        system_topic_length_max=255,
+        group_length_max=120,
+        nearest_offset_search=False,
+        unknown_offset_group_accepted=False,
+        timer_messages=True,
+        wait_property_kept=True,
+        topic_attributes=True,
+        data_version_has_state=True,
+        stats_have_put_tps=True,
+    ),
+}
+"""The profiles by name. ``rocketmq-5.x`` is the default and answers as 5.3.3."""
+
+
+def find_profile(name: str) -> Profile:
+    """Return the profile called ``name``; ``ConfigError`` lists the names there are."""
+    profile = PROFILES.get(name)
+    if profile is None:
+        raise ConfigError("profile", name, "one of " + ", ".join(sorted(PROFILES)))
+    return profile
+
+
+@frozen(kw_only=True)
+class Limits:
+    """What stands in front of the broker and allows less, or what a service sells as its limits."""
+
+    name: str
+    options: Mapping[str, OptionValue] = field(factory=dict)
+    """Options whose default is another one under these limits; what a user sets wins."""
+    proxy_delay: bool = False
+    """``maxDelayTimeMills`` is in force: a longer delay is refused with 13."""
+    checks_types: bool = False
+    """``enableTopicMessageTypeCheck`` is in force: a message must be of its topic's type."""
+    longest_delay_excluded: bool = False
+    """A delay of exactly ``timerMaxDelaySec`` is refused too."""
+
+
+LIMITS: dict[str, Limits] = {
+    "broker": Limits(name="broker"),
+    "proxy": Limits(name="proxy", proxy_delay=True, checks_types=True),
+    "aliyun": Limits(
+        name="aliyun",
+        options={"timerMaxDelaySec": 3_456_000, "fileReservedTime": 168},
+        longest_delay_excluded=True,
+    ),
+}
+"""The limits by name. ``broker`` is the default: what an open-source broker does by itself.
+
+``proxy`` are those of RocketMQ 5's proxy, on the classic path too; ``aliyun`` those of the cloud
+service: less than 40 days, messages kept for 7 days.
+"""
+
+
+def find_limits(name: str) -> Limits:
+    """Return the limits called ``name``; ``ConfigError`` lists the names there are."""
+    limits = LIMITS.get(name)
+    if limits is None:
+        raise ConfigError("limits", name, "one of " + ", ".join(sorted(LIMITS)))
+    return limits

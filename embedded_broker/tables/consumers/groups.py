@@ -1,0 +1,103 @@
+"""What each consumer group is allowed to do, and how often it may retry.
+
+State of RocketMQ's SubscriptionGroupManager: retry and permission settings, with groups that
+are there from the start and creation on first use. This module knows no live client (that is
+`registry.py`) and no request; request 200 is in `remoting/handlers/admin/admin_broker.py`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from attrs import evolve
+
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import Profile
+from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_py.protocol.names import READY_MADE_GROUPS, group_problem, is_system_group
+
+
+class GroupTable:
+    """Group name to settings. Every call is made under the door.
+
+    `changed` is true while something is not saved yet, and `on_changed` is called when it turns
+    true; `to_document` gives what a save writes.
+    """
+
+    def __init__(self, config: BrokerConfig, profile: Profile, clock: Clock) -> None:
+        self._config = config
+        self._profile = profile
+        self._clock = clock
+        self._counter = 0
+        self._stamp_ms = clock.now_ms
+        self._groups = {
+            name: SubscriptionGroupConfig(group_name=name) for name in READY_MADE_GROUPS
+        }
+        self.changed = False
+        self.on_changed: Callable[[], None] = _nothing
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._groups
+
+    def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
+        return iter(self._groups.values())
+
+    def get(self, name: str) -> SubscriptionGroupConfig | None:
+        """Give the settings of a group that exists."""
+        return self._groups.get(name)
+
+    def find(self, name: str) -> SubscriptionGroupConfig | None:
+        """Give the settings of a group, creating it with the defaults when that is allowed.
+
+        None means autoCreateSubscriptionGroup is off or the name is not legal
+        (SubscriptionGroupManager.findSubscriptionGroupConfig).
+        """
+        group = self._groups.get(name)
+        if group is not None:
+            return group
+        if not self._config.flag("autoCreateSubscriptionGroup") and not is_system_group(name):
+            return None
+        if self.problem(name) is not None:
+            return None
+        group = SubscriptionGroupConfig(group_name=name)
+        self.put(group)
+        return group
+
+    def problem(self, name: str | None) -> str | None:
+        """Tell what is wrong with a group name under this profile, or None."""
+        return group_problem(name, length_max=self._profile.group_length_max)
+
+    def put(self, group: SubscriptionGroupConfig) -> None:
+        """Create or replace the settings of a group."""
+        self._groups[group.group_name] = group
+        self._counter += 1
+        self._stamp_ms = self._clock.now_ms
+        if not self.changed:
+            self.changed = True
+            self.on_changed()
+
+    def to_document(self) -> dict[str, Any]:
+        """Give the object of `config/subscriptionGroup.json`."""
+        version: dict[str, Any] = {"counter": self._counter, "timestamp": self._stamp_ms}
+        if self._profile.data_version_has_state:
+            version["stateVersion"] = 0
+        return {
+            "dataVersion": version,
+            "forbiddenTable": {},
+            "subscriptionGroupTable": {
+                name: group.to_document() for name, group in self._groups.items()
+            },
+        }
+
+    def load_document(self, stored: Mapping[str, Any]) -> None:
+        """Take over what `config/subscriptionGroup.json` holds."""
+        for name, fields in (stored.get("subscriptionGroupTable") or {}).items():
+            group = SubscriptionGroupConfig.from_document(fields)
+            self._groups[str(name)] = evolve(group, group_name=str(name))
+        version = stored.get("dataVersion") or {}
+        self._counter = int(version.get("counter", self._counter))
+        self._stamp_ms = int(version.get("timestamp", self._stamp_ms))
+
+
+def _nothing() -> None:
+    """Tell nobody: the table is not kept in a file."""

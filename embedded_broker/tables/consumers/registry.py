@@ -1,0 +1,162 @@
+"""Which consumers are connected, by group, and what each group has subscribed to.
+
+State of RocketMQ's ConsumerManager and ConsumerGroupInfo. Members are keyed by connection, as in
+the original: two sockets with one client id are two members. Subscriptions belong to the group,
+not to the member; the last heartbeat decides which topics there are, the largest subVersion
+which expression counts. This module notifies nobody: it says what changed,
+and `remoting/handlers/admin/client_manage.py` acts.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from attrs import define, field, frozen
+
+from embedded_broker.core.peer import Connection
+from rocketmq_py.errors import BodyError
+from rocketmq_py.protocol.bodies.heartbeat import (
+    ALL_TAGS,
+    BROADCASTING,
+    TAG,
+    ConsumerData,
+    SubscriptionData,
+)
+
+
+@define(slots=True, eq=False)
+class Member:
+    """One live client of a group; `last_seen_ms` is session time of its last heartbeat."""
+
+    connection: Connection
+    client_id: str
+    language: int
+    version: int
+    last_seen_ms: int
+
+
+@frozen
+class Subscription:
+    """A group's subscription of one topic, ready for a pull.
+
+    `codes` are the tag hashes to look for in the consume queue; None takes every message.
+    """
+
+    data: SubscriptionData
+    codes: frozenset[int] | None
+
+    @classmethod
+    def of(cls, data: SubscriptionData) -> "Subscription":
+        """Prepare a subscription; tag hashes that the client left out are computed."""
+        if not is_tag_type(data.expression_type) or data.sub_string in {"", ALL_TAGS}:
+            return cls(data, None)
+        if data.code_set:
+            return cls(data, data.code_set)
+        try:
+            parsed = SubscriptionData.parse(data.topic, data.sub_string, data.sub_version)
+        except BodyError:
+            return cls(data, frozenset())  # an expression without any tag matches nothing
+        return cls(data, parsed.code_set)
+
+
+def is_tag_type(expression_type: str | None) -> bool:
+    """Say whether an expression type means tags; a missing one does (ExpressionType.isTagType)."""
+    return not expression_type or expression_type == TAG
+
+
+@define(slots=True, eq=False)
+class ConsumerGroup:
+    """The live side of a consumer group: who is connected and what they subscribe to."""
+
+    name: str
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    members: dict[Connection, Member] = field(factory=dict)
+    subscriptions: dict[str, Subscription] = field(factory=dict)
+
+    @property
+    def is_broadcasting(self) -> bool:
+        """Say whether every member gets every message."""
+        return self.message_model == BROADCASTING
+
+    def client_ids(self) -> list[str]:
+        """Give the members' client ids, in order of arrival."""
+        return [member.client_id for member in self.members.values()]
+
+    def enter(self, member: Member) -> bool:
+        """Add or renew a member; true when its socket was not in the group yet."""
+        known = self.members.get(member.connection)
+        if known is not None and known.client_id == member.client_id:
+            known.last_seen_ms = member.last_seen_ms
+            return False
+        self.members[member.connection] = member
+        return known is None
+
+    def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
+        """Take over a heartbeat's subscriptions; true when a topic came or went."""
+        topics = set()
+        changed = False
+        for data in wanted:
+            topics.add(data.topic)
+            known = self.subscriptions.get(data.topic)
+            if known is None or data.sub_version > known.data.sub_version:
+                self.subscriptions[data.topic] = Subscription.of(data)
+                changed = changed or known is None
+        for topic in [topic for topic in self.subscriptions if topic not in topics]:
+            del self.subscriptions[topic]
+            changed = True
+        return changed
+
+
+class ConsumerRegistry:
+    """Group name to its live side. A group without members is gone. Used under the door."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ConsumerGroup] = {}
+
+    def get(self, group: str) -> ConsumerGroup | None:
+        """Give the live side of a group, or None when nobody is connected."""
+        return self._groups.get(group)
+
+    def groups(self) -> list[str]:
+        """Name the groups with a live consumer."""
+        return list(self._groups)
+
+    def register(self, data: ConsumerData, member: Member) -> bool:
+        """Do what one consumer entry of a heartbeat says.
+
+        True when the members or the subscribed topics changed, so that the group must be told;
+        a new subVersion alone is no change: Java clients raise it several times in their start.
+        """
+        group = self._groups.get(data.group_name)
+        if group is None:
+            group = self._groups[data.group_name] = ConsumerGroup(
+                data.group_name, data.consume_type, data.message_model, data.consume_from_where
+            )
+        group.consume_type = data.consume_type
+        group.message_model = data.message_model
+        group.consume_from_where = data.consume_from_where
+        entered = group.enter(member)
+        return group.subscribe(data.subscription_data_set) or entered
+
+    def unregister(self, group: str, connection: Connection) -> ConsumerGroup | None:
+        """Remove a member; give the group that lost it, or None when it was no member."""
+        live = self._groups.get(group)
+        if live is None or live.members.pop(connection, None) is None:
+            return None
+        if not live.members:
+            del self._groups[group]
+        return live
+
+    def drop(self, connection: Connection) -> list[ConsumerGroup]:
+        """Remove a connection from every group; give the groups that lost it."""
+        lost = [self.unregister(group, connection) for group in list(self._groups)]
+        return [group for group in lost if group is not None]
+
+    def take_over(self, other: "ConsumerRegistry") -> None:
+        """Go on with the members of another registry, which is not used any more."""
+        self._groups = other._groups  # noqa: SLF001 - of the same class
+
+    def all_members(self) -> Iterator[Member]:
+        """Give every live membership; a connection in two groups comes twice."""
+        for group in self._groups.values():
+            yield from group.members.values()

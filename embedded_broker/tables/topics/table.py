@@ -1,0 +1,184 @@
+"""The topics of one broker: who may create one, and who hears about it.
+
+State of RocketMQ's TopicConfigManager. Every call is made under the door. This module knows no
+request and no file format beyond its own JSON object; the handlers decide what to answer when a
+topic is missing. Read on: `remoting/handlers/send/send_message.py` (creation by a send),
+`remoting/handlers/admin/admin_broker.py` (request 17), `namesrv/routes.py` (who listens to
+changes).
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from attrs import evolve
+
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import Profile
+from embedded_broker.tables.topics.attributes import apply_attributes
+from embedded_broker.tables.topics.ready_made import READ_WRITE, ready_made_topics
+from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.codes import PERM_INHERIT
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, is_system_topic
+
+TopicListener = Callable[[TopicConfig], None]
+
+
+class TopicTable:
+    """Topic name to configuration, with the rules by which a topic comes to be.
+
+    `listeners` are called under the door with every configuration that is new or changed.
+    `changed` is true while something is not saved yet, and `on_changed` is called when it turns
+    true; `to_document` gives what a save writes.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        profile: Profile,
+        clock: Clock,
+        *,
+        cluster_name: str,
+        broker_name: str,
+    ) -> None:
+        self._config = config
+        self._profile = profile
+        self._clock = clock
+        self._topics: dict[str, TopicConfig] = {}
+        self._counter = 0
+        self._stamp_ms = clock.now_ms
+        self.listeners: list[TopicListener] = []
+        self.changed = False
+        self.on_changed: Callable[[], None] = _nothing
+        self.get: Callable[[str], TopicConfig | None] = self._topics.get
+        for topic in ready_made_topics(
+            config, version=profile.version, cluster_name=cluster_name, broker_name=broker_name
+        ):
+            self._topics[topic.topic_name] = topic
+        self._ready_made = frozenset(self._topics)
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._topics
+
+    def __iter__(self) -> Iterator[TopicConfig]:
+        return iter(self._topics.values())
+
+    def names(self) -> list[str]:
+        """Give all topic names, system topics included, in order of creation."""
+        return list(self._topics)
+
+    def put(self, topic: TopicConfig) -> None:
+        """Create or replace a topic; listeners hear of it unless nothing changed."""
+        if self._topics.get(topic.topic_name) == topic:
+            return
+        self._topics[topic.topic_name] = topic
+        self._counter += 1
+        self._stamp_ms = self._clock.now_ms
+        if not self.changed:
+            self.changed = True
+            self.on_changed()
+        for listener in self.listeners:
+            listener(topic)
+
+    def create_for_send(
+        self, name: str, template_name: str, queues_wanted: int, *, sys_flag: int = 0
+    ) -> TopicConfig | None:
+        """Create a topic because a message arrived for it, or return None when that is refused.
+
+        The template must exist with the inherit bit; the new topic has at most the template's
+        queues and its permissions without that bit (createTopicInSendMessageMethod).
+        """
+        template = self._topics.get(template_name)
+        if template is None or not template.perm & PERM_INHERIT:
+            return None
+        if template_name == AUTO_CREATE_TOPIC and not self._config.flag("autoCreateTopicEnable"):
+            return None
+        queues = max(0, min(queues_wanted, template.write_queue_nums))
+        topic = TopicConfig(
+            topic_name=name,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=template.perm & ~PERM_INHERIT,
+            topic_sys_flag=sys_flag,
+            topic_filter_type=template.topic_filter_type,
+        )
+        self.put(topic)
+        return topic
+
+    def ensure(
+        self, name: str, queues: int, *, sys_flag: int = 0, order: bool | None = None
+    ) -> tuple[TopicConfig, bool]:
+        """Return a retry or dead-letter topic and whether it had to be created now.
+
+        `order` is written to a topic that exists already, too
+        (createTopicInSendMessageBackMethod); None leaves it alone.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = TopicConfig(
+                topic_name=name,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=READ_WRITE,
+                topic_sys_flag=sys_flag,
+                order=bool(order),
+            )
+            self.put(topic)
+            return topic, True
+        if order is not None and topic.order != order:
+            topic = evolve(topic, order=order)
+            self.put(topic)
+        return topic, False
+
+    def update(self, wanted: TopicConfig, attribute_changes: Mapping[str, str]) -> None:
+        """Do what request 17 asks: create or replace, with attributes changed by sign.
+
+        Raises TopicAttributeError when an attribute cannot be applied; nothing is changed then.
+        """
+        old = self._topics.get(wanted.topic_name)
+        attributes = apply_attributes(
+            None if old is None else old.attributes or {}, attribute_changes
+        )
+        self.put(evolve(wanted, attributes=attributes))
+
+    def is_system(self, name: str) -> bool:
+        """Say whether the topic belongs to the broker itself, so that nobody may redefine it."""
+        return name in self._ready_made or is_system_topic(name)
+
+    def data_version(self) -> dict[str, Any]:
+        """Give the DataVersion object of this table, as answers and files carry it."""
+        version: dict[str, Any] = {"counter": self._counter, "timestamp": self._stamp_ms}
+        if self._profile.data_version_has_state:
+            version["stateVersion"] = 0
+        return version
+
+    def to_document(self) -> dict[str, Any]:
+        """Give the object of `config/topics.json`."""
+        return {
+            "dataVersion": self.data_version(),
+            "topicConfigTable": {
+                name: self._document(topic) for name, topic in self._topics.items()
+            },
+        }
+
+    def load_document(self, stored: Mapping[str, Any]) -> None:
+        """Take over what `config/topics.json` holds; a stored topic replaces a ready-made one."""
+        for name, fields in (stored.get("topicConfigTable") or {}).items():
+            topic = TopicConfig.from_document(fields)
+            self._topics[str(name)] = evolve(topic, topic_name=str(name))
+        version = stored.get("dataVersion") or {}
+        self._counter = int(version.get("counter", self._counter))
+        self._stamp_ms = int(version.get("timestamp", self._stamp_ms))
+
+    def _document(self, topic: TopicConfig) -> dict[str, Any]:
+        document = topic.to_document()
+        if not self._profile.topic_attributes:
+            del document["attributes"]
+        return document
+
+
+def _nothing() -> None:
+    """Tell nobody: the table is not kept in a file."""

@@ -1,0 +1,245 @@
+"""The messages that wait at the delay levels: in due order, and counted by topic.
+
+Answers: which of them come next after a given place, and how many go to one topic. Must not know:
+how a level delivers. A level is a queue in the order of arrival, so a message behind one that is
+due later waits for that one; its due time here says so. Counting keeps one small number for each
+waiting message; what waited before this life is read once, when somebody asks.
+
+Read on: `service.py` for the levels, `timer/listing.py` for what is given.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Generator, Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
+from typing import Final, Protocol
+
+from attrs import define, field
+
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.store.consume_queue import ConsumeQueue
+from embedded_broker.store.inner import Arrival
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.listing import Pending, Wanted, pending_of
+from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
+from rocketmq_py.protocol.properties import Prop
+
+__all__ = ["LevelTally", "LevelWalk"]
+
+_TRIM_FROM: Final = 4096
+
+_Entry = tuple[int, int]
+"""Due time, commit-log offset."""
+_Head = tuple[int, int, int]
+"""The same, and the level."""
+
+
+class Levels(Protocol):
+    """What a walk asks the levels; `levels.ScheduleMessageService` is one."""
+
+    def waiting_from(self) -> Mapping[int, int]:
+        """Give the first queue offset of each level that still waits."""
+        ...
+
+    def level_deliver_ms(self, level: int, store_timestamp: int) -> int:
+        """Give the time of delivery of a message stored now or then."""
+        ...
+
+    def head_due_ms(self, level: int) -> int | None:
+        """Give when the first message of a level goes."""
+        ...
+
+
+class LevelWalk:
+    """One listing of the levels; see `listing.Walk`."""
+
+    def __init__(self, store: MessageStore, clock: Clock, levels: Levels, wanted: Wanted) -> None:
+        self.found: list[Pending] = []
+        self.done = wanted.limit <= 0
+        self._store = store
+        self._clock = clock
+        self._levels = levels
+        self._wanted = wanted
+        self._turns = self._run()
+
+    def step(self, budget: Budget) -> None:
+        """Go on until the budget is used up; under the door."""
+        self.done = self.done or not self._store.is_open
+        while not self.done and not budget.exhausted():
+            self.done = next(self._turns, True) is True or self.done
+
+    def arrange(self) -> None:
+        """Do nothing: queues are in order."""
+
+    def _run(self) -> Iterator[None]:
+        """Merge the levels; yields where it may be interrupted."""
+        rows = {level: self._row(level) for level in sorted(self._levels.waiting_from())}
+        heads: list[_Head] = []
+        for level, row in rows.items():
+            first = yield from self._next_of(row)
+            if first is not None:
+                heads.append((*first, level))
+        heapify(heads)
+        while heads and heads[0][0] < self._wanted.before_ms:
+            due_ms, offset_py, level = heads[0]
+            self._give(due_ms, offset_py, level)
+            yield
+            following = yield from self._next_of(rows[level])
+            if following is None:
+                heappop(heads)
+            else:
+                heapreplace(heads, (*following, level))
+
+    def _next_of(self, row: Iterator[_Entry]) -> Generator[None, None, _Entry | None]:
+        """Give the next of a level that lies behind the place asked for."""
+        for entry in row:
+            if entry > self._wanted.after:
+                return entry
+            yield
+        return None
+
+    def _row(self, level: int) -> Iterator[_Entry]:
+        """Give (due, offset) of what waits at a level."""
+        queue = self._store.consume_queue(SCHEDULE_TOPIC, level - 1)
+        index = self._levels.waiting_from().get(level, 0)
+        head_ms = self._levels.head_due_ms(level)
+        due_ms = 0
+        while queue is not None and index < queue.max_offset:
+            entry = queue.entry(index)
+            index += 1
+            if entry is None:
+                continue
+            offset_py, _, deliver_ms = entry
+            if not due_ms and head_ms is not None:
+                due_ms = head_ms
+            else:
+                turn_ms = max(due_ms, self._clock.now_ms)
+                if deliver_ms > self._levels.level_deliver_ms(level, turn_ms):
+                    deliver_ms = turn_ms  # too far off for the level when its turn comes
+                due_ms = max(due_ms, deliver_ms)
+            yield due_ms, offset_py
+
+    def _give(self, due_ms: int, offset_py: int, level: int) -> None:
+        """Add a message to the page, if it waits still and is asked for."""
+        record = self._record(offset_py)
+        if record is None or record.queue_offset < self._levels.waiting_from().get(level, 0):
+            return
+        if record.properties.get(Prop.REAL_TOPIC, HALF_TOPIC) == HALF_TOPIC:
+            return  # it goes nowhere
+        one = pending_of(
+            record,
+            due_ms=due_ms,
+            root=offset_py,
+            accepted_ms=record.store_timestamp,
+            read=lambda: self._record(offset_py),
+        )
+        if self._wanted.fits(one):
+            self.found.append(one)
+            self.done = len(self.found) >= self._wanted.limit
+
+    def _record(self, offset_py: int) -> MessageRecord | None:
+        record = self._store.record(offset_py)
+        return None if record is None or record.topic != SCHEDULE_TOPIC else record
+
+
+@define(slots=True, eq=False)
+class _Row:
+    """The topics of one level's messages, as numbers, from queue offset `first` on."""
+
+    first: int
+    topics: array[int] = field(factory=lambda: array("i"))
+    older_from: int = 0
+    older: array[int] = field(factory=lambda: array("i"))
+    """What waited before this life, as far as it was read: from `older_from` up to `first`."""
+
+    @property
+    def read_to(self) -> int:
+        """The first queue offset of a former life that was not read."""
+        return self.older_from + len(self.older)
+
+
+class LevelTally:
+    """How many messages of each topic wait at the levels.
+
+    `offsets` gives the next queue offset of every level that has delivered or holds something.
+    """
+
+    def __init__(self, store: MessageStore, offsets: Callable[[], Mapping[int, int]]) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._rows: dict[int, _Row] = {}
+        self._numbers: dict[str, int] = {}
+        self._counts: list[int] = []
+
+    def on_arrival(self, arrival: Arrival) -> None:
+        """Count a message that was just accepted."""
+        if arrival.topic != SCHEDULE_TOPIC:
+            return
+        level = arrival.queue_id + 1
+        row = self._row(level, arrival.queue_offset)
+        number = self._number(arrival.properties.get(Prop.REAL_TOPIC, ""))
+        row.topics.append(number)
+        self._counts[number] += 1
+        if len(row.topics) >= _TRIM_FROM and not len(row.topics) % _TRIM_FROM:
+            self._leave(row, self._offsets().get(level, 0))
+
+    def work(self, budget: Budget) -> bool:
+        """Read what waited before this life; True when nothing is left of it."""
+        for level, offset in self._offsets().items():
+            queue = self._store.consume_queue(SCHEDULE_TOPIC, level - 1)
+            if queue is None:
+                continue
+            row = self._row(level, queue.max_offset)
+            if offset < row.first and not self._read_older(row, queue, offset, budget):
+                return False
+        return True
+
+    def count(self, topic: str) -> int:
+        """How many wait for this topic; exact once `work` has said True."""
+        for level, offset in self._offsets().items():
+            row = self._rows.get(level)
+            if row is not None:
+                self._leave(row, offset)
+        number = self._numbers.get(topic)
+        return 0 if number is None else self._counts[number]
+
+    def _row(self, level: int, first: int) -> _Row:
+        row = self._rows.get(level)
+        if row is None:
+            row = self._rows[level] = _Row(first)
+        return row
+
+    def _number(self, topic: str) -> int:
+        number = self._numbers.get(topic)
+        if number is None:
+            number = self._numbers[topic] = len(self._counts)
+            self._counts.append(0)
+        return number
+
+    def _read_older(self, row: _Row, queue: ConsumeQueue, offset: int, budget: Budget) -> bool:
+        if not row.older:
+            row.older_from = offset
+        while row.read_to < row.first:
+            entry = queue.entry(row.read_to)
+            record = None if entry is None else self._store.record(entry[0])
+            topic = "" if record is None else record.properties.get(Prop.REAL_TOPIC, "")
+            row.older.append(self._number(topic))
+            if budget.exhausted():
+                return False
+        for number in row.older:
+            self._counts[number] += 1
+        row.topics = row.older + row.topics
+        row.first, row.older = row.older_from, array("i")
+        return True
+
+    def _leave(self, row: _Row, offset: int) -> None:
+        """Take what a level has delivered out of the counts."""
+        gone = min(max(0, offset - row.first), len(row.topics))
+        for number in row.topics[:gone]:
+            self._counts[number] -= 1
+        if gone:
+            del row.topics[:gone]
+            row.first += gone

@@ -1,0 +1,305 @@
+"""The log of each time slice: the whole messages that wait for a second of it.
+
+Answers: where the bytes of a waiting timer lie. `dcommitlog/<slice>/<20-digit offset>`, files of
+`mappedFileSizeDCommitLog` bytes. A record is the commit log's own, byte for byte; one that does
+not fit in the rest of a file leaves it blank, with the eight bytes that the commit log writes
+then. Only appended to; a slice goes as a whole once its time has passed. So the body of a timer
+for next month does not depend on how long the commit log keeps its files.
+
+Must not know: seconds in memory, which messages are done, when to flush. A slice's log needs only
+its end in memory, not its files (`handles.py`).
+
+Read on: `recovery.py` for how the end of a log is found again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final
+
+from attrs import define, frozen
+
+from embedded_broker.errors import StoreError
+from embedded_broker.store.commit_log import BLANK_SIZE_MIN
+from embedded_broker.store.fs import FileSystem, Segment
+from embedded_broker.store.mapped_file import NAME_DIGITS, zero_tail
+from embedded_broker.timer.slices.handles import OPEN_FILES_MAX, SliceHandles
+from rocketmq_py.protocol.message_codec import MAGIC_BLANK
+
+__all__ = ["DCOMMIT_LOG_FOLDER", "DCommitLog", "SliceLog", "SliceSync"]
+
+DCOMMIT_LOG_FOLDER: Final = "dcommitlog"
+_SIZE_AND_MAGIC: Final = Struct(">ii")
+
+
+@define(slots=True)
+class SliceLog:
+    """What is known of a slice's log without opening it."""
+
+    end: int = 0
+    """Where the next record goes."""
+    path: str = ""
+    """The file with the end; empty when it is not known yet."""
+    soiled_to: int = 0
+    """Up to here a refused write may have left bytes behind the end."""
+
+
+@frozen
+class SliceSync:
+    """Files and folders to sync, captured under the door; `run` it outside."""
+
+    fs: FileSystem
+    file_size: int
+    paths: tuple[str, ...]
+    open_files: dict[str, Segment]
+    folders: tuple[str, ...]
+
+    def run(self) -> None:
+        """Make everything durable. Raises StoreError."""
+        for path in self.paths:
+            segment = self.open_files.get(path)
+            if segment is not None:
+                segment.sync()
+                continue
+            segment = self.fs.open_segment(path, self.file_size, create=False)
+            try:
+                segment.sync()
+            finally:
+                segment.close()
+        for folder in self.folders:
+            self.fs.sync_dir(folder)
+
+
+class DCommitLog:
+    """The logs of all slices that have one, by slice number."""
+
+    def __init__(
+        self, fs: FileSystem, file_size: int, *, open_files_max: int = OPEN_FILES_MAX
+    ) -> None:
+        self._fs = fs
+        self.file_size = file_size
+        self.slices: dict[int, SliceLog] = {}
+        self.handles = SliceHandles(fs, file_size, most=open_files_max)
+        self._first_after: tuple[int, int | None] | None = None
+        self._unsynced: set[str] = set()
+        self._new_names: set[str] = set()
+
+    @property
+    def record_size_max(self) -> int:
+        """The largest record that a file can hold."""
+        return self.file_size - BLANK_SIZE_MIN
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def append(self, number: int, record: bytes | memoryview) -> int:
+        """Write a record at the end of a slice's log; gives its position there.
+
+        Raises StoreError when the disk refuses: then nothing has moved.
+        """
+        log = self.slices.get(number)
+        if log is None:
+            log = SliceLog()
+        size = len(record)
+        at = log.end
+        inside = at % self.file_size
+        if inside and inside + size + BLANK_SIZE_MIN > self.file_size:
+            room = self.file_size - inside
+            if room >= BLANK_SIZE_MIN:
+                self._write(number, log, at, _SIZE_AND_MAGIC.pack(room, MAGIC_BLANK))
+            at += room
+        self._write(number, log, at, record)
+        log.end = at + size
+        if number not in self.slices:
+            self._first_after = None
+            self.slices[number] = log
+        return at
+
+    def _write(self, number: int, log: SliceLog, at: int, data: bytes | memoryview) -> None:
+        inside = at % self.file_size
+        if inside == 0:
+            self._new_names.add(folder_of(number))
+        path = log.path
+        if inside == 0 or not path:
+            path = self._place(number, at)[0]
+        segment = self.handles.get(path, create=inside == 0)
+        if log.soiled_to > at:
+            # What a refused write left behind would look like the rest of a torn one.
+            soiled = min(log.soiled_to - at + inside, self.file_size)
+            segment.write(inside, bytes(soiled - inside))
+            log.soiled_to = 0
+        self._unsynced.add(path)
+        try:
+            segment.write(inside, data)
+        except StoreError:
+            log.soiled_to = max(log.soiled_to, at + len(data))
+            self.slices.setdefault(number, log)
+            self._first_after = None
+            raise
+        log.path = path
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def read(self, number: int, position: int) -> memoryview | None:
+        """Show the record at a position; None when there is none below the log's end."""
+        log = self.slices.get(number)
+        if log is None or not 0 <= position < log.end:
+            return None
+        path, inside = self._place(number, position)
+        if self.file_size - inside < _SIZE_AND_MAGIC.size:
+            return None
+        segment = self.handles.get(path)
+        size, _ = _SIZE_AND_MAGIC.unpack(segment.view(inside, _SIZE_AND_MAGIC.size))
+        if not 0 < size <= self.file_size - inside or position + size > log.end:
+            return None
+        return segment.view(inside, size)
+
+    def scan(
+        self, number: int, start: int = 0, end: int | None = None
+    ) -> Iterator[tuple[int, memoryview]]:
+        """Give position and bytes of each record from `start` up to `end` (None: the log's).
+
+        Between two records time may pass: it ends where the slice is over meanwhile.
+        """
+        log = self.slices.get(number)
+        if log is None:
+            return
+        stop = log.end if end is None else end
+        position = start
+        while position < stop:
+            skipped = self.skip_blank(number, position)
+            if skipped != position:
+                position = skipped
+                continue
+            record = self.read(number, position)
+            if record is None:
+                return
+            size = len(record)
+            yield position, record
+            if self.slices.get(number) is not log:
+                return  # its files may be gone
+            position += size
+
+    def skip_blank(self, number: int, position: int) -> int:
+        """Give where the next file begins if the rest of this one is blank, else the position."""
+        path, inside = self._place(number, position)
+        room = self.file_size - inside
+        if room < BLANK_SIZE_MIN:
+            return position + room
+        head = self.handles.get(path).view(inside, _SIZE_AND_MAGIC.size)
+        size, magic = _SIZE_AND_MAGIC.unpack(head)
+        return position + room if magic == MAGIC_BLANK and size == room else position
+
+    # --- life --------------------------------------------------------------------------------
+
+    def begin_sync(self) -> SliceSync:
+        """Capture what is not durable yet."""
+        paths = tuple(sorted(self._unsynced))
+        folders = tuple(sorted(self._new_names))
+        self._unsynced.clear()
+        self._new_names.clear()
+        return SliceSync(self._fs, self.file_size, paths, self.handles.lend(paths), folders)
+
+    def sync_failed(self, sync: SliceSync) -> None:
+        """Note that a sync was not carried out."""
+        self._unsynced |= {one for one in sync.paths if self._number_of(one) in self.slices}
+        self._new_names |= {one for one in sync.folders if _last_number(one) in self.slices}
+
+    def first_after(self, number: int) -> int | None:
+        """Give the first slice behind another one; cheap while no slice comes or goes."""
+        found = self._first_after
+        if found is None or found[0] != number:
+            later = min((one for one in self.slices if one > number), default=None)
+            found = self._first_after = (number, later)
+        return found[1]
+
+    def drop(self, number: int) -> None:
+        """Forget a slice; `remove_slice` takes its files away once that is safe."""
+        self._first_after = None
+        self.slices.pop(number, None)
+        folder = folder_of(number)
+        self.handles.forget(folder)
+        self._new_names.discard(folder)
+        self._unsynced = {one for one in self._unsynced if self._number_of(one) != number}
+
+    def close(self) -> None:
+        """Give every file back; nothing is synced."""
+        self.handles.close()
+
+    def found_slices(self) -> list[int]:
+        """Give the numbers of the slices that have files, sorted; empty folders are removed."""
+        numbers = []
+        for name in self._fs.list(DCOMMIT_LOG_FOLDER):
+            if not name.isdecimal():
+                raise StoreError(f"{DCOMMIT_LOG_FOLDER}/{name}: not the number of a time slice")
+            number = int(name)
+            if self._fs.list(folder_of(number)):
+                numbers.append(number)
+            else:
+                self._fs.remove(folder_of(number))
+        return sorted(numbers)
+
+    def files_of(self, number: int) -> list[int]:
+        """Give the start offsets of a slice's files, sorted, up to the first gap."""
+        starts = []
+        for name in self._fs.list(folder_of(number)):
+            if len(name) != NAME_DIGITS or not name.isdecimal():
+                raise StoreError(f"{folder_of(number)}/{name}: not a file name of 20 digits")
+            starts.append(int(name))
+        whole = [one for index, one in enumerate(starts) if one == index * self.file_size]
+        return whole[: len(starts)]
+
+    def truncate(self, number: int, end: int, *, durable_to: int = 0) -> int:
+        """End a slice's log: later files go, the rest of its file becomes zero.
+
+        Everything from `durable_to` on is durable afterwards: a process that was killed had
+        perhaps not synced it. Gives how many bytes were given up that were not zero.
+        """
+        lost = 0
+        folder = folder_of(number)
+        self.handles.forget(folder)
+        last = (end - 1) // self.file_size * self.file_size if end else -1
+        for name in self._fs.list(folder):
+            if int(name) > last:
+                path = f"{folder}/{name}"
+                if self._fs.size(path):
+                    segment = self.handles.get(path)
+                    lost += segment.data_end()
+                    self.handles.forget(folder)
+                self._fs.remove(path)
+        if end:
+            path, inside = self._place(number, end - 1)
+            lost += zero_tail(self.handles.get(path), inside + 1)
+            for start in range(durable_to - durable_to % self.file_size, end, self.file_size):
+                self.handles.get(self._place(number, start)[0]).sync()
+        if self._fs.exists(folder):
+            self._fs.sync_dir(folder)
+        return lost
+
+    def _place(self, number: int, position: int) -> tuple[str, int]:
+        inside = position % self.file_size
+        return f"{folder_of(number)}/{position - inside:0{NAME_DIGITS}d}", inside
+
+    @staticmethod
+    def _number_of(path: str) -> int:
+        return _last_number(path.rpartition("/")[0])
+
+
+def _last_number(folder: str) -> int:
+    return int(folder.rpartition("/")[2])
+
+
+def folder_of(number: int) -> str:
+    """Give the folder of a slice."""
+    return f"{DCOMMIT_LOG_FOLDER}/{number}"
+
+
+def remove_slice(fs: FileSystem, number: int) -> None:
+    """Remove the files of a slice that nobody uses any more, the newest first. Raises StoreError.
+
+    The newest first, so that what a crash leaves has no gap.
+    """
+    folder = folder_of(number)
+    for name in reversed(fs.list(folder)):
+        fs.remove(f"{folder}/{name}")
+    fs.remove(folder)

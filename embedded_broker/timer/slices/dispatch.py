@@ -1,0 +1,228 @@
+"""From the inbound queue to where a timer waits: its slice's log, and its second in memory.
+
+Answers: which of the five ways a message goes, by its time and the current second. Must not know:
+clocks, releases. After the dispatch rule of the time-sliced design:
+
+| time of delivery | goes to |
+|---|---|
+| before the current second | its real topic (`LateComers`, which the fire service empties) |
+| in the current slice | the slice's log and the current wheel |
+| in the next slice, whose wheel exists | that slice's log and the next wheel |
+| in the next slice, whose wheel does not | that slice's log |
+| later | that slice's log |
+
+The current second itself is not fired yet, so it belongs to the second row. A mark goes the way of
+its victim: into the delete set of a second in memory, and as a tombstone into the slice's log.
+
+Read on: `preload.py` for how a log becomes a wheel, `fire.py` for the way out.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.timer.request import parse_request, victim_root
+from embedded_broker.timer.slices.cells import Mark, SliceWheel
+from embedded_broker.timer.slices.record import Glance, glance
+from embedded_broker.timer.slices.state import Late, SliceState
+from embedded_broker.timer.stage import Stage
+
+__all__ = [
+    "Inbound",
+    "Route",
+    "SliceDispatchService",
+    "hold_late",
+    "keep_out",
+    "mark_of",
+    "take_into",
+]
+
+_CHECK_BUDGET_EVERY: Final = 32
+
+
+class Route(Enum):
+    """Where a message of the inbound queue went."""
+
+    REAL_TOPIC = "real topic"
+    CURRENT_WHEEL = "current wheel"
+    NEXT_WHEEL = "next wheel"
+    LOG = "log only"
+    NOWHERE = "nowhere"
+    """Another node has delivered it, or its record cannot be kept."""
+
+
+class Inbound(NamedTuple):
+    """A readable message of the inbound queue; `record` is its bytes in the commit log."""
+
+    queue_offset: int
+    seen: Glance
+    record: memoryview
+
+
+class SliceDispatchService(Stage[SliceState]):
+    """Reads the inbound queue entry by entry; what cannot be read is counted and passed."""
+
+    name = "SliceDispatchService"
+
+    def __init__(self, state: SliceState) -> None:
+        super().__init__(state)
+        self.routes: dict[Route, int] = dict.fromkeys(Route, 0)
+
+    @property
+    def queue_depth(self) -> int:
+        """Entries between the pointer and the queue's end."""
+        return max(0, self.state.queue_end - self.state.queue_offset)
+
+    def lag_ms(self, now_ms: int) -> int:
+        """Age of the next entry's message."""
+        state = self.state
+        queue = state.queue
+        entry = None if queue is None else queue.entry(state.queue_offset)
+        stored_ms = -1 if entry is None else state.store.log.store_timestamp(entry[0])
+        return 0 if stored_ms < 0 else max(0, now_ms - stored_ms)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """How many messages went each way."""
+        return {route.value: number for route, number in self.routes.items()}
+
+    def next(self) -> Inbound | None:
+        """Give the next message without moving; None at the end of the queue."""
+        state = self.state
+        queue = state.queue
+        if queue is None:
+            return None
+        state.queue_offset = max(state.queue_offset, queue.min_offset)
+        while state.queue_offset < queue.max_offset:
+            found = self.read(state.queue_offset)
+            if found is not None:
+                return found
+            state.queue_offset += 1
+            state.changes += 1
+        return None
+
+    def read(self, queue_offset: int) -> Inbound | None:
+        """Read an entry; None, counted, when it is no timer or done already."""
+        state = self.state
+        queue = state.queue
+        entry = None if queue is None else queue.entry(queue_offset)
+        if entry is None:
+            return None
+        offset, size, _ = entry
+        if offset in state.already_logged:
+            state.already_logged.discard(offset)
+            return None
+        if offset in state.done:
+            return None
+        record = state.store.log.read(offset, size)
+        if record is None:
+            state.lost["unreadable"] += 1
+            return None
+        seen = glance(record)
+        if seen is None or seen.request() is None:
+            state.lost["malformed"] += 1
+            return None
+        return Inbound(queue_offset, seen, record)
+
+    def put(self, inbound: Inbound) -> Route:
+        """Send a message on its way. Raises StoreError when its slice's log takes no more."""
+        route = self._put(inbound)
+        self.routes[route] += 1
+        self.state.changes += 1
+        return route
+
+    def note_kept_out(self, budget: Budget) -> bool:
+        """Let the marks work that a hold keeps in the queue; False when time ran out first.
+
+        Mostly they do since they arrived; others came before the hold, or lay in the store.
+        """
+        state = self.state
+        state.kept_out_to = max(state.kept_out_to, state.queue_offset)
+        queue = state.queue
+        while queue is not None and state.kept_out_to < queue.max_offset:
+            entry = queue.entry(state.kept_out_to)
+            record = None if entry is None else state.store.log.read(entry[0], entry[1])
+            seen = None if record is None else glance(record)
+            if seen is not None and seen.is_mark:
+                keep_out(state, seen)
+            state.kept_out_to += 1
+            if not state.kept_out_to % _CHECK_BUDGET_EVERY and budget.exhausted():
+                return state.kept_out_to >= queue.max_offset
+        return True
+
+    def _put(self, inbound: Inbound) -> Route:
+        state = self.state
+        queue_offset, seen, record = inbound
+        if _master_has_it(state, queue_offset, seen.second):
+            return Route.NOWHERE
+        if seen.second < state.current_second:
+            hold_late(state, seen, queue_offset)
+            return Route.REAL_TOPIC
+        if seen.size > state.log.record_size_max:
+            state.lost["larger than a file of a slice"] += 1
+            if not seen.is_mark:
+                state.metrics.add(seen.topic, -1, state.store.last_store_timestamp)
+            return Route.NOWHERE
+        number = state.slice_of(seen.second)
+        position = state.log.append(number, record)
+        wheel = state.wheel_of(number)
+        if wheel is None:
+            return Route.LOG
+        take_into(state, wheel, seen, position, record)
+        return Route.CURRENT_WHEEL if wheel is state.current else Route.NEXT_WHEEL
+
+
+def take_into(
+    state: SliceState, wheel: SliceWheel, seen: Glance, position: int, record: memoryview
+) -> None:
+    """Put a record of a slice's log into the cells of the slice."""
+    if not seen.is_mark:
+        wheel.add(seen.second, position, record)
+        return
+    found = mark_of(seen)
+    if found is None:
+        state.lost["malformed"] += 1
+        return
+    wheel.add_mark(seen.second, *found)
+
+
+def keep_out(state: SliceState, seen: Glance) -> None:
+    """Let a mark work that may not go its way yet: its victim may be due before it does."""
+    found = mark_of(seen)
+    if found is not None:
+        key, mark = found
+        marks = state.kept_out.setdefault(seen.second, {}).setdefault(key, [])
+        if mark not in marks:
+            marks.append(mark)
+
+
+def hold_late(state: SliceState, seen: Glance, queue_offset: int) -> None:
+    """Keep what came after its second was over; it is fired first of all."""
+    if not seen.is_mark:
+        state.late.add(Late(seen.second, seen.source, queue_offset))
+        return
+    found = mark_of(seen)
+    if found is not None:
+        state.late.add_mark(seen.second, *found, queue_offset)
+
+
+def mark_of(seen: Glance) -> tuple[str, Mark] | None:
+    """Give key and mark of a delete message; None when it is none."""
+    properties = seen.decoded()
+    request = parse_request(properties)
+    if request is None or request.deletes is None:
+        return None
+    return request.deletes, Mark(seen.source, victim_root(properties))
+
+
+def _master_has_it(state: SliceState, queue_offset: int, second: int) -> bool:
+    """Say whether the master that this node follows, or took over from, has seen to it."""
+    master = state.master
+    return (
+        master is not None
+        and queue_offset < master.delay_offset
+        and second < master.current_second
+        and queue_offset not in master.late
+    )

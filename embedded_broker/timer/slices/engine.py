@@ -1,0 +1,542 @@
+"""The sliced engine: a log for every slice of time, and the present slice in memory.
+
+Answers: in which order messages are sent on their way, slices are loaded and seconds are fired, so
+that a timer leaves exactly once, never early, whatever the clock does and wherever the process
+dies. An alternative to the wheel (`../engine.py`) with the same admission rules and the same
+behaviour towards clients; it is precise to a second, rounded up. Must not know: requests,
+connections, threads: everything here runs under the broker's door.
+
+One step (`fire`):
+
+1. every entry of the inbound queue is sent on its way: appends only, nothing leaves yet, so a mark
+   always comes before the release of its victim,
+2. late timers and the seconds of the current slice are fired in the order of time, up to now;
+   `current_second` becomes a second when everything before it has left,
+3. when the slice is over, the next one that has a log follows; what is not loaded of it yet is
+   loaded before anything of it is fired,
+4. `slicePreloadSec` before a slice begins it is loaded, in turns.
+
+In the usual case a message that arrives goes to its slice at once (`on_arrival`).
+
+Read on: `dispatch.py` for where a message goes, `recovery.py` for crashes, `roles.py` for nodes
+that follow a master.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from attrs import evolve
+
+from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
+from embedded_broker.errors import StoreError
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.inner import Arrival
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.admission import Admission
+from embedded_broker.timer.change import MoveOutcome
+from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.listing import Pending, Wanted
+from embedded_broker.timer.metrics import TimerMetrics
+from embedded_broker.timer.recall import RecallOutcome
+from embedded_broker.timer.request import TimerRequest, parse_request, victim_root
+from embedded_broker.timer.run import TimerRuns
+from embedded_broker.timer.slices.change import SliceChanges
+from embedded_broker.timer.slices.copies import find_copies
+from embedded_broker.timer.slices.course import SliceCourse
+from embedded_broker.timer.slices.dcommit_log import folder_of
+from embedded_broker.timer.slices.dispatch import Inbound, SliceDispatchService, keep_out
+from embedded_broker.timer.slices.fire import SliceFireService
+from embedded_broker.timer.slices.flush import SliceCheckpointer, SliceFlush
+from embedded_broker.timer.slices.listing import (
+    SliceDistribution,
+    SliceListing,
+    SliceWalk,
+)
+from embedded_broker.timer.slices.opening import first_offset, make_state, take_store
+from embedded_broker.timer.slices.preload import SlicePreloadService
+from embedded_broker.timer.slices.progress import SliceProgress
+from embedded_broker.timer.slices.record import SECOND_MS, Glance, second_of
+from embedded_broker.timer.slices.recount import recount
+from embedded_broker.timer.slices.recovery import recover
+from embedded_broker.timer.slices.roles import follow, step_down, take_over
+from embedded_broker.timer.slices.stages import SliceFlushService
+from embedded_broker.timer.slices.state import SliceRole, SliceState
+from embedded_broker.timer.slices.upkeep import SliceUpkeep
+from embedded_broker.timer.stage import Stage
+from embedded_broker.timer.wheel.needed_offsets import SlicePins
+from embedded_broker.timer.wheel.put_verdict import Release
+from embedded_broker.timer.wheel.recovery import TimerRecovery
+from embedded_broker.timer.wheel.retry import DISK_RETRY_MS, RetryWait
+from rocketmq_py.clock import Clock
+
+__all__ = ["SlicedTimerStore"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class SlicedTimerStore:
+    """The timers of one broker; a `TimerEngine`.
+
+    `levels_off` puts what waits into the document's own place, queue 1 of SCHEDULE_TOPIC_XXXX, and
+    lets this engine serve delay levels as well. `role` is that of the node.
+
+    >>> from embedded_broker.store.memory_fs import MemoryFileSystem
+    >>> from rocketmq_py.clock import SystemClock
+    >>> fs, config, clock = MemoryFileSystem(), BrokerConfig(), SystemClock()
+    >>> store = MessageStore(fs, config, clock, bytes(8))
+    >>> _ = store.load()
+    >>> SlicedTimerStore(store, fs, config, clock).load().pending
+    0
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        fs: FileSystem,
+        config: BrokerConfig,
+        clock: Clock,
+        *,
+        random: Random | None = None,
+        file: DelayOffsetFile | None = None,
+        levels_off: bool = False,
+        role: SliceRole = SliceRole.MASTER,
+    ) -> None:
+        self._store = store
+        self._fs = fs
+        self._config = config
+        self._clock = clock
+        self._file = DelayOffsetFile(fs) if file is None else file
+        table = self._file.load()
+        self._progress = SliceProgress.from_table(table)
+        self._first_offset = first_offset(table) if levels_off else 0
+        self._state = state = make_state(
+            store, fs, config, self._progress, levels_off=levels_off, role=role
+        )
+        self._checkpointer = SliceCheckpointer(state, fs, self._file)
+        self.admission = Admission(
+            config,
+            slot_num=self._cell_count,
+            random=Random(0) if random is None else random,
+            topic=state.topic,
+            queue_id=state.inbound[1],
+            precision_ms=SECOND_MS,
+            levels_as_timers=levels_off,
+            record_size_max=state.log.record_size_max,
+            record_size_setting="setting mappedFileSizeDCommitLog",
+        )
+        self.retry = RetryWait()
+        """The wait before what failed is tried again."""
+        self.topic = state.topic
+        self.runs: TimerRuns | None = None
+        self.new_budget: Callable[[], Budget] = Budget
+        self._dispatch = SliceDispatchService(state)
+        self._preload = SlicePreloadService(state)
+        self._fire = SliceFireService(state, config)
+        self._flush = SliceFlushService(state)
+        self._course = SliceCourse(state, self._preload, self._fire, self._flush)
+        services: tuple[Stage[SliceState], ...] = (
+            self._dispatch,
+            self._preload,
+            self._fire,
+            self._flush,
+        )
+        self.stages: dict[str, Stage[SliceState]] = {stage.name: stage for stage in services}
+        """The services by name."""
+        self.upkeep = SliceUpkeep(state, config, services, settle=self._settle_marks)
+        """What is done now and then: counts, progress."""
+        self._listing = SliceListing(state)
+        self._changes = SliceChanges(state, clock)
+        self._running = False
+        self._firing = False
+        self._hold_until_ms = 0
+        self._unsettled: list[tuple[int, TimerRequest, int | None]] = []
+
+    # --- life ----------------------------------------------------------------------------------
+
+    def load(self) -> TimerRecovery:
+        """Open the files and recover; after `MessageStore.load`, before the first put.
+
+        Raises ConfigError when timeSliceLength or mappedFileSizeDCommitLog is not the store's, and
+        StoreError when a file cannot be used.
+        """
+        state, progress = self._state, self._progress
+        state.metrics.load()
+        now_ms = self._clock.now_ms
+        if progress is not None and progress.inbound[0] and progress.inbound != state.inbound:
+            # Nothing waits in the other queue (`timer/choice.py`), and all of this one was done
+            # before.
+            progress = evolve(
+                progress, delay_offset=state.queue_end, ends={}, late=frozenset(), clean=None
+            )
+        findings = recover(state, progress, first_offset=self._first_offset, now_ms=now_ms)
+        take_store(self._file, state, progress)
+        if state.role is not SliceRole.MASTER:
+            # What the master released since then will have to be found when this node takes over.
+            state.cell_scan_pos = (
+                self._store.log.min_offset if progress is None else (progress.scan_pos)
+            )
+        found = (self._store.log.max_offset, state.metrics.counter)
+        if progress is None or progress.clean != found or state.damaged_slices:
+            state.metrics.replace(recount(state), now_ms)
+        self._changes.look_for_unfinished()
+        hold_ms = self._config.int("disappearTimeAfterStart")
+        self._hold_until_ms = now_ms + hold_ms if hold_ms > 0 else 0
+        self._running = True
+        if state.role is SliceRole.MASTER:
+            self._course.open()
+        pending = state.metrics.total
+        _LOG.info("sliced timer store loaded: %d pending, %r", pending, findings)
+        return TimerRecovery(
+            records_scanned=findings.records_scanned,
+            truncated_bytes=findings.truncated_bytes,
+            already_released=len(state.done),
+            whole_log=findings.whole_log,
+            queue_offset=state.queue_offset,
+            read_time_ms=state.current_second * SECOND_MS,
+            pending=pending,
+        )
+
+    def close(self) -> None:
+        """Make everything durable and give the files back; idempotent. The store is still open."""
+        if not self._running:
+            return
+        try:
+            self._keep_up(self._clock.now_ms)
+            self._running = False
+            work = self.begin_flush(clean=True)
+            self._store.begin_flush().run()
+            work.run()
+        finally:
+            self._state.log.close()
+
+    def abandon(self) -> None:
+        """Let go of everything as a killed process would: nothing is written."""
+        self._running = False
+        self._state.log.close()
+
+    # --- arrivals ------------------------------------------------------------------------------
+
+    def on_arrival(self, arrival: Arrival) -> None:
+        """Take note of a message that became visible; one of the inbound queue goes its way."""
+        state = self._state
+        if arrival.topic != state.topic or arrival.queue_id != state.inbound[1]:
+            return
+        if not self._running:
+            return
+        request = parse_request(arrival.properties)
+        if request is None:
+            return  # it is counted when it is sent on its way
+        if request.deletes is None:
+            state.metrics.add(request.real_topic, 1, arrival.store_timestamp)
+        else:
+            victim = victim_root(arrival.properties)
+            self._unsettled.append((arrival.commit_log_offset, request, victim))
+        state.changes += 1
+        if (
+            self._firing
+            or arrival.queue_offset != state.queue_offset
+            or self._dispatch_held
+            or self.retry.is_on
+        ):
+            if self._dispatch_held:
+                self._keep_out(arrival, request)
+            return
+        self._keep_up(arrival.store_timestamp)
+        record = self._store.log.read(arrival.commit_log_offset, arrival.size)
+        if record is None:
+            return
+        seen = _glance_of(arrival, request)
+        try:
+            self._dispatch.put(Inbound(arrival.queue_offset, seen, record))
+            state.queue_offset += 1
+        except StoreError as error:
+            # The message is accepted and stays in the queue; `fire` tries again.
+            _LOG.warning("timer at %d not in its slice yet: %s", arrival.commit_log_offset, error)
+            self.retry.begin(arrival.store_timestamp, DISK_RETRY_MS)
+
+    def _keep_out(self, arrival: Arrival, request: TimerRequest) -> None:
+        """Let a mark work that a hold keeps in the queue, and note how far that is known."""
+        state = self._state
+        if request.deletes is not None:
+            keep_out(state, _glance_of(arrival, request))
+        if arrival.queue_offset == max(state.kept_out_to, state.queue_offset):
+            state.kept_out_to = arrival.queue_offset + 1
+
+    def _keep_up(self, now_ms: int) -> None:
+        """Let the current second follow the clock, if nothing is held or still to be read."""
+        if (
+            self._state.role is SliceRole.MASTER
+            and not self._firing
+            and not self._fire_held(now_ms)
+            and self._dispatch.queue_depth <= 1
+        ):
+            self._course.keep_up(now_ms)
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def next_deadline(self) -> Deadline | None:
+        """When `fire` has something to do: a release, or a slice to load before its time."""
+        if not self._running:
+            return None
+        if self.retry.is_on:
+            return self.retry.deadline
+        now_ms = self._clock.now_ms
+        state = self._state
+        if self._dispatch.queue_depth and not self._dispatch_held:
+            return Deadline(now_ms, "timers to send on their way")
+        if state.role is not SliceRole.MASTER:
+            return None
+        if self._changes.unfinished is not None:
+            return Deadline(now_ms, "mark of a moved timer")
+        if self._fire_held(now_ms):
+            if self._hold_until_ms > now_ms and not self._stopped_by_option:
+                return Deadline(self._hold_until_ms, "disappearTimeAfterStart")
+            return None
+        return self._course.next_deadline(now_ms)
+
+    def head_rank(self, due_ms: int) -> int:
+        """Give the commit-log offset of the timer that goes first at `due_ms`."""
+        return UNRANKED if self._dispatch.queue_depth else self._course.head_rank(due_ms)
+
+    def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:  # noqa: ARG002
+        """Do everything that is due at `now_ms` until the budget is used up.
+
+        Gives the number of messages delivered. Nothing hops here, so `horizon_ms` has no meaning.
+        """
+        if not self._running:
+            return 0
+        self.retry.look(now_ms)
+        if self.retry.is_on:
+            return 0
+        before = self._fire.released
+        self._firing = True
+        try:
+            self._step(now_ms, budget)
+        except StoreError as error:
+            _LOG.warning("the sliced timer store waits for its disk: %s", error)
+            self.retry.begin(now_ms, DISK_RETRY_MS)
+        finally:
+            self._firing = False
+        return self._fire.released - before
+
+    def _step(self, now_ms: int, budget: Budget) -> None:
+        if self._state.role is SliceRole.MASTER and not self._changes.finish():
+            self.retry.begin(now_ms, DISK_RETRY_MS)
+            return
+        self._settle_marks()
+        if not self._send_on(budget):
+            return
+        if self._state.role is not SliceRole.MASTER or self._fire_held(now_ms):
+            return
+        if self._dispatch_held and not self._dispatch.note_kept_out(budget):
+            return
+        if self._course.run(now_ms, budget) is Release.BLOCKED:
+            self.retry.begin(now_ms, self._fire.retry_wait_ms)
+
+    def _send_on(self, budget: Budget) -> bool:
+        """Send every entry of the queue on its way; False when time ran out before the end."""
+        state = self._state
+        while not self._dispatch_held:
+            inbound = self._dispatch.next()
+            if inbound is None:
+                break
+            self._dispatch.put(inbound)
+            state.queue_offset = inbound.queue_offset + 1
+            if budget.exhausted():
+                if self._dispatch.queue_depth:
+                    return False
+                break
+        if state.kept_out and not self._dispatch_held:
+            state.kept_out.clear()
+        return True
+
+    # --- waiting -------------------------------------------------------------------------------
+
+    @property
+    def _dispatch_held(self) -> bool:
+        return (
+            self._dispatch.paused
+            or self._state.role is SliceRole.SLAVE
+            or self._config.flag("timerStopEnqueue")
+        )
+
+    @property
+    def _stopped_by_option(self) -> bool:
+        return self._fire.paused or self._config.flag("timerStopDequeue")
+
+    def _fire_held(self, now_ms: int) -> bool:
+        return now_ms < self._hold_until_ms or self._stopped_by_option
+
+    # --- role ------------------------------------------------------------------------------------
+
+    @property
+    def role(self) -> SliceRole:
+        """What this node does; a master from the start unless it was made as something else."""
+        return self._state.role
+
+    def become(self, role: SliceRole) -> None:
+        """Take another role. A follower or slave that becomes the master takes over."""
+        state = self._state
+        if role is state.role:
+            return
+        if role is not SliceRole.MASTER:
+            step_down(state, role)
+            return
+        state.role = role
+        take_over(state)
+        self._unsettled.clear()
+        state.metrics.replace(recount(state), self._clock.now_ms)
+        self._course.open()
+
+    @property
+    def should_running_dequeue(self) -> bool:
+        """Whether due timers leave this store, in the words of the wheel engine."""
+        return self._state.role is SliceRole.MASTER
+
+    def set_should_running_dequeue(self, running: bool) -> None:
+        """Be the master, or a follower, in the words of the wheel engine."""
+        self.become(SliceRole.MASTER if running else SliceRole.FOLLOWER)
+
+    def follow(self, table: Mapping[str, Any]) -> None:
+        """Take note of the master's delayOffset.json, on a follower.
+
+        Raises ConfigError when the master's slices have another length or another inbound queue.
+        """
+        follow(self._state, table)
+
+    # --- looking in ----------------------------------------------------------------------------
+
+    def _cell_count(self, out_ms: int) -> int:
+        """Give how many timers the second of a TIMER_OUT_MS holds; 0 while it is not in memory."""
+        second = second_of(out_ms)
+        wheel = self._state.wheel_of(self._state.slice_of(second))
+        return 0 if wheel is None else wheel.count(second)
+
+    def count(self, topic: str | None = None) -> int:
+        """How many timers wait, in all or of one topic; recalled ones count no more."""
+        metrics = self.metrics
+        return metrics.total if topic is None else metrics.count(topic)
+
+    @property
+    def metrics(self) -> TimerMetrics:
+        """The counts by topic."""
+        self._settle_marks()
+        return self._state.metrics
+
+    @property
+    def lost(self) -> dict[str, int]:
+        """How many messages were given up, by reason; empty when all is well."""
+        return dict(self._state.lost)
+
+    @property
+    def dropped(self) -> int:
+        """How many messages were given up in all."""
+        return self._state.lost.total()
+
+    def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:
+        """Take back every waiting timer with this id; exact, until the release itself.
+
+        Raises StoreError when the disk refuses; the timer then stays.
+        """
+        return self._changes.recall(uniq_key, topic)
+
+    def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:
+        """Deliver every waiting timer with this id at once.
+
+        It is released with the next step, after what is due already; where nothing may enter, when
+        that hold is over. Raises StoreError when the disk refuses.
+        """
+        return self.reschedule(uniq_key, self._clock.now_ms, topic)
+
+    def reschedule(self, uniq_key: str, due_ms: int, topic: str | None = None) -> MoveOutcome:
+        """Give every waiting timer with this id another time, rounded up to a second.
+
+        A past one is now. Raises StoreError when the disk refuses; the timer keeps its time.
+        """
+        now_ms = self._clock.now_ms
+        outcome = self._changes.move(uniq_key, due_ms, topic)
+        if outcome is MoveOutcome.MOVED and due_ms <= now_ms:
+            self.fire(now_ms, horizon_ms=now_ms, budget=self.new_budget())
+        return outcome
+
+    def pending(self, wanted: Wanted) -> SliceWalk:
+        """Begin to list timers in the order in which they are due; nothing is changed by it."""
+        return self._listing.walk(wanted)
+
+    def look_ahead(self) -> SliceWalk:
+        """Begin to search for the first timer that will leave; slices are none."""
+        return self._listing.walk(Wanted(limit=1))
+
+    def find(self, uniq_key: str, topic: str | None = None) -> list[Pending]:
+        """Give every waiting timer with this id, oldest first; through the key index."""
+        return self._listing.find(uniq_key, topic)
+
+    def distribution(self) -> SliceDistribution:
+        """Begin to count timers by how soon they are due."""
+        return SliceDistribution(self._state, self._clock.now_ms)
+
+    def _settle_marks(self) -> None:
+        """Take the victims of new marks out of the counts.
+
+        Not while the mark arrives: the index that finds the victims is behind then.
+        """
+        state = self._state
+        while self._unsettled:
+            offset, request, victim = self._unsettled[0]
+            topic, _, unique_key = (request.deletes or "").partition("+")
+            copies = find_copies(state, unique_key, topic)
+            del self._unsettled[0]
+            for copy in copies:
+                if (
+                    copy.waits
+                    and copy.request.out_ms == request.out_ms
+                    and copy.root < offset
+                    and victim in {None, copy.root}
+                    and (copy.marked_by is None or copy.marked_by >= offset)
+                ):
+                    state.metrics.add(topic, -1, self._clock.now_ms)
+
+    @property
+    def pins(self) -> SlicePins:
+        """Which messages of the commit log are still needed."""
+        return SlicePins(self._state)
+
+    def log_ends(self) -> dict[str, int]:
+        """Give the end of every slice's log, by folder: what lies before it does not change."""
+        slices = self._state.log.slices
+        return {folder_of(number): log.end for number, log in slices.items()}
+
+    # --- durability ----------------------------------------------------------------------------
+
+    def begin_flush(self, *, clean: bool = False) -> SliceFlush:
+        """Capture what to write so that recovery starts from here; under the door.
+
+        Run the result outside of it, after the store's own flush that was begun in the same
+        entry: the positions account for messages that must be durable first.
+        """
+        try:
+            self._settle_marks()
+        except StoreError as error:
+            # The marks stay unsettled, so this is no clean stop: the next life counts anew.
+            _LOG.warning("recalled timers still count: %s", error)
+            clean = False
+        if self._running:
+            self._keep_up(self._clock.now_ms)
+        self._flush.begun += 1
+        return self._checkpointer.begin(clean=clean)
+
+
+def _glance_of(arrival: Arrival, request: TimerRequest) -> Glance:
+    return Glance(
+        arrival.commit_log_offset,
+        arrival.size,
+        second_of(request.out_ms),
+        request.real_topic,
+        request.deletes is not None,
+        arrival.properties,
+    )

@@ -1,0 +1,122 @@
+"""How a sliced store becomes durable: captured under the door, written outside it.
+
+Answers: in which order. Between capturing and `SliceFlush.run` the store's own flush syncs the
+commit log and the queues. Then the logs of the slices, then the counts, then the progress, which
+says that all of this is durable, and last the files of slices that are over: the saved progress no
+longer needs them. Must not know: when to flush.
+
+Read on: `recovery.py` for what relies on the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from attrs import frozen
+
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.metrics import TimerMetrics
+from embedded_broker.timer.slices.dcommit_log import SliceSync, remove_slice
+from embedded_broker.timer.slices.progress import SliceProgress
+from embedded_broker.timer.slices.state import SliceState
+
+__all__ = ["SliceCheckpointer", "SliceFlush"]
+
+_SCAN_MOST: Final = 4 * 1024 * 1024
+"""Progress is also saved when recovery would otherwise have to read more of the commit log."""
+
+
+@frozen(kw_only=True)
+class SliceFlush:
+    """A flush that was begun; `run` it once, with no lock held, after the store's own.
+
+    `table` and `metrics` are None when they are stored already as they are.
+    """
+
+    sync: SliceSync
+    fs: FileSystem
+    file: DelayOffsetFile
+    table: dict[str, Any] | None  # JSON values
+    metrics: dict[str, Any] | None
+    metrics_file: TimerMetrics
+    over: tuple[int, ...]
+    failed: Callable[[], None]
+
+    def run(self) -> None:
+        """Write and sync everything; raises `StoreError`, and the next flush tries it again."""
+        try:
+            self.sync.run()
+            if self.metrics is not None:
+                self.metrics_file.save(self.metrics)
+            if self.table is not None:
+                self.file.save(self.table)
+            for number in self.over:
+                remove_slice(self.fs, number)
+        except BaseException:
+            self.failed()
+            raise
+
+
+class SliceCheckpointer:
+    """Knows what was written last, and captures what is to be written next."""
+
+    def __init__(self, state: SliceState, fs: FileSystem, file: DelayOffsetFile) -> None:
+        self._state = state
+        self._fs = fs
+        self._file = file
+        self._written_changes = -1
+        self._written_scan_pos = 0
+        self._written_counter = -1
+
+    def progress(self, *, clean: bool = False) -> SliceProgress:
+        """Say how far the store has come."""
+        state = self._state
+        counter = state.metrics.counter
+        ends = state.ends()
+        if state.logged_from:
+            clean = False  # the logs are to be read again, so the counts are found out anew
+        return SliceProgress(
+            delay_offset=state.queue_offset,
+            current_second=state.current_second,
+            length=state.length,
+            inbound=state.inbound,
+            ends=ends,
+            scan_pos=state.scan_pos(),
+            late=state.late.queue_offsets(),
+            clean=(state.store.log.max_offset, counter) if clean else None,
+        )
+
+    def begin(self, *, clean: bool) -> SliceFlush:
+        """Capture everything; `clean` says that nothing follows and the counts are exact."""
+        state, metrics = self._state, self._state.metrics
+        progress = self.progress(clean=clean)
+        is_same = (
+            state.changes == self._written_changes
+            and progress.scan_pos - self._written_scan_pos < _SCAN_MOST
+            and not clean
+        )
+        over = tuple(state.passed)
+        state.passed.clear()
+        sync = state.log.begin_sync()
+        counter = self._written_counter
+        self._written_changes, self._written_counter = state.changes, metrics.counter
+        if not is_same:
+            self._written_scan_pos = progress.scan_pos
+
+        def failed() -> None:
+            self._written_changes = self._written_counter = -1
+            state.passed[:0] = over
+            state.log.sync_failed(sync)
+
+        return SliceFlush(
+            sync=sync,
+            fs=self._fs,
+            file=self._file,
+            table=None if is_same and not over else progress.to_table(),
+            metrics=None if counter == metrics.counter else metrics.snapshot(),
+            metrics_file=metrics,
+            over=over,
+            failed=failed,
+        )

@@ -1,0 +1,211 @@
+"""How a sliced store is found again, from its bytes alone.
+
+Answers: where each slice's log ends, which messages are in it although the saved offset does not
+say so, and what was released already. Three facts make it exact:
+
+* What the saved progress accounts for is durable, so each log is trusted up to its saved end. A
+  record behind that counts only if the commit log holds the very same bytes at the offset that the
+  record names; at the first that fails, the log is cut. What was cut is sent on its way again, for
+  its entry of the inbound queue is not accounted for either.
+* A released copy names its source. Those in the commit log behind the saved position are `done`,
+  and stay so until the last of their seconds is over, also through another crash.
+* Late timers, which lie in no slice, are named by their queue offsets.
+
+A log that is missing or shorter than saved is filled again from the inbound queue, as far as the
+commit log still holds it.
+
+Must not know: how the state came about. Read on: `flush.py` for the order that this relies on.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import NamedTuple
+
+from embedded_broker.timer.request import parse_request, source_offset
+from embedded_broker.timer.slices.dcommit_log import SliceLog, remove_slice
+from embedded_broker.timer.slices.dispatch import hold_late
+from embedded_broker.timer.slices.progress import SliceProgress
+from embedded_broker.timer.slices.record import SECOND_MS, glance, second_of, source_of
+from embedded_broker.timer.slices.state import SliceState
+from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.message_codec import decode_record
+
+__all__ = ["SliceFindings", "find_released", "note_released", "recover"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class SliceFindings(NamedTuple):
+    """What recovery looked at and what it gave up."""
+
+    records_scanned: int
+    truncated_bytes: int
+    whole_log: bool
+
+
+def recover(
+    state: SliceState, progress: SliceProgress | None, *, first_offset: int, now_ms: int
+) -> SliceFindings:
+    """Set every pointer of the state. `first_offset` is where a queue without progress begins.
+
+    Raises StoreError. Whatever it changes on the disk is durable when it returns.
+    """
+    numbers = state.log.found_slices()
+    if progress is not None:
+        state.current_second = progress.current_second
+        state.queue_offset = progress.delay_offset
+    else:
+        # Nothing is known of what was fired: begin with the first slice that is left.
+        begin = numbers[0] * state.length if numbers else now_ms // SECOND_MS
+        state.current_second = begin
+        state.queue_offset = first_offset
+    queue = state.queue
+    low, high = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
+    state.queue_offset = max(low, min(state.queue_offset, high))
+    scanned, lost = _open_slices(state, numbers, progress)
+    scan_pos = state.store.log.min_offset
+    if progress is not None:
+        scan_pos = max(scan_pos, progress.scan_pos)
+    note_released(state, scan_pos)
+    state.cell_scan_pos = state.store.log.max_offset
+    if progress is not None and not state.damaged_slices:
+        _read_late(state, progress)
+    if lost:
+        _LOG.warning("slice logs cut at their last good record: %d bytes given up", lost)
+    return SliceFindings(scanned, lost, progress is None and bool(numbers))
+
+
+# --- the logs ----------------------------------------------------------------------------------
+
+
+def _open_slices(
+    state: SliceState, numbers: list[int], progress: SliceProgress | None
+) -> tuple[int, int]:
+    """Find the end of every log; slices that are over go. Gives records read and bytes cut."""
+    ends = {} if progress is None else dict(progress.ends)
+    current = state.slice_of(state.current_second)
+    damaged = [
+        number
+        for number, end in ends.items()
+        if number >= current and end > len(state.log.files_of(number)) * state.log.file_size
+    ]
+    if damaged:
+        _LOG.error("logs of time slices are missing or cut: %s", damaged)
+        state.damaged_slices = len(damaged)
+        _read_queue_again(state, progress)
+        ends = {}
+    is_settled = state.store.was_clean and progress is not None and progress.clean is not None
+    scanned = lost = 0
+    for number in numbers:
+        if number < current:
+            remove_slice(state.store.fs, number)
+            continue
+        if is_settled and ends.get(number):
+            state.log.slices[number] = SliceLog(end=ends[number])
+            continue
+        sources, cut = _open_slice(state, number, ends.get(number, 0))
+        if sources:
+            state.already_logged |= sources
+            state.logged_from[number] = ends.get(number, 0)
+            state.logged_until = state.queue_end
+        scanned += len(sources)
+        lost += cut
+    return scanned, lost
+
+
+def _read_queue_again(state: SliceState, progress: SliceProgress | None) -> None:
+    """Send everything that is still in the queue on its way once more, but for what has left.
+
+    What has left is told by the progress, as when a follower takes over from a master.
+    """
+    queue = state.queue
+    state.queue_offset = 0 if queue is None else queue.min_offset
+    state.master = progress
+
+
+def _open_slice(state: SliceState, number: int, durable_to: int) -> tuple[set[int], int]:
+    log = state.log
+    whole = len(log.files_of(number)) * log.file_size
+    log.slices[number] = found = SliceLog(end=whole)
+    sources: set[int] = set()
+    position = durable_to
+    while position < whole:
+        skipped = log.skip_blank(number, position)
+        if skipped != position:
+            position = skipped
+            continue
+        record = log.read(number, position)
+        if record is None or not _is_good(state, number, record):
+            break
+        sources.add(source_of(record))
+        position += len(record)
+    found.end = position
+    lost = log.truncate(number, position, durable_to=durable_to)
+    if position == 0:
+        log.drop(number)
+        remove_slice(state.store.fs, number)
+    return sources, lost
+
+
+def _is_good(state: SliceState, number: int, record: memoryview) -> bool:
+    """Say whether the record is whole, of this slice, and a copy of what the commit log holds."""
+    try:
+        whole = decode_record(record)
+    except RecordError:
+        return False
+    if b"\0" in whole.properties_bytes:
+        return False
+    seen = glance(record)
+    if seen is None or state.slice_of(seen.second) != number:
+        return False
+    log = state.store.log
+    if seen.source < log.min_offset:
+        return True
+    there = log.read(seen.source, seen.size)
+    return there is not None and there == record
+
+
+# --- what was released -------------------------------------------------------------------------
+
+
+def note_released(state: SliceState, start: int) -> None:
+    """Take over as `done` what was released since a log offset."""
+    released, until_second = find_released(state, start)
+    state.done |= released
+    if released:
+        state.old_scan_pos = start
+        state.old_until_second = max(state.old_until_second, until_second)
+        state.old_queue_end = state.queue_end
+        _LOG.info("timers released before the last stop and not accounted for: %d", len(released))
+
+
+def find_released(state: SliceState, start: int) -> tuple[set[int], int]:
+    """Give the sources of all copies made since `start`, and the last second of any of them."""
+    found: set[int] = set()
+    until_second = 0
+    for record in state.store.scan(start):
+        # Nearly every message lacks the name: looking into the bytes saves decoding them.
+        if b"TIMER_SRC_OFFSET" not in record.properties_bytes:
+            continue
+        source = source_offset(record.properties)
+        if source is None:
+            continue
+        found.add(source)
+        request = parse_request(record.properties)
+        if request is not None:
+            until_second = max(until_second, second_of(request.out_ms))
+    return found, until_second
+
+
+def _read_late(state: SliceState, progress: SliceProgress) -> None:
+    """Read the entries again that were held although their second was over."""
+    queue = state.queue
+    for queue_offset in sorted(progress.late):
+        entry = None if queue is None else queue.entry(queue_offset)
+        record = None if entry is None else state.store.log.read(entry[0], entry[1])
+        seen = None if record is None else glance(record)
+        if seen is None:
+            state.lost["unreadable"] += 1
+        elif seen.source not in state.done:
+            hold_late(state, seen, queue_offset)

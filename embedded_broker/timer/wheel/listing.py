@@ -1,0 +1,544 @@
+"""The timers of the wheel in the order in which they are due.
+
+Answers: which timers come next after a given place, without changing anything. Must not know: who
+asks, the door. Timers wait in four places: in memory (`due_heap.py`), in slots not loaded yet, in
+hop slots on the way to a later one (`hop_index.py`), and in the timer topic's queue while the wheel
+is behind. The last three are gathered slot by slot of their due times; the first is already in
+order.
+
+Only what is looked at is read: a page of a hundred timers costs a few slots. The order of a slot
+with many timers is kept for the next page.
+
+Read on: `timer/listing.py` for what is given, `engine.py` (`pending`, `find`).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from heapq import heappop
+from typing import Final
+
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.store.consume_queue import ConsumeQueue
+from embedded_broker.store.copies import stored_parts
+from embedded_broker.timer.listing import Pending, Place, Wanted, pending_of
+from embedded_broker.timer.recall import find_copies
+from embedded_broker.timer.request import (
+    TimerRequest,
+    delete_key,
+    is_rootless,
+    parse_request,
+    root_offset,
+    victim_root,
+)
+from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
+from embedded_broker.timer.wheel.due_heap import KIND_AT, Entry, Kind, Mark, Waiting
+from embedded_broker.timer.wheel.hop_index import SortedPairs, home_slot
+from embedded_broker.timer.wheel.plain_timer import Places, Plain, plain_due_ms, plain_home_ms
+from embedded_broker.timer.wheel.slots import NO_SLOT
+from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
+from embedded_broker.timer.wheel.timer_log import ELSEWHERE, MAGIC_DELETE, RECORD_SIZE, LogEntry
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.properties import Prop
+
+__all__ = ["WheelListing", "WheelWalk"]
+
+_SHORT: Final = 100
+"""So many timers of a slot are read and sorted without giving the door back."""
+_SCAN_RECORDS: Final = 8192
+_MAGIC_LAST_BYTE: Final = 15
+_STEPS_BACK: Final = 100
+_WALKED_AT_ONCE: Final = 16
+
+_Marks = dict[str, list[Mark]]
+
+
+class _SlotOrder:
+    """What is due in one slot: arrays of (root, offset) by due time, and the marks among it."""
+
+    def __init__(self) -> None:
+        self.marks: _Marks = {}
+        self.records: dict[int, MessageRecord] = {}
+        """What was read of a short slot, by offset; a long one is read twice."""
+        self._by_due: dict[int, tuple[array[int], array[int]]] = {}
+        self._dues: list[int] = []
+        self.size = 0
+
+    def add(
+        self, due_ms: int, root: int, offset_py: int, record: MessageRecord | None = None
+    ) -> None:
+        if self.size >= _SHORT:
+            if self.records:
+                self.records = {}
+        elif record is not None:
+            self.records[offset_py] = record
+        pair = self._by_due.get(due_ms)
+        if pair is None:
+            pair = self._by_due[due_ms] = (array("q"), array("q"))
+        pair[0].append(root)
+        pair[1].append(offset_py)
+        self.size += 1
+
+    def arrange(self) -> None:
+        self._dues = sorted(self._by_due)
+        for due_ms, (roots, offsets) in self._by_due.items():
+            if len(roots) == 1:
+                continue
+            both = sorted(set(zip(roots, offsets, strict=True)))
+            self._by_due[due_ms] = (
+                array("q", [root for root, _ in both]),
+                array("q", [offset for _, offset in both]),
+            )
+
+    def after(self, place: Place) -> Iterator[tuple[int, int, int]]:
+        """Give (due, root, offset) of everything behind a place."""
+        for due_ms in self._dues[bisect_left(self._dues, place.due_ms) :]:
+            roots, offsets = self._by_due[due_ms]
+            begin = bisect_left(roots, place.root + 1) if due_ms == place.due_ms else 0
+            for at in range(begin, len(roots)):
+                yield due_ms, roots[at], offsets[at]
+
+
+class WheelListing:
+    """What walks share: the entries of the queue that are not enqueued, and one slot's order."""
+
+    def __init__(self, state: TimerState, dequeue_get: TimerDequeueGetService) -> None:
+        self.state = state
+        self.dequeue_get = dequeue_get
+        self.unread = SortedPairs()
+        """Pairs (slot in which it is due, queue offset)."""
+        self._places = Places()
+        self._unread_to = 0
+        self._kept: tuple[tuple[int, ...], _SlotOrder] | None = None
+
+    def walk(self, wanted: Wanted) -> WheelWalk:
+        """Begin a listing."""
+        if self._kept is not None and self._kept[0][0] < self.state.curr_read_ms:
+            self._kept = None
+        return WheelWalk(self, wanted)
+
+    def find(self, unique_key: str, topic: str | None) -> list[Pending]:
+        """Give every waiting timer with this id, oldest first."""
+        found = []
+        for copy in find_copies(self.state, unique_key, topic):
+            record = self.record(copy.offset_py)
+            if copy.waits and copy.marked_by is None and record is not None:
+                due_ms = self.due_ms(record, copy.request)
+                found.append(self.describe(record, due_ms, copy.root))
+        return found
+
+    # --- messages ----------------------------------------------------------------------------
+
+    def record(self, offset_py: int) -> MessageRecord | None:
+        """Read a message of the timer topic."""
+        record = self.state.store.record(offset_py)
+        return None if record is None or record.topic != TIMER_TOPIC else record
+
+    def plain(self, offset_py: int, size_py: int) -> Plain | None:
+        """Read what matters of a message of the timer topic; None if that needs all of it."""
+        parts = stored_parts(self.state.store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
+        return None if parts is None else self._places.read(parts[1], parts[2], offset_py)
+
+    def due_ms(self, record: MessageRecord, request: TimerRequest) -> int:
+        """Give when a message will leave."""
+        state = self.state
+        return state.due_ms(
+            record.properties, record.store_timestamp, request.out_ms, state.release_precision_ms
+        )
+
+    def describe(self, record: MessageRecord, due_ms: int, root: int) -> Pending:
+        """Say what is known of a waiting message."""
+        offset_py = record.commit_log_offset
+        return pending_of(
+            record,
+            due_ms=due_ms,
+            root=root,
+            accepted_ms=self._accepted_ms(record),
+            read=lambda: self.record(offset_py),
+        )
+
+    def _accepted_ms(self, record: MessageRecord) -> int:
+        """Give the store time of the first copy, over rolls and moves; else of the oldest left."""
+        for _ in range(_STEPS_BACK):
+            properties = record.properties
+            back = root_offset(properties, -1)
+            if back < 0 or back == record.commit_log_offset:
+                replaced = victim_root(properties)
+                back = -1 if replaced is None else replaced
+            earlier = self.record(back) if 0 <= back < record.commit_log_offset else None
+            if earlier is None:
+                break
+            record = earlier
+        return record.store_timestamp
+
+    # --- what is looked up first ---------------------------------------------------------------
+
+    def warm(self) -> Iterator[None]:
+        """Find the hops of a former life: once, and in turns."""
+        state = self.state
+        hops, log = state.hops, state.log
+        while hops.scanned_to < hops.cold_until:
+            position = max(hops.scanned_to, log.begin)
+            view = log.read_bytes(position)
+            count = min(len(view) // RECORD_SIZE, _SCAN_RECORDS)
+            if count == 0:
+                hops.scanned_to = position + log.file_size - position % log.file_size
+                continue
+            magics = bytes(view[_MAGIC_LAST_BYTE : count * RECORD_SIZE : RECORD_SIZE])
+            view.release()  # a file cannot be closed while somebody looks into it
+            yield
+            for number, magic in enumerate(magics):
+                if magic & ELSEWHERE:
+                    self._note_hop(position + number * RECORD_SIZE)
+                    yield
+            hops.scanned_to = position + count * RECORD_SIZE
+
+    def _note_hop(self, position: int) -> None:
+        state = self.state
+        record = state.log.read(position)
+        if record is None or not record.magic & ELSEWHERE:
+            return  # the blank at the end of a file
+        slot_ms = record.slot_ms
+        if slot_ms < state.curr_read_ms or slot_ms in state.front.loaded:
+            return
+        if state.wheel.get_slot(slot_ms) is NO_SLOT or record.offset_py in state.front.done:
+            return
+        plain = (
+            None if record.magic & MAGIC_DELETE else self.plain(record.offset_py, record.size_py)
+        )
+        if plain is not None:
+            state.hops.add(plain_home_ms(plain, state.precision_ms), record.offset_py)
+            return
+        message = state.timer_record(record.offset_py, record.size_py)
+        request = None if message is None else parse_request(message.properties)
+        if message is not None and request is not None:
+            home_ms = home_slot(message.properties, request, state.precision_ms)
+            state.hops.add(home_ms, record.offset_py)
+
+    def note_unread(self) -> Iterator[None]:
+        """Find what still waits in the queue."""
+        state = self.state
+        queue = state.store.consume_queue(TIMER_TOPIC, 0)
+        if queue is None or state.curr_queue_offset >= queue.max_offset:
+            if self.unread:
+                self.unread = SortedPairs()
+            return
+        self._unread_to = max(self._unread_to, state.curr_queue_offset)
+        while self._unread_to < queue.max_offset:
+            found = self.unread_message(queue, self._unread_to)
+            if found is not None:
+                record, request = found
+                home_ms = home_slot(record.properties, request, state.precision_ms)
+                self.unread.add(home_ms, self._unread_to)
+            self._unread_to += 1
+            yield
+
+    def unread_message(
+        self, queue: ConsumeQueue, queue_offset: int
+    ) -> tuple[MessageRecord, TimerRequest] | None:
+        """Read a message that is not enqueued; None when it is, or will be passed over."""
+        state = self.state
+        entry = queue.entry(queue_offset)
+        if entry is None or queue_offset < state.curr_queue_offset:
+            return None
+        offset_py, size_py, _ = entry
+        if offset_py in state.already_logged or offset_py in state.front.done:
+            return None
+        record = state.timer_record(offset_py, size_py)
+        request = None if record is None else parse_request(record.properties)
+        return None if record is None or request is None else (record, request)
+
+    def unread_at(self, home_ms: int) -> Iterator[tuple[MessageRecord, TimerRequest]]:
+        """Give the messages of the queue that are due in a slot."""
+        queue = self.state.store.consume_queue(TIMER_TOPIC, 0)
+        for queue_offset in self.unread.at(home_ms) if queue is not None else ():
+            found = None if queue is None else self.unread_message(queue, queue_offset)
+            if found is not None:
+                yield found
+
+    # --- the order of a slot -------------------------------------------------------------------
+
+    def order_key(self, home_ms: int) -> tuple[int, ...]:
+        """Give what the order of a slot depends on."""
+        state = self.state
+        last_pos = state.wheel.get_slot(home_ms).last_pos
+        behind = (self._unread_to, state.curr_queue_offset) if self.unread else (0, 0)
+        return (home_ms, last_pos, state.hops.changes, state.curr_read_ms, *behind)
+
+    def kept(self, key: tuple[int, ...]) -> _SlotOrder | None:
+        """Give the order that was kept, if nothing has changed since."""
+        return self._kept[1] if self._kept is not None and self._kept[0] == key else None
+
+    def keep(self, key: tuple[int, ...], order: _SlotOrder) -> None:
+        """Keep the order of a slot that was long to read; only one."""
+        if order.size > _SHORT:
+            self._kept = (key, order)
+
+
+class WheelWalk:
+    """One listing of the wheel; see `listing.Walk`.
+
+    When the read pointer moves between two steps it begins anew behind the last place it gave:
+    timers that were in slots may be in memory by then.
+    """
+
+    def __init__(self, listing: WheelListing, wanted: Wanted) -> None:
+        self.found: list[Pending] = []
+        self.done = wanted.limit <= 0
+        self._listing = listing
+        self._state = listing.state
+        self._wanted = wanted
+        self._last = wanted.after
+        self._front: list[Entry] = []
+        self._hopping: dict[int, list[int]] = {}
+        self._on_the_way: dict[int, _Marks] = {}
+        self._wheel_slot_ms: int | None = -1
+        """The next slot of the wheel; None when there is no other."""
+        self._is_arranged = True
+        self._order: _SlotOrder | None = None
+        self._budget: Budget = Budget(0)
+        self._read_ms = -1
+        self._turns: Iterator[None] = iter(())
+
+    @property
+    def first_due_ms(self) -> int | None:
+        """When the first of the page leaves."""
+        return self.found[0].due_ms if self.found else None
+
+    def step(self, budget: Budget) -> None:
+        """Go on; under the door."""
+        self._budget = budget
+        if not self._state.store.is_open:
+            self.done = True
+        if self._read_ms != self._state.curr_read_ms:
+            self._read_ms = self._state.curr_read_ms
+            self._is_arranged = True
+            self._turns = self._run()
+        while not self.done:
+            if next(self._turns, True) is True:
+                self.done = True
+            elif not self._is_arranged or budget.exhausted():
+                return
+
+    def arrange(self) -> None:
+        """Sort what was read; outside the door."""
+        front, last = self._front, self._last
+        while front and front[0][0] < last.due_ms and front[0][KIND_AT] <= Kind.CARRIED:
+            heappop(front)
+        if self._order is not None:
+            self._order.arrange()
+        self._is_arranged = True
+
+    # --- the walk ----------------------------------------------------------------------------
+
+    def _run(self) -> Iterator[None]:
+        """Yield where it may be interrupted."""
+        listing, state = self._listing, self._state
+        while not listing.dequeue_get.load(self._budget):
+            yield
+        yield from listing.warm()
+        yield from listing.note_unread()
+        self._front = state.front.heap.copy()
+        self._hopping, self._on_the_way, self._wheel_slot_ms = {}, {}, -1
+        yield from self._arranging(None)
+        precision_ms = state.precision_ms
+        cursor_ms = max(0, state.floor(self._last.due_ms - 1))
+        while True:
+            slot_ms = self._next_slot(cursor_ms)
+            front = self._front
+            if front and (slot_ms is None or front[0][0] <= slot_ms):
+                self._take_front()
+                yield
+                continue
+            if slot_ms is None or slot_ms >= self._wanted.before_ms:
+                return
+            key = listing.order_key(slot_ms)
+            order = listing.kept(key)
+            if order is None:
+                order = _SlotOrder()
+                yield from self._gather(slot_ms, order)
+                if order.size > _SHORT:
+                    yield from self._arranging(order)
+                    listing.keep(key, order)
+                else:
+                    order.arrange()
+            for due_ms, root, offset_py in order.after(self._last):
+                while self._front and self._front[0][:2] < (due_ms, root):
+                    self._take_front()
+                    yield
+                record = order.records.get(offset_py) or listing.record(offset_py)
+                if record is not None:
+                    self._take_stored(slot_ms, order.marks, due_ms, root, record)
+                yield
+            cursor_ms = slot_ms + precision_ms
+
+    def _arranging(self, order: _SlotOrder | None) -> Iterator[None]:
+        self._order = order
+        self._is_arranged = False
+        yield
+
+    def _next_slot(self, from_ms: int) -> int | None:
+        """Give the next slot in which something not in memory is due."""
+        state = self._state
+        if self._wheel_slot_ms is not None and self._wheel_slot_ms < from_ms:
+            self._wheel_slot_ms = state.wheel.waiting_after(
+                from_ms, state.curr_read_ms, due_only=True
+            )
+        slots = (
+            self._wheel_slot_ms,
+            state.hops.first_key(from_ms),
+            self._listing.unread.first_key(from_ms),
+            min((home for home in self._hopping if home >= from_ms), default=None),
+        )
+        return min((one for one in slots if one is not None), default=None)
+
+    def _gather(self, slot_ms: int, order: _SlotOrder) -> Iterator[None]:
+        """Read everything that is due in a slot."""
+        listing, state = self._listing, self._state
+        done = state.front.done
+        slot = state.wheel.get_slot(slot_ms)
+        is_ahead = slot_ms >= state.curr_read_ms and slot_ms not in state.front.loaded
+        if slot is not NO_SLOT and is_ahead:
+            has_due = False
+            position = slot.last_pos
+            while position >= 0:
+                entries: list[LogEntry] = []
+                position = state.log.walk(position, slot_ms, _WALKED_AT_ONCE, entries)
+                for _, _, magic, _, _, offset_py, size_py, _, _ in entries:
+                    if not magic & ELSEWHERE:
+                        has_due = True
+                        if offset_py not in done:
+                            self._add_entry(slot_ms, order, magic, offset_py, size_py)
+                    yield
+            if not has_due and state.wheel.get_slot(slot_ms) == slot:
+                state.wheel.nothing_due(slot_ms)
+        hopping = [
+            offset
+            for home_ms in (slot_ms, slot_ms + state.precision_ms)
+            for offset in self._hopping.get(home_ms, ())
+        ]
+        for offset_py in (*state.hops.at(slot_ms), *hopping):
+            self._add(slot_ms, order, listing.record(offset_py))
+            yield
+        for record, _ in listing.unread_at(slot_ms):
+            self._add(slot_ms, order, record)
+            yield
+
+    def _add_entry(
+        self, slot_ms: int, order: _SlotOrder, magic: int, offset_py: int, size_py: int
+    ) -> None:
+        """Add what a record of the slot's chain points to."""
+        state = self._state
+        plain = None if magic & MAGIC_DELETE else self._listing.plain(offset_py, size_py)
+        if plain is None:
+            self._add(slot_ms, order, state.timer_record(offset_py, size_py))
+        elif plain_home_ms(plain, state.precision_ms) == slot_ms:
+            due_ms = plain_due_ms(plain, state.precision_ms, state.release_precision_ms)
+            order.add(due_ms, plain[3], offset_py)
+
+    def _add(self, slot_ms: int, order: _SlotOrder, record: MessageRecord | None) -> None:
+        request = None if record is None else parse_request(record.properties)
+        if record is None or request is None:
+            return
+        precision_ms = self._state.precision_ms
+        if home_slot(record.properties, request, precision_ms) != slot_ms:
+            return
+        root = root_offset(record.properties, record.commit_log_offset)
+        if request.deletes is not None:
+            mark = Mark(root, victim_root(record.properties))
+            order.marks.setdefault(request.deletes, []).append(mark)
+        else:
+            due_ms = self._listing.due_ms(record, request)
+            order.add(due_ms, root, record.commit_log_offset, record)
+
+    # --- what is given -------------------------------------------------------------------------
+
+    def _take_front(self) -> None:
+        """Look at the next timer in memory: give it, or note where it hops to."""
+        entry = Waiting(*heappop(self._front))
+        if entry.kind > Kind.CARRIED:
+            self._hopping.setdefault(entry.out_ms, []).append(entry.offset_py)
+            if entry.kind == Kind.ROLL:
+                before_ms = entry.out_ms - self._state.precision_ms
+                self._hopping.setdefault(before_ms, [])
+            return
+        if (entry.due_ms, entry.root) <= self._last:
+            return
+        record = self._state.timer_record(entry.offset_py, entry.size_py)
+        if record is not None:
+            marks = self._marks_on_the_way(entry.out_ms)
+            self._give(record, entry.due_ms, entry.root, entry.out_ms, marks)
+
+    def _marks_on_the_way(self, out_ms: int) -> _Marks:
+        """Find the marks for a slot in memory that have not come to it: mostly none."""
+        known = self._on_the_way.get(out_ms)
+        if known is not None:
+            return known
+        state = self._state
+        order = _SlotOrder()
+        if out_ms > state.curr_read_ms and out_ms not in state.front.loaded:
+            # A clock jump carries the timer past a hop, and the mark waits in its own slot.
+            slot = state.wheel.get_slot(out_ms)
+            for _, entry in state.log.chain(slot.last_pos, out_ms):
+                if entry.magic & MAGIC_DELETE:
+                    self._add(out_ms, order, self._listing.record(entry.offset_py))
+        for offset_py in (*self._state.hops.at(out_ms), *self._hopping.get(out_ms, ())):
+            self._add(out_ms, order, self._listing.record(offset_py))
+        for record, _ in self._listing.unread_at(out_ms) if self._listing.unread else ():
+            self._add(out_ms, order, record)
+        self._on_the_way[out_ms] = order.marks
+        return order.marks
+
+    def _take_stored(
+        self, slot_ms: int, marks: _Marks, due_ms: int, root: int, record: MessageRecord
+    ) -> None:
+        request = parse_request(record.properties)
+        if request is None:
+            return
+        if request.out_ms != slot_ms:
+            marks = {}  # those of this slot are not about it
+        # Where a hop is kept out of the wheel until its time is over, its mark has passed by.
+        is_behind = (
+            slot_ms < self._state.curr_read_ms and Prop.TIMER_SRC_OFFSET in record.properties
+        )
+        if (request.out_ms != slot_ms or is_behind) and self._is_marked_elsewhere(
+            record, request, root
+        ):
+            self._last = Place(due_ms, root)
+            return
+        self._give(record, due_ms, root, request.out_ms, marks)
+
+    def _give(
+        self, record: MessageRecord, due_ms: int, root: int, out_ms: int, marks: _Marks
+    ) -> None:
+        """Add a timer to the page unless a mark took it, it is not asked for, or it is late."""
+        if due_ms >= self._wanted.before_ms:
+            self.done = True
+            return
+        self._last = Place(due_ms, root)
+        properties = record.properties
+        key = delete_key(properties.get(Prop.REAL_TOPIC, ""), properties.get(Prop.UNIQ_KEY, ""))
+        loaded = self._state.front.marks(out_ms) or {}
+        rootless = is_rootless(properties)
+        for mark in (*marks.get(key, ()), *loaded.get(key, ())):
+            # As the counts: a mark that came before its victim does not take it out of them.
+            if mark.root > root and (rootless or mark.victim_root in {None, root}):
+                return
+        one = self._listing.describe(record, due_ms, root)
+        if self._wanted.fits(one):
+            self.found.append(one)
+            self.done = len(self.found) >= self._wanted.limit
+
+    def _is_marked_elsewhere(self, record: MessageRecord, request: TimerRequest, root: int) -> bool:
+        """Say whether a copy is marked by what lies in no slot that was read for it.
+
+        The marks of a moved copy are in its own slot, which comes later; a late hop's are gone.
+        """
+        unique_key = record.properties.get(Prop.UNIQ_KEY, "")
+        return any(
+            copy.root == root and copy.marked_by is not None and copy.marked_by > root
+            for copy in find_copies(self._state, unique_key, request.real_topic)
+        )

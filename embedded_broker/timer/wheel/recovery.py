@@ -1,0 +1,547 @@
+"""How the timer store is found again, from its bytes alone.
+
+Answers: where the timer log ends, what every slot of the wheel holds, where reading and releasing
+go on, and what an earlier life released already. Must not know: the door, how messages are
+released. The steps are numbered as in the specification of our recovery; where they differ from
+`TimerMessageStore.recover`, the reason stands beside them.
+
+Read on: `engine.py` (`load`), `flush.py` for the order that makes the files trustworthy,
+`recount.py` for the counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from attrs import define, frozen
+
+from embedded_broker.store.copies import stored_parts
+from embedded_broker.timer.request import (
+    parse_request,
+    root_offset,
+    source_offset,
+    topic_hash,
+    victim_root,
+)
+from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerMeta
+from embedded_broker.timer.wheel.due_heap import Mark
+from embedded_broker.timer.wheel.slots import Slot
+from embedded_broker.timer.wheel.state import NEVER_ENQUEUED_MS, TIMER_TOPIC_FIELD, TimerState
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, RECORD_SIZE, TimerLogRecord
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.properties import Prop, decode_properties
+
+__all__ = ["Recovered", "TimerRecovery", "recover"]
+
+_LOG = logging.getLogger(__name__)
+_NOTHING_TO_READ = 2**63 - 1
+_SOURCE = Prop.TIMER_SRC_OFFSET.encode()
+_REAL_TOPIC = f"\2{Prop.REAL_TOPIC}\1".encode()
+_WINDOW = 1 << 20
+"""Bytes of the commit log that are looked through at once."""
+
+
+@frozen(kw_only=True)
+class TimerRecovery:
+    """What `TimerMessageStore.load` found, for a report to the user.
+
+    `records_scanned` of the timer log were read again, `truncated_bytes` behind its end given up.
+    `already_released` timers of unfinished slots will not be released again. `whole_log` says
+    that the wheel could not be trusted and was rebuilt from every file of the log. `skipped`
+    timers were too old (`timerSkipOldSlots`).
+    """
+
+    records_scanned: int = 0
+    truncated_bytes: int = 0
+    already_released: int = 0
+    whole_log: bool = False
+    skipped: int = 0
+    queue_offset: int = 0
+    read_time_ms: int = 0
+    pending: int = 0
+
+
+@define(slots=True, kw_only=True)
+class Recovered:
+    """What the engine goes on with."""
+
+    checkpoint: TimerCheckpoint
+    release_scan_pos: int
+    """Releases of unfinished slots by an earlier life lie at or behind it."""
+    released_until_ms: int
+    """No slot behind this one has been released from."""
+    again_from_pos: int
+    """The first record of the timer log whose message is still to be passed in the queue."""
+    again_until_py: int
+    """The last message of those records; -1 for none."""
+    report: TimerRecovery
+
+
+def recover(
+    state: TimerState,
+    checkpoint: TimerCheckpoint | None,
+    meta: TimerMeta | None,
+    *,
+    wheel_found: bool,
+    now_ms: int,
+    skip_before_ms: int = 0,
+) -> Recovered:
+    """Bring the wheel, the log and the pointers of `state` in order.
+
+    Timers of slots before `skip_before_ms` are given up and counted, not caught up.
+    The files are loaded, nothing of them is changed yet. Raises ConfigError when the store was
+    written with another precision, before anything is changed.
+    """
+    if checkpoint is not None and meta is not None and _is_torn(checkpoint, meta.checkpoint):
+        checkpoint = meta.checkpoint.copy()
+    if checkpoint is None:
+        # Kept in both files because losing timercheck alone would repeat a week of timers.
+        checkpoint = meta.checkpoint.copy() if meta is not None else TimerCheckpoint()
+        known = meta is not None
+    else:
+        known = True
+    _check_precision(state, meta)
+    state.displaced_until_ms = meta.displaced_until_ms if meta is not None else 0
+    released_from = _release_scan_start(state, checkpoint, meta)
+    state.front.done, released_until_ms = _find_released(state, released_from)
+    if meta is not None:
+        state.old_removed = meta.removed
+        state.front.done |= meta.removed
+    scan = _LogScan(state, checkpoint, meta, wheel_found=wheel_found and known)
+    scan.run()
+    state.curr_queue_offset = _queue_offset(state, checkpoint, scan)
+    _pass_logged(state)
+    read_ms = state.floor(checkpoint.last_read_time_ms)
+    if read_ms <= 0:
+        read_ms = scan.earliest_slot_ms if scan.earliest_slot_ms is not None else now_ms
+        read_ms = min(state.floor(read_ms), state.floor(now_ms))
+    skipped = 0
+    if read_ms < skip_before_ms:
+        skipped = _count_waiting(state, read_ms, skip_before_ms)
+        state.lost["older than the wheel"] += skipped
+        read_ms = skip_before_ms
+    state.curr_read_ms = state.curr_write_ms = read_ms
+    state.wheel.mark_waiting(read_ms)
+    return Recovered(
+        checkpoint=checkpoint,
+        release_scan_pos=released_from,
+        released_until_ms=released_until_ms,
+        again_from_pos=scan.again_from_pos,
+        again_until_py=max(state.already_logged, default=-1),
+        report=TimerRecovery(
+            records_scanned=scan.count,
+            truncated_bytes=scan.truncated,
+            already_released=len(state.front.done),
+            whole_log=scan.whole,
+            skipped=skipped,
+            queue_offset=state.curr_queue_offset,
+            read_time_ms=read_ms,
+        ),
+    )
+
+
+def _count_waiting(state: TimerState, from_ms: int, to_ms: int) -> int:
+    """Count the timers of the slots in between that no earlier life released."""
+    waiting = {
+        record.offset_py
+        for slot in state.wheel.used_slots()
+        if from_ms <= slot.time_ms < to_ms
+        for _, record in state.log.chain(slot.last_pos, slot.time_ms)
+        if not record.magic & MAGIC_DELETE
+    }
+    return len(waiting - state.front.done)
+
+
+def _is_torn(found: TimerCheckpoint, copy: TimerCheckpoint) -> bool:
+    """Say whether a write of timercheck ended in the middle.
+
+    The counter is its last field and changes with every position, so new positions with the old
+    counter are a mixture of two writes.
+    """
+    return found.counter == copy.counter and not found.same_positions(copy)
+
+
+# --- step 8: the precision belongs to the store ------------------------------------------------
+
+
+def _check_precision(state: TimerState, meta: TimerMeta | None) -> None:
+    found = meta.precision_ms if meta is not None else None
+    if found is None:
+        found = next(_slot_precisions(state), None)
+    if found is not None and found != state.precision_ms:
+        raise ConfigError(
+            "timerPrecisionMs",
+            state.precision_ms,
+            f"this store was written with {found}: its slots mean other times under another "
+            "precision, so open it with that value or start with an empty store",
+        )
+
+
+def _slot_precisions(state: TimerState) -> Iterator[int]:
+    for slot in state.wheel.used_slots():
+        record = state.log.read(slot.last_pos) if slot.last_pos >= 0 else None
+        unit = slot.time_ms // state.precision_ms
+        if record is not None and record.slot_ms % unit == 0:
+            yield record.slot_ms // unit
+
+
+# --- steps 3 and 4: the end of the log, the slots of the wheel ---------------------------------
+
+
+class _LogScan:
+    """One pass over the tail of the timer log, or all of it, that mends the wheel."""
+
+    def __init__(
+        self,
+        state: TimerState,
+        checkpoint: TimerCheckpoint,
+        meta: TimerMeta | None,
+        *,
+        wheel_found: bool,
+    ) -> None:
+        self._state = state
+        self._checkpoint = checkpoint
+        self._meta = meta
+        self._wheel_found = wheel_found
+        self.whole = not wheel_found
+        self.count = 0
+        self.truncated = 0
+        self.end = state.log.begin
+        self.last_record: TimerLogRecord | None = None
+        self.earliest_slot_ms: int | None = None
+        self.again_from_pos = 0
+        self._hashes: dict[bytes, int] = {}
+        self._whole_chains: dict[int, tuple[int, int]] = {}
+        """First position and number of the slots whose chains lie in what was scanned."""
+        queue = state.store.consume_queue(TIMER_TOPIC, 0)
+        entry = None if queue is None else queue.entry(checkpoint.last_timer_queue_offset)
+        self._unread_py = _NOTHING_TO_READ if entry is None else entry[0]
+
+    def run(self) -> None:
+        """Scan, mend the wheel, cut the log behind its last good record."""
+        starts = self._state.log.file_starts
+        if not starts:
+            self._state.wheel.clear()
+            return
+        touched: dict[int, int] = {}
+        if self._wheel_found:
+            touched = self._scan(self._start(starts))
+            if self.end < self._checkpoint.last_timer_log_flush_pos or self._is_ahead():
+                # Synced bytes were lost, of this log or of the commit log: every message is
+                # looked up before it enters again.
+                self._unread_py = 0
+                self.whole = True
+            elif self._state.wheel.is_torn or not self._shorten_chains(touched):
+                self.whole = True
+        if self.whole:
+            self._state.wheel.clear()
+            touched = self._scan(starts[0])
+        self._mend(touched)
+        self.truncated = self._state.log.truncate(self.end)
+
+    def _start(self, starts: list[int]) -> int:
+        """Give where to begin: before what the wheel lacks and what will be enqueued again."""
+        log = self._state.log
+        covered = min(self._checkpoint.last_timer_log_flush_pos, log.end)
+        if self._meta is not None:
+            covered = min(covered, self._meta.wheel_covered_pos)
+        chosen = starts[0]
+        for start in reversed(starts):
+            # Only what lies before the covered position is surely no torn record.
+            first = log.read(start) if start < covered else None
+            if first is not None and first.offset_py <= self._unread_py:
+                chosen = start
+                break
+        if self._meta is None:
+            # As the original: one file before the flushed position, whole files.
+            flushed = max(0, covered - log.file_size)
+            return min(chosen, max(starts[0], flushed - flushed % log.file_size))
+        return max(starts[0], min(covered, self._first_unread(chosen, covered)))
+
+    def _first_unread(self, start: int, covered: int) -> int:
+        """Give the first position from `start` whose message will be enqueued again.
+
+        Below the covered position every record is sound, and offsets grow, but for records of
+        messages that were passed already (`Checkpointer` covers less while that is not so).
+        """
+        log = self._state.log
+        low, high = 0, (min(covered, start + log.file_size) - start) // RECORD_SIZE
+        while low < high:
+            middle = (low + high) // 2
+            record = log.read(start + middle * RECORD_SIZE)
+            if record is not None and record.offset_py < self._unread_py:
+                low = middle + 1
+            else:
+                high = middle
+        return start + low * RECORD_SIZE
+
+    def _scan(self, start: int) -> dict[int, int]:
+        """Read records up to the first bad one; gives the last position of each slot seen."""
+        touched: dict[int, int] = {}
+        chains = self._whole_chains
+        chains.clear()
+        self._state.already_logged.clear()
+        self.end = self.again_from_pos = start
+        self.count = 0
+        for position, record in self._state.log.scan(start):
+            if not self._is_good(position, record):
+                break
+            self.count += 1
+            self.end = position + RECORD_SIZE
+            self.last_record = record
+            slot_ms = record.slot_ms
+            change = -1 if record.magic & MAGIC_DELETE else 1
+            if record.prev_pos == -1:
+                chains[slot_ms] = position, change
+            elif record.prev_pos == touched.get(slot_ms) and slot_ms in chains:
+                first, num = chains[slot_ms]
+                chains[slot_ms] = first, num + change
+            else:
+                chains.pop(slot_ms, None)
+            touched[slot_ms] = position
+            if record.delay_ms == 0:
+                self._state.displaced_until_ms = max(self._state.displaced_until_ms, slot_ms)
+            if self.earliest_slot_ms is None or slot_ms < self.earliest_slot_ms:
+                self.earliest_slot_ms = slot_ms
+            if record.offset_py >= self._unread_py:
+                self._state.already_logged.add(record.offset_py)
+        return touched
+
+    def _is_good(self, position: int, record: TimerLogRecord) -> bool:
+        """Check a record against the commit log: its magic alone can survive a torn write.
+
+        What was synced before the checkpoint is only checked not to lie behind the log's end.
+        """
+        state = self._state
+        commit_log = state.store.log
+        if record.slot_ms % state.precision_ms or record.prev_pos >= position:
+            return False
+        if record.offset_py < commit_log.min_offset:
+            return True  # the message has expired; the slot reader counts it
+        if record.offset_py + record.size_py > commit_log.max_offset:
+            return False
+        if position < self._checkpoint.last_timer_log_flush_pos:
+            return True
+        parts = stored_parts(state.store.log, record.offset_py, record.size_py, TIMER_TOPIC_FIELD)
+        if parts is not None:
+            name = parts[1][parts[1].rfind(_REAL_TOPIC) + len(_REAL_TOPIC) :].partition(b"\2")[0]
+            if self._hash_of(name) == record.topic_hash:
+                return True
+        message = state.timer_record(record.offset_py, record.size_py)
+        return message is not None and (
+            topic_hash(message.properties.get(Prop.REAL_TOPIC)) == record.topic_hash
+        )
+
+    def _hash_of(self, name: bytes) -> int:
+        found = self._hashes.get(name)
+        if found is None:
+            found = self._hashes[name] = topic_hash(name.decode("utf-8", "replace"))
+        return found
+
+    def _is_ahead(self) -> bool:
+        """Say whether the last record before the scan names a message that is no longer there."""
+        log, commit_log = self._state.log, self._state.store.log
+        if self.count or self.end < RECORD_SIZE:
+            return False
+        last = self.end - RECORD_SIZE
+        if last // log.file_size != self.end // log.file_size:
+            return False
+        record = log.read(last)
+        return record is None or record.offset_py + record.size_py > commit_log.max_offset
+
+    def _shorten_chains(self, touched: dict[int, int]) -> bool:
+        """End every chain of the wheel before the log's end; False when one cannot be followed.
+
+        Slots that the scan saw are mended from it; the others keep what lies before its start.
+        """
+        state = self._state
+        read_ms = self._checkpoint.last_read_time_ms
+        turn_ms = state.wheel.slots_total * state.precision_ms
+        stale: list[tuple[Slot, int]] = []
+        for slot in state.wheel.used_slots():
+            if slot.time_ms >= read_ms + turn_ms:
+                return False  # its place was another slot's, which is read again and not found
+            if slot.time_ms in touched or slot.time_ms < read_ms:
+                continue
+            if not state.log.begin <= slot.last_pos < self.end:
+                last = self._last_before_end(slot)
+                if last is None:
+                    return False
+                stale.append((slot, last))
+                continue
+            head = state.log.read(slot.last_pos)
+            if head is None or head.slot_ms != slot.time_ms:
+                return False
+        for slot, last in stale:
+            touched[slot.time_ms] = last
+        return True
+
+    def _last_before_end(self, slot: Slot) -> int | None:
+        if slot.last_pos < self.end:
+            return None
+        for position, record in self._state.log.chain(slot.last_pos, slot.time_ms):
+            if position < self.end:
+                return position
+            if record.prev_pos == -1:
+                return -1
+        return None
+
+    def _mend(self, touched: dict[int, int]) -> None:
+        """Write what the log says into the wheel: ends of the chains, and the true numbers.
+
+        Two slots of one place occur when a clock jump went around the wheel and was never
+        flushed. The later one is still to be read; of the earlier one everything is done, and
+        the copies say so, but for its marks: they may be needed to drop a victim once more.
+        Where a power loss took the copies, the earlier one keeps the place, and the messages of
+        the later one enter the wheel anew.
+        """
+        wheel, log = self._state.wheel, self._state.log
+        read_ms = self._checkpoint.last_read_time_ms
+        for slot_ms, last in sorted(touched.items()):
+            other_ms = wheel.stored_time_ms(slot_ms)
+            if other_ms > slot_ms:
+                self._keep_marks(slot_ms, last)
+                continue
+            if read_ms <= other_ms < slot_ms:
+                if self._is_undone(other_ms) and self._may_enter_again(slot_ms, last):
+                    continue
+                self._keep_marks(other_ms, wheel.get_slot(other_ms).last_pos)
+            first, num = self._whole_chains.get(slot_ms) or (-1, 0)
+            for position, record in () if first >= 0 else log.chain(last, slot_ms):
+                first = position
+                num += -1 if record.magic & MAGIC_DELETE else 1
+            if first >= 0:
+                wheel.put_slot(slot_ms, first, last, num, 0)
+            elif other_ms == slot_ms:
+                wheel.clear_slot(slot_ms)
+
+    def _is_undone(self, slot_ms: int) -> bool:
+        """Say whether a timer of the slot was released by nobody."""
+        state = self._state
+        chain = state.log.chain(state.wheel.get_slot(slot_ms).last_pos, slot_ms)
+        return any(
+            record.offset_py not in state.front.done and not record.magic & MAGIC_DELETE
+            for _, record in chain
+        )
+
+    def _may_enter_again(self, slot_ms: int, last_pos: int) -> bool:
+        """Let the messages of a slot be enqueued once more; False if the queue is past them.
+
+        It is not: the place was free only after the checkpoint that recovery starts from.
+        """
+        state = self._state
+        offsets = []
+        for _, record in state.log.chain(last_pos, slot_ms):
+            message = state.timer_record(record.offset_py, record.size_py)
+            if message is None or message.queue_offset < self._checkpoint.last_timer_queue_offset:
+                return False
+            offsets.append(record.offset_py)
+        state.already_logged.difference_update(offsets)
+        return True
+
+    def _keep_marks(self, slot_ms: int, last_pos: int) -> None:
+        state = self._state
+        for _, record in state.log.chain(last_pos, slot_ms):
+            if not record.magic & MAGIC_DELETE:
+                continue
+            message = state.timer_record(record.offset_py, record.size_py)
+            request = None if message is None else parse_request(message.properties)
+            if message is None or request is None or request.deletes is None:
+                continue
+            root = root_offset(message.properties, record.offset_py)
+            mark = Mark(root, victim_root(message.properties))
+            end_ms = state.mark_end_ms(max(slot_ms, request.out_ms))
+            state.front.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
+
+
+# --- step 5: where the queue is read on --------------------------------------------------------
+
+
+def _queue_offset(state: TimerState, checkpoint: TimerCheckpoint, scan: _LogScan) -> int:
+    """Give the next entry to enqueue.
+
+    The original starts behind the last record always, which repeats messages of the late path:
+    they leave no record. So that rule counts only when the log has lost bytes.
+    """
+    queue = state.store.consume_queue(TIMER_TOPIC, 0)
+    if queue is None:
+        return 0
+    offset = checkpoint.last_timer_queue_offset
+    if scan.end < checkpoint.last_timer_log_flush_pos:
+        last = scan.last_record
+        message = None if last is None else state.timer_record(last.offset_py, last.size_py)
+        offset = 0 if message is None else min(offset, message.queue_offset + 1)
+    return max(queue.min_offset, min(offset, queue.max_offset))
+
+
+def _pass_logged(state: TimerState) -> None:
+    """Pass the messages at the head of the queue that have a record: they entered the wheel."""
+    queue = state.store.consume_queue(TIMER_TOPIC, 0)
+    if queue is None or not state.already_logged:
+        return
+    logged, done = state.already_logged, state.front.done
+    for number, (offset, _, _) in queue.iterate(state.curr_queue_offset):
+        if offset in logged:
+            logged.discard(offset)
+        elif offset not in done:
+            return
+        state.curr_queue_offset = number + 1
+
+
+# --- step 2: what was released already ---------------------------------------------------------
+
+
+def _release_scan_start(
+    state: TimerState, checkpoint: TimerCheckpoint, meta: TimerMeta | None
+) -> int:
+    """Give the commit-log offset behind which releases of unfinished slots lie."""
+    log = state.store.log
+    if meta is not None:
+        return max(log.min_offset, meta.release_scan_pos)
+    files = log.files.files
+    for start, _ in reversed(files):
+        stored = log.store_timestamp(start)
+        if 0 < stored < checkpoint.last_read_time_ms:
+            return start
+    return log.min_offset
+
+
+def _find_released(state: TimerState, start: int) -> tuple[set[int], int]:
+    """Give the sources of all copies we made since `start`, and the last slot any of them was in.
+
+    That is usually the slot of the copy's store time. Where the clock had been set back it is a
+    later one, at the read pointer of that moment, which is then also the time of enqueueing.
+    """
+    found: set[int] = set()
+    last_ms = state.store.last_store_timestamp
+    parts = state.store.scan_parts(start) if _is_anywhere(_SOURCE, state, start) else ()
+    for _, _, topic, _, _, _, _, encoded in parts:
+        # Nearly every message lacks the name: looking into the bytes saves decoding them.
+        if _SOURCE not in encoded:
+            continue
+        properties = decode_properties(encoded)
+        source = source_offset(properties)
+        if source is None:
+            continue
+        found.add(source)
+        enqueued = properties.get(Prop.TIMER_ENQUEUE_MS, "")
+        request = parse_request(properties)
+        if enqueued.isdecimal() and int(enqueued) < NEVER_ENQUEUED_MS:
+            last_ms = max(last_ms, int(enqueued))
+        if request is not None and topic != TIMER_TOPIC:
+            last_ms = max(last_ms, request.out_ms)
+    if found:
+        _LOG.info("timers released before the last stop and not yet accounted for: %d", len(found))
+    return found, state.floor(last_ms) + state.precision_ms
+
+
+def _is_anywhere(name: bytes, state: TimerState, start: int) -> bool:
+    """Say whether a name is in the commit log from `start` on; much quicker than its records."""
+    log = state.store.log
+    return any(
+        name in bytes(part[at : at + _WINDOW + len(name)])
+        for _, part in log.files.chunks(start, log.max_offset)
+        for at in range(0, len(part), _WINDOW)
+    )

@@ -1,0 +1,189 @@
+"""What the timer services share: files, numbers and pointers of one timer store.
+
+Answers: where the pipeline stands. Must not know: who moves it. The pointers have the names of
+`org.apache.rocketmq.store.timer.TimerMessageStore`:
+
+* `curr_queue_offset`: the next entry of the timer topic's queue to enter the wheel,
+* `curr_write_ms`: no record enters an earlier slot,
+* `curr_read_ms`: the first slot that is not finished. It and the next one are loaded (`Front`).
+
+Read on: `services.py` for what each service does with them, `engine.py` for the order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import define, field
+
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.copies import stored_parts, topic_field
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.metrics import TimerMetrics
+from embedded_broker.timer.request import TimerRequest, root_offset, victim_root
+from embedded_broker.timer.request import topic_hash as hash_of
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, Front, Kind, Mark, Waiting
+from embedded_broker.timer.wheel.hop_index import HopIndex, home_slot
+from embedded_broker.timer.wheel.roles import TimerRole
+from embedded_broker.timer.wheel.slots import TimerWheel
+from embedded_broker.timer.wheel.timer_log import ELSEWHERE, MAGIC_DELETE, MAGIC_ROLL, TimerLog
+from rocketmq_py.protocol.delay import release_due_ms
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.properties import decode_properties
+
+__all__ = [
+    "LOG_FOLDER",
+    "METRICS_FILE",
+    "NEVER_ENQUEUED_MS",
+    "SPARE_SLOTS",
+    "TIMER_TOPIC_FIELD",
+    "TimerState",
+    "new_state",
+]
+
+WHEEL_FILE: Final = "timerwheel"
+LOG_FOLDER: Final = "timerlog"
+METRICS_FILE: Final = "config/timermetrics"
+SPARE_SLOTS: Final = 60
+"""Slots of half the wheel that neither a hop nor a read that lags may use."""
+
+TIMER_TOPIC_FIELD: Final = topic_field(TIMER_TOPIC) or b""
+
+NEVER_ENQUEUED_MS: Final = 2**63 - 1
+"""TIMER_ENQUEUE_MS of a message that was released without having entered the wheel."""
+
+
+@define(slots=True, kw_only=True, eq=False)
+class TimerState:
+    """Pointers in epoch milliseconds and offsets; `lost` counts by reason what was given up."""
+
+    store: MessageStore
+    wheel: TimerWheel
+    log: TimerLog
+    metrics: TimerMetrics
+    precision_ms: int
+    release_precision_ms: int
+    roll_window: int
+    front: Front = field(factory=Front)
+    hops: HopIndex = field(factory=HopIndex)
+    role: TimerRole = field(factory=TimerRole)
+    curr_queue_offset: int = 0
+    curr_write_ms: int = 0
+    curr_read_ms: int = 0
+    already_logged: set[int] = field(factory=set)
+    displaced_until_ms: int = 0
+    """Up to this slot timers of earlier ones may lie: the clock was set back in a former life."""
+    old_scan_pos: int | None = None
+    """Behind this offset lie the releases of a former life from slots up to `old_scan_until_ms`."""
+    old_scan_until_ms: int = 0
+    old_removed: frozenset[int] = frozenset()
+    """Offsets of the timers that marks removed in a former life from those slots."""
+    lost: Counter[str] = field(factory=Counter)
+
+    def floor(self, time_ms: int) -> int:
+        """Give the slot boundary at or before a time."""
+        return time_ms // self.precision_ms * self.precision_ms
+
+    def scan_pos_of(self, slot_ms: int) -> int:
+        """Give the commit-log offset behind which every release from a slot lies, loaded now."""
+        if self.old_scan_pos is not None and slot_ms <= self.old_scan_until_ms:
+            return self.old_scan_pos
+        return self.store.log.max_offset
+
+    def mark_end_ms(self, slot_ms: int) -> int:
+        """Give the last slot in which a victim of a mark in this slot can lie."""
+        return max(slot_ms, self.displaced_until_ms)
+
+    def timer_record(self, offset_py: int, size_py: int) -> MessageRecord | None:
+        """Read a message of the timer topic; None when something else lies there, or nothing.
+
+        After the commit log was cut, an old record can point into unrelated bytes.
+        """
+        record = self.store.record(offset_py)
+        if record is None or record.topic != TIMER_TOPIC or record.size != size_py:
+            return None
+        return record
+
+    def timer_head(self, offset_py: int, size_py: int) -> tuple[dict[str, str], int] | None:
+        """Read only the properties and the store time of a message of the timer topic."""
+        parts = stored_parts(self.store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
+        if parts is not None:
+            return decode_properties(parts[1]), parts[2]
+        record = self.timer_record(offset_py, size_py)
+        return None if record is None else (record.properties, record.store_timestamp)
+
+    def uncount(self, topic_hash: int) -> None:
+        """Take a timer whose message is gone out of the counts; only its topic's hash is left."""
+        for topic in self.metrics.topics:
+            if hash_of(topic) == topic_hash and self.metrics.count(topic) > 0:
+                self.metrics.add(topic, -1, self.store.last_store_timestamp)
+                return
+
+    def due_ms(
+        self, properties: Mapping[str, str], store_timestamp: int, out_ms: int, step_ms: int
+    ) -> int:
+        """Give the time at which a message may leave, rounded up to `step_ms`."""
+        return release_due_ms(properties, store_timestamp, out_ms, self.precision_ms, step_ms)
+
+    def take(
+        self,
+        magic: int,
+        slot_ms: int,
+        enqueue_ms: int,
+        offset_py: int,
+        size_py: int,
+        properties: Mapping[str, str],
+        request: TimerRequest,
+        store_timestamp: int,
+    ) -> None:
+        """Put a message of a loaded slot into the front: a timer, a hop, or a mark."""
+        root = root_offset(properties, offset_py)
+        if magic & ELSEWHERE and self.hops:
+            self.hops.remove(home_slot(properties, request, self.precision_ms), offset_py)
+        if magic & MAGIC_ROLL or request.out_ms > slot_ms:
+            kind = Kind.ROLL if request.deletes is None else Kind.ROLL_MARK
+            due_ms = slot_ms + self.precision_ms
+        elif magic & MAGIC_DELETE and request.deletes is not None:
+            mark = Mark(root, victim_root(properties))
+            end_ms = self.mark_end_ms(slot_ms)
+            self.front.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
+            return
+        else:
+            kind = Kind.RELEASE
+            due_ms = self.due_ms(
+                properties, store_timestamp, request.out_ms, self.release_precision_ms
+            )
+        self.front.add(
+            Waiting(
+                due_ms,
+                root,
+                offset_py,
+                size_py,
+                request.out_ms,
+                slot_ms,
+                enqueue_ms,
+                kind,
+                NOT_LATE,
+            )
+        )
+
+
+def new_state(store: MessageStore, fs: FileSystem, config: BrokerConfig, slots: int) -> TimerState:
+    """Begin with empty files; `load` reads what there is."""
+    precision_ms = config.int("timerPrecisionMs")
+    window = config.int("timerRollWindowSlot")
+    if not 2 <= window <= slots - SPARE_SLOTS:
+        window = max(2, slots - SPARE_SLOTS)
+    return TimerState(
+        store=store,
+        wheel=TimerWheel(fs, WHEEL_FILE, slots=slots, precision_ms=precision_ms),
+        log=TimerLog(fs, LOG_FOLDER, config.int("mappedFileSizeTimerLog")),
+        metrics=TimerMetrics(fs, METRICS_FILE),
+        precision_ms=precision_ms,
+        release_precision_ms=config.int("timerReleasePrecisionMs"),
+        roll_window=window,
+    )

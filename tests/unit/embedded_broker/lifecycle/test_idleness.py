@@ -1,0 +1,112 @@
+"""What the broker sees of clients that it cannot ask."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.lifecycle.idleness import Idleness
+from rocketmq_py.protocol.codes import RequestCode
+from tests.unit.embedded_broker.wire_peer import WirePeer, consumer, pull_fields
+
+GUARD_S = 30.0
+
+
+class NoClients:
+    def busy(self, without: object) -> list[str]:
+        return []
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock(), topics=["T"], inproc=False) as broker:
+        yield broker
+
+
+@pytest.fixture
+def peer(broker: EmbeddedBroker) -> Iterator[WirePeer]:
+    with WirePeer(broker.addr) as peer:
+        yield peer
+
+
+def busy(broker: EmbeddedBroker, *groups: str) -> tuple[str, ...]:
+    return broker.clock.settle(0, check=False, groups=groups or None).busy
+
+
+def test_a_group_over_tcp_is_busy_until_it_has_committed_and_waits_for_more(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    first = broker.send("T", b"1", queue=0)
+    second = broker.send("T", b"2", queue=0)
+    peer.heartbeat("c1", consumer("g", {"T": "*"}))
+    assert busy(broker) == (
+        f"g: 2 of T queue 0 are not handed out, first message {first.msg_id} (client c1)",
+    )
+
+    peer.pull("T", 0, consumerGroup="g", maxMsgNums="1")
+    assert busy(broker) == (
+        f"g: 1 of T queue 0 are not handed out, first message {second.msg_id} (client c1)",
+    )
+
+    peer.pull("T", 1, consumerGroup="g", maxMsgNums="1")
+    assert busy(broker) == ("g: no pull is parked at T queue 0 (client c1)",)
+
+    fields = pull_fields("T", 2, consumerGroup="g", sysFlag="6", suspendTimeoutMillis="60000")
+    peer.post(RequestCode.PULL_MESSAGE, fields)
+    broker.wait_for(lambda b: len(b._core().polls) == 1, timeout=GUARD_S)
+    assert busy(broker) == (
+        f"g: message {first.msg_id} of T queue 0 is handed out and not committed (client c1)",
+    )
+    assert busy(broker, "another") == ()
+
+    commit = {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "2"}
+    assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit).code == 0
+    assert busy(broker) == ()
+
+    peer.close()
+    broker.wait_for(lambda b: b._core().consumers.get("g") is None, timeout=GUARD_S)
+    broker.send("T", b"3", queue=0)
+    assert busy(broker) == ()
+
+
+def test_nothing_in_a_topic_is_nothing_to_do_and_an_unknown_topic_neither(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    peer.heartbeat("c1", consumer("g", {"T": "*", "nowhere": "*"}))
+    assert busy(broker) == ()
+
+
+def test_a_group_that_begins_where_it_had_come_to_has_nothing_unread(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    broker.send("T", b"1", queue=0)
+    commit = {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "1"}
+    peer.heartbeat("c1", consumer("g", {"T": "*"}))
+    peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
+    assert busy(broker) == ("g: no pull is parked at T queue 0 (client c1)",)
+
+
+def test_members_of_a_broadcasting_group_commit_nothing(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    broker.send("T", b"1", queue=0)
+    peer.heartbeat("c1", consumer("g", {"T": "*"}, message_model="BROADCASTING"))
+    peer.pull("T", 0, consumerGroup="g")
+    assert busy(broker) == ()
+
+
+def test_what_is_due_and_not_fired_yet_counts(broker: EmbeddedBroker) -> None:
+    core = broker._core()
+    idleness = Idleness(core, NoClients())
+    before = idleness.stirs
+    broker.send("T", b"later", delay=5)
+    assert idleness.stirs > before
+    assert list(idleness.busy(None)) == []
+
+    clock = broker._arguments.clock
+    assert isinstance(clock, VirtualClock)
+    clock._set(clock.now_ms + 10_000)  # as a flowing clock is before its thread has woken
+    (reason,) = idleness.busy(None)
+    assert reason.endswith("is due")
+    clock.advance(0)
+    assert list(idleness.busy(None)) == []

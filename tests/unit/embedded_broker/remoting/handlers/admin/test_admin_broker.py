@@ -1,0 +1,248 @@
+"""Requests 17, 200, 202, 203, 208, 29 to 32, 41 and 42."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.protocol.bodies.groups import ConsumerConnection, ConsumeStats
+from rocketmq_py.protocol.bodies.locks import LockBatchResponse
+from rocketmq_py.protocol.bodies.topics import MessageQueueKey, TopicStatsTable
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from tests.unit.embedded_broker.conftest import StartBroker
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, consumer
+
+BY_PROFILE = [("rocketmq-4.9", 1), ("rocketmq-5.x", 29)]
+
+
+def put_topic(peer: WirePeer, topic: str, **fields: str) -> RemotingCommand:
+    ext = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": "4",
+        "writeQueueNums": "4",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+    }
+    return peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, ext | fields)
+
+
+# -- 17 and 200 -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("topic", ["a b", "TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster"])
+@pytest.mark.parametrize(("profile", "code"), BY_PROFILE)
+def test_bad_names_and_system_topics_cannot_be_created(
+    start_broker: StartBroker, connect: Connect, profile: str, code: int, topic: str
+) -> None:
+    assert put_topic(connect(start_broker(profile=profile).addr), topic).code == code
+
+
+@pytest.mark.case("W95")
+def test_attributes_are_stored_without_their_sign_and_bad_ones_are_1(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    assert put_topic(peer, "T", attributes="+message.type=FIFO").code == 0
+    core = broker._core()
+    with core.door:
+        topic = core.topics.get("T")
+    assert topic is not None
+    assert topic.attributes == {"message.type": "FIFO"}
+    for wrong in ("+message.type=fifo", "+colour=red", "message.type=FIFO", "-queue.type"):
+        answer = put_topic(peer, "T", attributes=wrong)
+        assert answer.code == 1
+        assert "attribute" in (answer.remark or "")
+    assert put_topic(peer, "U", attributes="").code == 0
+
+
+def test_the_type_mixed_needs_its_switch(start_broker: StartBroker, connect: Connect) -> None:
+    broker = start_broker()
+    peer = connect(broker.addr)
+    answer = put_topic(peer, "T", attributes="+message.type=MIXED")
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert "enableMixedMessageType=false" in (answer.remark or "")
+    broker.config.update(enableMixedMessageType=True)
+    assert put_topic(peer, "T", attributes="+message.type=MIXED").code == 0
+
+
+def test_4_9_does_not_look_at_attributes(start_broker: StartBroker, connect: Connect) -> None:
+    peer = connect(start_broker(profile="rocketmq-4.9").addr)
+    assert put_topic(peer, "T", attributes="nonsense").code == 0
+
+
+@pytest.mark.parametrize(("profile", "code"), [("rocketmq-4.9", 0), ("rocketmq-5.x", 29)])
+def test_a_bad_group_name_is_refused_by_5_x_only(
+    start_broker: StartBroker, connect: Connect, profile: str, code: int
+) -> None:
+    peer = connect(start_broker(profile=profile).addr)
+    body = b'{"groupName":"a b"}'
+    answer = peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+    assert answer.code == code
+
+
+def test_settings_of_a_group_are_replaced(broker: EmbeddedBroker, peer: WirePeer) -> None:
+    for times in (3, 5):
+        body = json.dumps({"groupName": "g", "retryMaxTimes": times}).encode()
+        assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == 0
+    core = broker._core()
+    with core.door:
+        group = core.groups.get("g")
+    assert group is not None
+    assert group.retry_max_times == 5
+
+
+# -- tables ---------------------------------------------------------------------------------
+
+
+def test_topic_stats_show_every_queue(broker: EmbeddedBroker, peer: WirePeer) -> None:
+    peer.create_topic("T", queues=2)
+    peer.send("T", e="1")
+    answer = peer.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "T"})
+    assert b'{{"brokerName":"broker-a","queueId":0,"topic":"T"}:{' in answer.body
+    table = TopicStatsTable.decode(answer.body).offset_table
+    shown = {
+        queue.queue_id: (one.min_offset, one.max_offset, one.last_update_timestamp)
+        for queue, one in table.items()
+    }
+    assert shown == {0: (0, 0, 0), 1: (0, 1, broker.clock.now_ms)}
+    answer = peer.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "Unknown"})
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_consumer_connections_show_members_and_subscriptions(peer: WirePeer) -> None:
+    peer.heartbeat("c1", consumer("g", {"T": "TagA"}, sub_version=5))
+    answer = peer.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"})
+    shown = ConsumerConnection.decode(answer.body)
+    (one,) = shown.connection_set
+    assert (one.client_id, one.language, one.version) == ("c1", "JAVA", 479)
+    assert one.client_addr == f"127.0.0.1:{peer.port}"
+    assert shown.subscription_table["T"].sub_string == "TagA"
+    assert (shown.consume_type, shown.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+
+
+def test_consume_stats_show_how_far_a_group_is(broker: EmbeddedBroker, peer: WirePeer) -> None:
+    peer.create_topic("T")
+    peer.send("T")
+    peer.send("T")
+    peer.heartbeat("c1", consumer("g", {"T": "*"}))
+    peer.ask(
+        RequestCode.UPDATE_CONSUMER_OFFSET,
+        {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "1"},
+    )
+    for fields in ({}, {"topic": "T"}, {"topicList": "T;"}):
+        answer = peer.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g"} | fields)
+        table = ConsumeStats.decode(answer.body).offset_table
+        one = table[MessageQueueKey("T", "broker-a", 0)]
+        assert (one.broker_offset, one.consumer_offset, one.pull_offset) == (2, 1, 1)
+        assert one.last_timestamp == broker.clock.now_ms
+    other = {"consumerGroup": "g", "topic": "Other"}
+    answer = peer.ask(RequestCode.GET_CONSUME_STATS, other)
+    assert ConsumeStats.decode(answer.body).offset_table == {}
+
+
+# -- queue offsets --------------------------------------------------------------------------
+
+
+@pytest.mark.case("W74")
+@pytest.mark.case("W75")
+@pytest.mark.parametrize(
+    ("profile", "boundary", "inside", "behind"),
+    [
+        ("rocketmq-4.9", None, "1", "2"),
+        ("rocketmq-5.x", "LOWER", "2", "3"),
+        ("rocketmq-5.x", None, "2", "3"),
+        ("rocketmq-5.x", "UPPER", "1", "2"),
+    ],
+)
+def test_offsets_are_found_by_store_time(
+    start_broker: StartBroker,
+    connect: Connect,
+    profile: str,
+    boundary: str | None,
+    inside: str,
+    behind: str,
+) -> None:
+    broker = start_broker(profile=profile)
+    peer = connect(broker.addr)
+    begin = broker.clock.now_ms
+    for _ in range(3):
+        broker.clock.advance(10)
+        peer.send("T")
+    found = []
+    for seconds in (24, 99):
+        fields = {"topic": "T", "queueId": "0", "timestamp": str(begin + seconds * 1000)}
+        if boundary is not None:
+            fields["boundaryType"] = boundary
+        answer = peer.ask(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+        found.append(answer.ext_fields["offset"])
+    assert found == [inside, behind]
+
+
+@pytest.mark.case("W76")
+def test_an_empty_topic_has_the_offsets_0_0_and_the_time_minus_1(peer: WirePeer) -> None:
+    peer.create_topic("T")
+    fields = {"topic": "T", "queueId": "0"}
+    assert peer.ask(RequestCode.GET_MAX_OFFSET, fields).ext_fields == {"offset": "0"}
+    assert peer.ask(RequestCode.GET_MIN_OFFSET, fields).ext_fields == {"offset": "0"}
+    answer = peer.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, fields)
+    assert answer.ext_fields == {"timestamp": "-1"}
+
+
+def test_offsets_and_times_of_a_filled_queue(broker: EmbeddedBroker, peer: WirePeer) -> None:
+    begin = broker.clock.now_ms
+    peer.send("T")
+    broker.clock.advance(1)
+    peer.send("T")
+    fields = {"topic": "T", "queueId": "0"}
+    assert peer.ask(RequestCode.GET_MAX_OFFSET, fields).ext_fields == {"offset": "2"}
+    answer = peer.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, fields)
+    assert answer.ext_fields == {"timestamp": str(begin)}
+
+
+def test_an_unknown_boundary_is_refused(peer: WirePeer) -> None:
+    fields = {"topic": "T", "queueId": "0", "timestamp": "0", "boundaryType": "MIDDLE"}
+    assert peer.ask(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields).code == 1
+
+
+# -- locks ----------------------------------------------------------------------------------
+
+
+def locks(peer: WirePeer, code: int, client_id: str, *queue_ids: int) -> list[int]:
+    queues = [
+        {"topic": "T", "brokerName": "broker-a", "queueId": queue_id} for queue_id in queue_ids
+    ]
+    body = {"consumerGroup": "g", "clientId": client_id, "mqSet": queues}
+    answer = peer.ask(code, body=json.dumps(body).encode())
+    assert answer.code == 0
+    if not answer.body:
+        return []
+    return [queue.queue_id for queue in LockBatchResponse.decode(answer.body).lock_ok_mq_set]
+
+
+LOCK, UNLOCK = RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ
+
+
+@pytest.mark.case("W83")
+def test_a_locked_queue_is_free_for_others_after_60_seconds(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    session = VirtualClock()
+    peer = connect(start_broker(session_clock=session).addr)
+    assert locks(peer, LOCK, "X", 0) == [0]
+    assert locks(peer, LOCK, "Y", 0, 1) == [1]
+    session.advance(59)
+    assert locks(peer, LOCK, "Y", 0, 1) == [1]
+    session.advance(1)
+    assert locks(peer, LOCK, "Y", 0, 1) == [0, 1]
+
+
+@pytest.mark.case("W84")
+def test_only_the_owner_can_unlock(peer: WirePeer) -> None:
+    assert locks(peer, LOCK, "X", 0) == [0]
+    locks(peer, UNLOCK, "Y", 0)
+    assert locks(peer, LOCK, "Y", 0) == []
+    locks(peer, UNLOCK, "X", 0)
+    assert locks(peer, LOCK, "Y", 0) == [0]

@@ -1,0 +1,257 @@
+"""TCP: frames in any cut, bad frames, slow and vanishing peers."""
+
+import socket
+from collections.abc import Callable, Iterator
+from threading import enumerate as threads
+
+import pytest
+
+from embedded_broker.core.broker_core import BrokerCore, Request
+from embedded_broker.remoting.server import TcpServer, listen
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from tests.unit.embedded_broker.peers import RawClient
+
+Dial = Callable[[str], RawClient]
+ASK = RequestCode.GET_ROUTEINFO_BY_TOPIC
+BIG = RequestCode.PULL_MESSAGE
+
+
+def echo(request: Request) -> RemotingCommand:
+    return request.command.answer(ResponseCode.SUCCESS, ext_fields=request.command.ext_fields)
+
+
+def big(request: Request) -> RemotingCommand:
+    return request.command.answer(ResponseCode.SUCCESS, body=bytes(4_000_000))
+
+
+class Rig:
+    """A core without state behind a real listener."""
+
+    def __init__(self, core: BrokerCore) -> None:
+        self.core = core
+        core.register(ASK, echo)
+        core.register(BIG, big)
+        listener = listen("127.0.0.1", 0)
+        self.address = f"127.0.0.1:{listener.getsockname()[1]}"
+        self.server = TcpServer()
+        self.server.add(self.address, listener)
+        self.server.serve(self.address, core.endpoint)
+        self.server.start()
+
+
+@pytest.fixture
+def rig(make_core: Callable[..., BrokerCore]) -> Iterator[Rig]:
+    rig = Rig(make_core())
+    yield rig
+    rig.server.close()
+
+
+def ask(opaque: int, **fields: str) -> RemotingCommand:
+    return RemotingCommand(code=ASK, opaque=opaque, ext_fields=fields)
+
+
+@pytest.mark.case("W3")
+def test_frames_are_found_whatever_the_cut(rig: Rig, dial: Dial) -> None:
+    client = dial(rig.address)
+
+    client.send(ask(1), ask(2))
+    for byte in ask(3).encode():
+        client.write(bytes([byte]))
+
+    assert [client.receive().opaque for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.case("W4")
+def test_a_frame_over_the_limit_closes_that_connection_and_no_other(rig: Rig, dial: Dial) -> None:
+    bad, good = dial(rig.address), dial(rig.address)
+
+    bad.write((16_777_300).to_bytes(4, "big"))
+
+    assert bad.closed_by_server()
+    good.send(ask(1))
+    assert good.receive().opaque == 1
+
+
+@pytest.mark.case("W5")
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x00\x00\x08\x00\x00\x00\x05{}{}",
+        b"\x00\x00\x00\x06\x07\x00\x00\x02{}",
+        b"\x00\x00\x00\x07\x00\x00\x00\x03{a:",
+        b"\xff\xff\xff\xff",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+    ids=["header-beyond-frame", "unknown-type", "broken-json", "negative", "tls", "http"],
+)
+def test_bytes_that_are_no_frame_close_the_connection_and_the_broker_lives(
+    rig: Rig, dial: Dial, data: bytes
+) -> None:
+    bad = dial(rig.address)
+
+    bad.write(data)
+
+    assert bad.closed_by_server()
+    good = dial(rig.address)
+    good.send(ask(1))
+    assert good.receive().opaque == 1
+
+
+def test_requests_before_a_bad_frame_are_still_answered(rig: Rig, dial: Dial) -> None:
+    client = dial(rig.address)
+
+    client.write(ask(1).encode() + b"\xff\xff\xff\xff\xff\xff\xff\xff")
+
+    assert client.receive().opaque == 1
+    assert client.closed_by_server()
+
+
+@pytest.mark.case("W8")
+def test_an_unknown_code_is_answered_over_the_wire(rig: Rig, dial: Dial) -> None:
+    answer = dial(rig.address).ask(9999)
+
+    assert (answer.code, answer.remark) == (3, " request type 9999 not supported")
+
+
+@pytest.mark.case("W9")
+def test_nothing_comes_back_for_a_oneway_request(rig: Rig, dial: Dial) -> None:
+    client = dial(rig.address)
+
+    client.send(RemotingCommand(code=9999, opaque=1, flag=2), ask(2))
+
+    assert client.receive().opaque == 2
+
+
+@pytest.mark.case("W10")
+def test_a_response_nobody_waits_for_is_dropped(rig: Rig, dial: Dial) -> None:
+    client = dial(rig.address)
+
+    client.send(RemotingCommand(code=ASK, opaque=1, flag=1), ask(2))
+
+    assert client.receive().opaque == 2
+
+
+def test_a_peer_that_reads_late_gets_everything(rig: Rig, dial: Dial) -> None:
+    client = dial(rig.address)
+    client.send(*(RemotingCommand(code=BIG, opaque=number) for number in range(8)))
+    client.send(ask(99))
+
+    sizes = [len(client.receive().body) for _ in range(8)]
+
+    assert sizes == [4_000_000] * 8
+    assert client.receive().opaque == 99
+
+
+def test_the_core_hears_of_every_connection_and_its_end(rig: Rig, dial: Dial) -> None:
+    gone: list[object] = []
+    rig.core.on_disconnected.append(gone.append)
+    client = dial(rig.address)
+    client.ask(ASK)
+    (connection,) = rig.core.connections
+    assert connection.remote == client.socket.getsockname()
+    assert connection.packed_local[:4] == b"\x7f\x00\x00\x01"
+
+    client.close()
+    other = dial(rig.address)
+    while not gone:
+        other.ask(ASK)
+
+    assert gone == [connection]
+    assert connection.closed
+
+
+def test_a_push_from_another_thread_is_written_by_the_loop(rig: Rig, dial: Dial) -> None:
+    client = dial(rig.address)
+    client.ask(ASK)
+    (connection,) = rig.core.connections
+
+    with rig.core.door:
+        rig.core.push(connection, RemotingCommand(code=40, flag=2))
+        rig.core.push(connection, RemotingCommand(code=40, flag=2))
+    rig.server.hand_over()
+
+    assert [client.receive().opaque for _ in range(2)] == [1, 2]
+
+
+def test_the_broker_can_close_a_connection(rig: Rig, dial: Dial) -> None:
+    client = dial(rig.address)
+    client.ask(ASK)
+    (connection,) = rig.core.connections
+
+    connection.close()
+
+    assert client.closed_by_server()
+
+
+def test_closing_ends_connections_and_the_thread_and_frees_the_port(rig: Rig, dial: Dial) -> None:
+    client = dial(rig.address)
+    client.ask(ASK)
+
+    rig.server.close()
+    rig.server.close()
+
+    assert client.closed_by_server()
+    assert not [thread for thread in threads() if thread.name == "embedded-broker-tcp"]
+    listen("127.0.0.1", int(rig.address.rpartition(":")[2])).close()
+
+
+def test_a_server_that_never_started_gives_its_listeners_back() -> None:
+    server = TcpServer()
+    listener = listen("127.0.0.1", 0)
+    server.add("x", listener)
+
+    server.close()
+
+    assert listener.fileno() == -1
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}.*port 0 takes a free one"):
+            listen("127.0.0.1", port)
+
+
+def test_listening_on_ipv6_works_where_the_machine_has_it() -> None:
+    try:
+        probe = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("no IPv6 loopback on this machine")
+    probe.close()
+
+    with listen("::1", 0) as listener:
+        assert listener.getsockname()[0] == "::1"
+
+
+def test_a_peer_that_comes_in_while_the_server_ends_is_turned_away(rig: Rig, dial: Dial) -> None:
+    # Between the last accepted peer and the closed listener:
+    ending = rig.server._servers.pop(rig.address)
+
+    assert dial(rig.address).closed_by_server()
+    rig.server._servers[rig.address] = ending
+
+
+def test_an_address_comes_and_goes_while_another_goes_on(rig: Rig, dial: Dial) -> None:
+    stays = dial(rig.address)
+    listener = listen("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    address = f"127.0.0.1:{port}"
+    for _ in range(2):
+        rig.server.add(address, listener)
+        rig.server.serve(address, rig.core.endpoint)
+        rig.server.open(address)
+        leaves = dial(address)
+        leaves.send(ask(1))
+        assert leaves.receive().opaque == 1
+
+        rig.server.close_address(address)
+        rig.server.close_address(address)
+
+        assert leaves.closed_by_server()
+        stays.send(ask(2))
+        assert stays.receive().opaque == 2
+        listener = listen("127.0.0.1", port)  # the port is free at once
+    listener.close()

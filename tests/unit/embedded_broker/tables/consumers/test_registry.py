@@ -1,0 +1,106 @@
+"""Live consumers and their subscriptions by themselves."""
+
+from __future__ import annotations
+
+from embedded_broker.core.peer import Connection
+from embedded_broker.tables.consumers.registry import (
+    ConsumerRegistry,
+    Member,
+    Subscription,
+    is_tag_type,
+)
+from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
+
+
+class Peer(Connection):
+    """A connection without a wire."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 1), ("127.0.0.1", 2))
+
+    def deliver(self, frames: list[bytes]) -> None:
+        raise AssertionError("nothing is sent in these tests")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def member(connection: Connection, client_id: str = "c", seen_ms: int = 0) -> Member:
+    return Member(connection, client_id, 0, 479, seen_ms)
+
+
+def data(*topics: str, version: int = 1, expression: str = "*") -> ConsumerData:
+    return ConsumerData(
+        "g",
+        subscription_data_set=[
+            SubscriptionData.parse(topic, expression, version) for topic in topics
+        ],
+    )
+
+
+def test_a_new_socket_is_a_change_and_a_repeated_heartbeat_is_none() -> None:
+    registry, peer = ConsumerRegistry(), Peer()
+    assert registry.register(data("T"), member(peer))
+    assert not registry.register(data("T"), member(peer, seen_ms=5))
+    (kept,) = registry.all_members()
+    assert kept.last_seen_ms == 5
+
+
+def test_two_sockets_with_one_client_id_are_two_members() -> None:
+    registry = ConsumerRegistry()
+    for _ in range(2):
+        registry.register(data("T"), member(Peer()))
+    group = registry.get("g")
+    assert group is not None
+    assert group.client_ids() == ["c", "c"]
+
+
+def test_a_socket_that_changes_its_client_id_is_renamed_without_a_change() -> None:
+    registry, peer = ConsumerRegistry(), Peer()
+    registry.register(data("T"), member(peer, "old"))
+    assert not registry.register(data("T"), member(peer, "new"))
+    group = registry.get("g")
+    assert group is not None
+    assert group.client_ids() == ["new"]
+
+
+def test_topics_that_come_or_go_are_a_change_and_newer_versions_are_not() -> None:
+    registry, peer = ConsumerRegistry(), Peer()
+    registry.register(data("T"), member(peer))
+    assert registry.register(data("T", "U"), member(peer))
+    assert registry.register(data("T"), member(peer))
+    assert not registry.register(data("T", version=2, expression="a"), member(peer))
+    assert not registry.register(data("T", version=1, expression="b"), member(peer))
+    group = registry.get("g")
+    assert group is not None
+    assert group.subscriptions["T"].data.sub_string == "a"
+
+
+def test_a_group_is_gone_with_its_last_member() -> None:
+    registry, peers = ConsumerRegistry(), [Peer(), Peer()]
+    for peer in peers:
+        registry.register(data("T"), member(peer))
+    assert registry.unregister("g", Peer()) is None
+    assert registry.unregister("unknown", peers[0]) is None
+    assert [group.name for group in registry.drop(peers[0])] == ["g"]
+    assert registry.groups() == ["g"]
+    registry.drop(peers[1])
+    assert registry.groups() == []
+    assert registry.get("g") is None
+
+
+def test_tag_codes_come_from_the_client_or_are_computed() -> None:
+    assert Subscription.of(SubscriptionData.parse("T", "*", 1)).codes is None
+    assert Subscription.of(SubscriptionData("T", "")).codes is None
+    assert Subscription.of(SubscriptionData("T", "TagA")).codes == frozenset({2598919})
+    given = SubscriptionData("T", "TagA", code_set=frozenset({7}))
+    assert Subscription.of(given).codes == frozenset({7})
+    assert Subscription.of(SubscriptionData("T", "||")).codes == frozenset()
+    sql = SubscriptionData("T", "a > 5", expression_type="SQL92")
+    assert Subscription.of(sql).codes is None
+
+
+def test_a_missing_expression_type_means_tags() -> None:
+    assert [is_tag_type(kind) for kind in (None, "", "TAG", "SQL92")] == [True, True, True, False]

@@ -1,0 +1,115 @@
+"""Topics, groups and offsets over the end of a broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.errors import StoreError
+from embedded_broker.store.fs import MemoryFileSystem
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.lenient_json import loads_lenient
+from tests.unit.embedded_broker.conftest import StartBroker
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, consumer
+
+COMMIT = {"consumerGroup": "g", "topic": "T", "queueId": "3", "commitOffset": "7"}
+
+
+def use(peer: WirePeer) -> None:
+    peer.create_topic("T", queues=5, perm=4, attributes="+message.type=DELAY")
+    peer.heartbeat("c1", consumer("g", {"T": "*"}))
+    assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, COMMIT).code == 0
+
+
+def check(broker: EmbeddedBroker, peer: WirePeer) -> None:
+    core = broker._core()
+    with core.door:
+        topic, group = core.topics.get("T"), core.groups.get("g")
+        offset = core.offsets.query("g", "T", 3)
+    assert topic is not None
+    assert (topic.read_queue_nums, topic.perm) == (5, 4)
+    assert topic.attributes == {"message.type": "DELAY"}
+    assert group is not None
+    assert offset == 7
+
+
+def test_a_closed_broker_gives_its_tables_to_the_next_one(tmp_path: Path, connect: Connect) -> None:
+    for step in (use, None):
+        with EmbeddedBroker(store=tmp_path, clock=VirtualClock()) as broker:
+            peer = connect(broker.addr)
+            if step is not None:
+                step(peer)
+            check(broker, peer)
+    text = (tmp_path / "config" / "consumerOffset.json").read_text()
+    assert '"T@g":{3:7' in text
+    assert (tmp_path / "config" / "topics.json").exists()
+    assert (tmp_path / "config" / "subscriptionGroup.json").exists()
+
+
+def test_settings_are_saved_soon_and_offsets_after_their_interval(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    broker = start_broker(session_clock=session, fs=fs)
+    use(connect(broker.addr))
+    assert not fs.exists("config/topics.json")
+    session.advance(0.1)
+    topics = loads_lenient(fs.read_file("config/topics.json"))
+    assert topics["topicConfigTable"]["T"]["readQueueNums"] == 5
+    groups = loads_lenient(fs.read_file("config/subscriptionGroup.json"))
+    assert "g" in groups["subscriptionGroupTable"]
+    assert not fs.exists("config/consumerOffset.json")
+    session.advance(4.9)
+    offsets = loads_lenient(fs.read_file("config/consumerOffset.json"))
+    assert {int(q): n for q, n in offsets["offsetTable"]["T@g"].items()} == {3: 7}
+
+
+def test_a_save_that_fails_is_logged_and_made_up_for_at_close(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    write = fs.write_file
+
+    def full(path: str, data: bytes) -> None:
+        if path.endswith("topics.json"):
+            raise StoreError("no space left")
+        write(path, data)
+
+    with EmbeddedBroker(clock=VirtualClock(), session_clock=session, fs=fs) as broker:
+        connect(broker.addr).create_topic("T")
+        monkeypatch.setattr(fs, "write_file", full)
+        session.advance(0.1)
+        assert "could not save config/topics.json" in caplog.text
+        monkeypatch.setattr(fs, "write_file", write)
+    topics = loads_lenient(fs.read_file("config/topics.json"))
+    assert "T" in topics["topicConfigTable"]
+
+
+def test_a_topic_with_messages_that_is_in_no_file_is_made_anew() -> None:
+    fs = MemoryFileSystem()
+    with EmbeddedBroker(fs=fs, tcp=False) as broker:
+        broker.send("T", b"x", queue=2)
+    fs.remove("config/topics.json")
+    fs.remove("config/topics.json.bak")
+
+    with EmbeddedBroker(fs=fs, tcp=False) as broker:
+        assert broker.topics.names() == ["T"]
+        assert broker.topics["T"].queues == 8  # those of the template
+        assert [one.body for one in broker.messages.in_topic("T")] == [b"x"]
+
+
+def test_a_topic_that_was_in_no_file_has_room_for_its_waiting_timers(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    fs = MemoryFileSystem()
+    broker = start_broker(session_clock=VirtualClock(), fs=fs)
+    answer = connect(broker.addr).send("new", properties={"TIMER_DELAY_SEC": "60"}, e="3")
+    assert answer.code == 0
+    killed = fs.copy()
+    assert not killed.exists("config/topics.json")
+    with EmbeddedBroker(fs=killed, clock=VirtualClock()) as later:
+        assert later.topics["new"].queues > 3
+        later.clock.advance(60)
+        assert later.topics["new"].max_offset(queue=3) == 1

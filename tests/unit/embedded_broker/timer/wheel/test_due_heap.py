@@ -1,0 +1,100 @@
+"""What is in memory between the wheel and the topics."""
+
+from __future__ import annotations
+
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, Front, Kind, Mark, Waiting
+
+
+def entry(
+    due_ms: int,
+    *,
+    root: int = 0,
+    slot_ms: int = 0,
+    kind: int = Kind.RELEASE,
+    queue_offset: int = NOT_LATE,
+) -> Waiting:
+    return Waiting(due_ms, root, root, 100, slot_ms, slot_ms, 0, kind, queue_offset)
+
+
+def test_entries_act_in_due_order_and_ties_by_their_first_copy() -> None:
+    front = Front()
+    for one in (entry(5, root=9), entry(3), entry(5, root=1)):
+        front.add(one)
+    assert [(one.due_ms, one.root) for one in (front.pop(), front.pop(), front.pop())] == [
+        (3, 0),
+        (5, 1),
+        (5, 9),
+    ]
+    assert front.next_due_ms is None
+
+
+def test_a_carried_timer_holds_its_slot_until_it_is_finished() -> None:
+    front = Front()
+    front.loaded[1000] = 77
+    front.carry(entry(2000, slot_ms=1000, kind=Kind.ROLL), 9000)
+    front.leave_before(2000)
+    assert front.loaded == {}
+    assert front.oldest_unfinished(5000) == 1000
+    assert front.release_scan_pos(500) == 77
+    carried = front.pop()
+    assert (carried.due_ms, carried.kind) == (9000, Kind.CARRIED)
+    front.finish(entry(2000, slot_ms=1000))
+    assert 1000 in front.held
+    front.finish(carried)
+    assert front.oldest_unfinished(5000) == 5000
+    assert front.release_scan_pos(500) == 500
+
+
+def test_what_was_carried_past_a_slot_can_be_taken_out_again() -> None:
+    front = Front()
+    front.loaded[1000] = 0
+    timer = entry(2000, slot_ms=1000, kind=Kind.ROLL)
+    mark = entry(2000, root=3, slot_ms=1000, kind=Kind.ROLL_MARK)
+    front.carry(timer, 9000)
+    front.carry_mark(mark, "T+K", Mark(3, None), end_slot_ms=8000)
+    front.add(entry(2500, slot_ms=1000))
+    assert sorted(one.root for one in front.carried(1000)) == [0, 3]
+    front.let_go(1000)
+    assert front.held == {}
+    assert len(front.heap) == 1
+    assert front.marks(1000) is not None
+    front.leave_before(8001)
+    assert front.marks(1000) is None
+
+
+def test_late_entries_and_marks_hold_the_queue_offset() -> None:
+    front = Front()
+    late = entry(1, root=40, queue_offset=12)
+    front.add_late(late)
+    front.add_late_mark(1000, "T+K", Mark(50, None), 14)
+    assert front.first_late_queue_offset() == 12
+    assert front.release_scan_pos(500) == 40
+    front.finish(front.pop())
+    assert front.first_late_queue_offset() == 14
+    front.forget_late_marks(999)
+    assert front.first_late_queue_offset() == 14
+    front.forget_late_marks(1000)
+    assert front.first_late_queue_offset() is None
+    assert front.marks(1000) is None
+
+
+def test_a_late_mark_that_also_came_with_its_slot_stays_as_long_as_the_slot() -> None:
+    front = Front()
+    mark = Mark(50, None)
+    front.add_late_mark(1000, "T+K", mark, 14)
+    front.add_mark(1000, "T+K", mark, end_slot_ms=1000)
+    front.forget_late_marks(1000)
+    assert front.marks(1000) == {"T+K": [mark]}
+    assert front.copy_of_marks() == {1000: {"T+K": [mark]}}
+    front.leave_before(1001)
+    assert front.copy_of_marks() == {}
+
+
+def test_removed_victims_are_remembered_while_their_slot_would_be_read_again() -> None:
+    front = Front()
+    front.note_removed(entry(1, root=7, slot_ms=1000))
+    front.note_removed(entry(1, root=8, slot_ms=3000))
+    front.note_removed(entry(1, root=9, slot_ms=3000, queue_offset=5))
+    assert front.removed_since(1000) == {7, 8}
+    assert front.removed_since(2000) == {8}
+    assert front.removed_since(0) == {8}
