@@ -1,9 +1,13 @@
-# One command per purpose, for a machine that has Python 3.11+ and make; some need Java as well.
-#   make demo    watch delayed messages arrive        make test     the suite, as CI runs it
-#   make check   format, lint, types, structure       make interop  real RocketMQ clients and servers
-#   make sim     10,000 lives of a broker, crashes    make mutants  do the tests notice a broken line
-#   make spark   the data source in a local Spark     make bench    performance figures (tests/perf)
-#   make clean   remove what the others made
+# One command for each purpose. All need Python 3.11+ and make; interop and spark need Java, too.
+#   make demo     watch delayed messages arrive on time
+#   make check    format, lint, types, structure
+#   make test     the whole suite, as CI runs it
+#   make interop  the suite against real RocketMQ clients and servers
+#   make spark    the data source in a local Spark
+#   make sim      10,000 simulated runs of the timer store, with crashes
+#   make mutants  break one line at a time: do the tests notice?
+#   make bench    take the performance figures (tests/perf)
+#   make clean    remove what the other commands made
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -13,7 +17,7 @@ RUN := $(BIN)/python
 .PHONY: help demo test check interop sim mutants spark bench clean
 
 help:
-	@sed -n '2,7s/^# //p' Makefile
+	@sed -n '1,10s/^# //p' Makefile
 
 # Two stamps: the demo needs only the run-time dependencies and the terminal extra.
 $(VENV)/.base:

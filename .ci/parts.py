@@ -1,7 +1,7 @@
 """Run the parts of `make test` in order and print the seconds each one took.
 
-A part is a list of commands; the first failure ends the run. With CI set in the environment a
-missing tool is a failure; on a user's machine what needs it is skipped and the reason printed.
+A part is a list of commands, and the first failure ends the run. With CI set in the environment a
+missing tool is a failure. On a user's machine the parts that need it are skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 """Programs on PATH and Python packages; either of two joined by ``|`` will do."""
 NEEDS_OF_CI: dict[str, tuple[str, ...]] = {"spark": ("grpc",)}
-"""Without these a part runs fewer tests, which is no run for CI."""
+"""Without these a part leaves out some tests, which CI does not accept."""
 
 
 def missing_tools(part: str) -> list[str]:
@@ -61,7 +61,7 @@ def missing_tools(part: str) -> list[str]:
 
 
 def is_there(tool: str) -> bool:
-    """Whether it is a program on PATH or an installed package."""
+    """Whether the tool is a program on PATH or an installed package."""
     return shutil.which(tool) is not None or importlib.util.find_spec(tool) is not None
 
 
@@ -70,7 +70,7 @@ def run_part(part: str) -> bool:
     if missing := missing_tools(part):
         reason = f"{part}: {', '.join(missing)} not found on this machine"
         if part == "spark":
-            reason += "; make spark installs PySpark"
+            reason += " (`make spark` installs PySpark)"
         if os.environ.get("CI"):
             print(f"FAILED  {reason} (in CI a missing tool is a failure)")
             return False

@@ -1,7 +1,7 @@
 """What the Spark examples have in common: a local session, and what to do without Spark.
 
-Where PySpark 4.2, pyarrow, numpy or Java is missing an example says so and ends well; with CI set
-in the environment it fails, so that no machine that ought to run it skips it silently.
+Where PySpark 4.2, pyarrow, numpy or Java is missing, an example says so and ends without an error.
+With CI set in the environment it fails instead, so that CI never skips an example silently.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def run_with_spark(program: Callable[[], int]) -> int:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         missing.append("java")
     if not missing:
-        # The examples compute by the broker's clock, which stands still while Spark starts: its
-        # word to those who compute by the machine's is not for them.
+        # A broker on a virtual clock warns programs that compute times by the machine's clock. The
+        # examples use the broker's clock, so the warning does not concern them.
         logging.getLogger("embedded_broker").setLevel(logging.ERROR)
         return program()
     reason = (
-        f"{', '.join(missing)} not found: `make spark` installs PySpark into .venv, then run it "
-        "with .venv/bin/python; Java 17 or 21 must be on PATH"
+        f"{', '.join(missing)} not found. `make spark` installs PySpark into .venv; then run this "
+        "with .venv/bin/python. Java 17 or 21 must be on PATH."
     )
     if os.environ.get("CI"):
         print(f"FAILED  {reason}")
@@ -49,7 +49,7 @@ def run_with_spark(program: Callable[[], int]) -> int:
 
 @contextmanager
 def local_spark(name: str) -> Iterator[SparkSession]:
-    """Start Spark with two threads on this machine, the source registered; stop it at the end."""
+    """Start Spark with two threads and register the data source; stop Spark at the end."""
     # Workers are other processes: the same Python, and the packages beside this folder.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -79,7 +79,7 @@ def local_spark(name: str) -> Iterator[SparkSession]:
 
 
 def checked(*facts: tuple[str, object, object]) -> int:
-    """Compare (what, expected, found) each; print what does not hold and return the exit status."""
+    """Compare each (what, expected, found), print those that differ and return the exit status."""
     wrong = [(what, want, got) for what, want, got in facts if want != got]
     for what, want, got in wrong:
         print(f"FAILED  {what}: {want} expected, {got} found")

@@ -1,15 +1,15 @@
 """Every way to ask RocketMQ for a delayed message, watched as they arrive.
 
-One broker lives in this process and is reached over TCP, one consumer listens, and the same kind
-of message is sent once for every way the clients know: delay level, the setters, the legacy user
-properties, Aliyun's start-deliver time and Python's own `delay=timedelta(...)`. One message is
-recalled before it is due, and the last one is 30 days away: the broker's clock jumps there.
+One broker lives in this process and is reached over TCP. One consumer listens. One message is sent
+for every way the clients know: delay level, the setters, the legacy user properties, Aliyun's
+start-deliver time and Python's own `delay=timedelta(...)`. One more message is recalled before it
+is due. The last one is 30 days away, and the broker's clock jumps there.
 
     .venv/bin/python examples/delayed_messages.py              in memory
-    .venv/bin/python examples/delayed_messages.py --store DIR  stops half-way; a second process
+    .venv/bin/python examples/delayed_messages.py --store DIR  stops half-way, then a second process
                                                                opens DIR and delivers the rest
 
-The exit status is 1 if a message is early, late, missing, doubled or came back after its recall.
+The exit status is 1 if a message is early, late, missing or doubled, or arrives after its recall.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ LAST = "30 days away, then a jump"
 
 
 def legacy(message: Message, name: str, value: int) -> Message:
-    """What a client without the setters does."""
+    """Ask by a user property, as a client without the setters does."""
     return message.put_user_property(name, str(value))
 
 
@@ -234,7 +234,7 @@ def send_by_aliyun(broker: EmbeddedBroker, board: Board) -> None:
 
 
 def jump(broker: EmbeddedBroker, board: Board, producer: DefaultMQProducer) -> None:
-    """Thirty days in no time: the broker's clock is a value that we own."""
+    """Send a message that is due in thirty days, and move the broker's clock there."""
     board.rows[LAST] = Row(broker.clock.now_ms + JUMP // timedelta(milliseconds=1))
     producer.send(Message(TOPIC, LAST.encode(), delay=JUMP))
     broker.clock.advance(JUMP)
@@ -290,7 +290,7 @@ def load(path: Path) -> Board:
 def main() -> int:
     """Run the demonstration; the exit status says whether every promise was kept."""
     parser = argparse.ArgumentParser(description="Watch delayed messages arrive on time.")
-    parser.add_argument("--store", type=Path, metavar="DIR", help="keep the messages in DIR")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="keep the store in DIR")
     parser.add_argument("--resume", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     console = Console()

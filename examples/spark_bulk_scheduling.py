@@ -1,8 +1,8 @@
 """A table of reminders becomes delayed messages, each due at its own time.
 
-A DataFrame with one row per reminder is written to a topic; its column `deliver_at` says when the
-message is to be seen. The broker's clock then jumps a day at a time through two weeks. Every
-message carries its due time in its body, which is compared with the time when it was stored.
+A DataFrame with one row for each reminder is written to a topic. Its column `deliver_at` says when
+the message shall be delivered. The broker's clock then jumps through two weeks, a day at a time.
+Every message has its due time in its body. The example compares it with the time of delivery.
 
     .venv/bin/python examples/spark_bulk_scheduling.py                  2,000 reminders
     .venv/bin/python examples/spark_bulk_scheduling.py --rows 200000    full scale
@@ -54,7 +54,7 @@ def program() -> int:
         broker.topics.create(TOPIC, queues=4)
         schedule(broker, rows)
         waiting = left = broker.timers.count(topic=TOPIC)
-        print(f"{waiting} reminders wait, the first until {broker.timers.next_due()}")
+        print(f"{waiting} reminders wait; the first is due at {broker.timers.next_due()}")
         for day in range(1, DAYS + 1):
             clock.advance(timedelta(days=1))
             before, left = left, broker.timers.count(topic=TOPIC)
@@ -63,7 +63,7 @@ def program() -> int:
         late_ms = [
             round(one.stored_at.timestamp() * 1000) - int(one.body.split()[0]) for one in reminders
         ]
-        print(f"later than asked by {min(late_ms, default=0)} to {max(late_ms, default=0)} ms")
+        print(f"late by {min(late_ms, default=0)} to {max(late_ms, default=0)} ms")
     return checked(
         ("waiting", rows, waiting),
         ("delivered", rows, len(reminders)),

@@ -1,7 +1,7 @@
-"""A listener writes how far a stream is behind into a text file, as Prometheus reads it.
+"""A listener writes how far a stream is behind into a text file that Prometheus can read.
 
-Spark calls a `StreamingQueryListener` after every batch; `spark_connector.lag` makes the figures
-of its report, for all queues under the names of Spark's Kafka source, and queue by queue. The
+Spark calls a `StreamingQueryListener` after every batch. `spark_connector.lag` takes the lag from
+its report: for each queue, and for all queues under the names that Spark's Kafka source uses. The
 stream works through a backlog in limited batches, so that the lag falls to 0.
 
     .venv/bin/python examples/spark_lag_listener.py                      2,000 messages
@@ -74,7 +74,7 @@ def listener_for(path: Path, totals: list[int], ended: threading.Event) -> Strea
 
 
 def follow(spark: SparkSession, broker: EmbeddedBroker, rows: int, folder: Path) -> None:
-    """Read the backlog in limited batches, to nowhere."""
+    """Read the backlog in limited batches and throw it away."""
     orders = (
         spark.readStream.format("rocketmq")
         .options(nameServer=broker.namesrv_addr, subscribe=TOPIC, startingOffsets="earliest")

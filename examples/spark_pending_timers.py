@@ -1,16 +1,16 @@
-"""What waits in a timer store, as a DataFrame: by hour and topic, and as a picture.
+"""What waits in a timer store, as a DataFrame, by hour and topic, and as a picture.
 
-A broker fills a store directory with delayed messages of three topics and stops. Its files are
-read without a broker and without changing a byte; Spark counts what is due in each hour, and
-matplotlib (the extra `plot`) draws it.
+A broker fills a store directory with delayed messages of three topics and stops. Then its files are
+read, without a broker and without changing a byte. Spark counts the messages that are due in each
+hour, and matplotlib (the extra `plot`) draws them.
 
     .venv/bin/python examples/spark_pending_timers.py                   3,000 timers in two days
     .venv/bin/python examples/spark_pending_timers.py --rows 200000     full scale
     .venv/bin/python examples/spark_pending_timers.py --png timers.png  keep the picture
-    .venv/bin/python examples/spark_pending_timers.py --store DIR       a store of yours, ours or a
-                                                                        real broker's
+    .venv/bin/python examples/spark_pending_timers.py --store DIR       a store that is there, ours
+                                                                        or a real broker's
 
-The exit status is 1 if the sums do not fit what was written.
+The exit status is 1 if the counts differ from what was written.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def program() -> int:
         show(by_hour, by_topic)
         picture = arguments.png or Path(name) / "timers.png"
         if find_spec("matplotlib") is None:
-            print("no picture: matplotlib is not installed, which `make check` does")
+            print("no picture: matplotlib is not installed (`make check` installs it)")
         elif by_hour:
             draw(by_hour, picture)
             print(f"picture: {picture}, {picture.stat().st_size} bytes")

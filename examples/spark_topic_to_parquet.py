@@ -1,8 +1,8 @@
 """A topic is copied into Parquet files, exactly once, although the copy is stopped in the middle.
 
-Spark's checkpoint fixes the offsets of a batch before it runs, and its file sink knows which
-batches it has written. So a stream that is stopped anywhere goes on where it was: the example
-stops one after a few batches, lets news arrive, starts another one, and counts.
+Spark's checkpoint fixes the offsets of a batch before the batch runs, and its file sink knows which
+batches it has written. So a stream can be stopped anywhere, and goes on where it was. The example
+stops a stream after a few batches, sends more messages, starts a second stream, and counts.
 
     .venv/bin/python examples/spark_topic_to_parquet.py                   5,000 messages
     .venv/bin/python examples/spark_topic_to_parquet.py --rows 1000000    full scale
@@ -71,7 +71,7 @@ def program() -> int:
         first.stop()  # in the middle of whatever it was doing
         spark.sparkContext.setLogLevel("ERROR")
         half = spark.read.parquet(str(folder / "events")).count()
-        print(f"stopped: {half} of {rows} messages are in the files; {news} more arrive")
+        print(f"stopped: {half} of {rows} messages are in the files; now {news} more arrive")
 
         fill(spark, broker, news)
         second = copy(spark, broker, folder, rows).trigger(availableNow=True).start()
@@ -80,11 +80,11 @@ def program() -> int:
         copied = files.count()
         places = files.select("topic", "broker_name", "queue_id", "offset").distinct().count()
         bodies = files.select("body").distinct().count()
-        print(f"went on: {copied} messages are in the files, {places} different places")
+        print(f"went on: {copied} messages are in the files, from {places} different offsets")
     return checked(
         ("stopped before the end", True, 0 < half < rows),
         ("copied", rows + news, copied),
-        ("different places", rows + news, places),
+        ("different offsets", rows + news, places),
         ("different events", rows, bodies),
     )
 

@@ -1,13 +1,13 @@
 """Orders that are not paid in 30 minutes are cancelled: a stream with state, and delayed messages.
 
 A stream reads the topic Orders. For every new order it sends a message "cancel" that is due in 30
-minutes, and keeps its recall handle in a table; when the order is paid, it takes the message
-back. A consumer of the topic Cancels therefore hears of unpaid orders only. The clock is virtual:
-half an hour passes at once.
+minutes, and keeps its recall handle in a table. When the order is paid, it takes the message back.
+So a consumer of the topic Cancels hears of unpaid orders only. The clock is virtual: half an hour
+passes at once.
 
-Spark may run a batch again after a crash. The table tells what a batch has done, so a whole batch
-is never done twice; what one that broke off had sent is sent again, and the first copies' handles
-are lost. So a real consumer looks whether an order is paid before it cancels it.
+Spark may run a batch again after a crash. The table says which batches are complete, so a complete
+batch is never done twice. A batch that broke off sends its messages again, and the handles of their
+first copies are lost. So a real consumer checks whether an order is paid before it cancels it.
 
     .venv/bin/python examples/spark_unpaid_orders.py                  300 orders
     .venv/bin/python examples/spark_unpaid_orders.py --rows 100000    full scale
