@@ -31,7 +31,7 @@ def main() -> None:
             False, "--version", is_eager=True, callback=tell_version, help="Print the version."
         ),
     ) -> None:
-        """RocketMQ for tests: a broker as a program, and a look into timer stores."""
+        """RocketMQ for tests: run a broker as a program, and look into timer stores."""
 
     app.command()(serve)
     app.command()(timers)

@@ -1,8 +1,8 @@
 """How the command line asks a running broker about its timers.
 
 Answers: the report of a broker, or of every broker that a name server knows. The questions are
-those of `rocketmq_py.DefaultMQAdminExt`; a broker that refuses one (4.9 has no timers, a 5.x that
-just started has no runtime table yet) gives a warning instead of a part of the report.
+those of `rocketmq_py.DefaultMQAdminExt`. When a broker refuses one (4.9 has no timers, a 5.x that
+just started has no runtime table yet), the report has a warning in the place of that part.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def _brokers(admin: DefaultMQAdminExt, address: str) -> list[str]:
     try:
         cluster = admin.examine_broker_cluster_info(address)
     except MQBrokerException:
-        return [address]  # a broker does not know the request
+        return [address]  # a broker answers here: it does not know the request
     masters = sorted(
         broker.broker_addrs[MASTER_ID]
         for broker in cluster.broker_addr_table.values()
         if MASTER_ID in broker.broker_addrs
     )
     if not masters:
-        raise NoRouteError(f"the name server {address} knows no master of any broker")
+        raise NoRouteError(f"the name server {address} knows no master broker")
     return masters
 
 
@@ -54,7 +54,7 @@ def _ask(admin: DefaultMQAdminExt, address: str, *, now_ms: int, topic: str | No
         try:
             return question(address)
         except MQBrokerException as error:
-            warnings.append(f"{what} is not told: code {error.code}, {error.remark}")
+            warnings.append(f"the broker does not tell {what}: code {error.code}, {error.remark}")
             return None
 
     runtime = answer("the runtime table (28)", admin.fetch_broker_runtime_stats)

@@ -38,34 +38,34 @@ def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
 
 def serve(
     namesrv_port: Annotated[
-        int, typer.Option(help="Port of the name server; 0 takes a free one.")
+        int, typer.Option(help="Port of the name server. 0 takes a free one.")
     ] = DEFAULT_NAMESRV_PORT,
     broker_port: Annotated[
         int | None,
         typer.Option(
-            help="Port of the first broker, the next ones follow; 0 takes free ones.",
-            show_default=f"the file's listenPort, else {DEFAULT_BROKER_PORT}",
+            help="Port of the first broker. The others take the next ports. 0 takes free ones.",
+            show_default=f"listenPort of --conf, else {DEFAULT_BROKER_PORT}",
         ),
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option(help="Directory with RocketMQ's store layout; without it, memory."),
+        typer.Option(help="Directory of the store, in RocketMQ's layout. Without it: in memory."),
     ] = None,
     conf: Annotated[
         Path | None,
         typer.Option("-c", "--conf", exists=True, dir_okay=False, help="A broker.conf file."),
     ] = None,
     brokers: Annotated[int, typer.Option(min=1, max=16, help="How many brokers to run.")] = 1,
-    cluster: Annotated[str | None, typer.Option(help="Cluster name.")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Name of the cluster.")] = None,
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="One RocketMQ option, name=value; repeatable.")
+        list[str] | None, typer.Option("--set", help="A RocketMQ option, name=value. Repeatable.")
     ] = None,
     topics: Annotated[
-        list[str] | None, typer.Option("--topic", help="A topic to create first; repeatable.")
+        list[str] | None, typer.Option("--topic", help="Topic to create at the start. Repeatable.")
     ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     allow_remote: Annotated[
-        bool, typer.Option(help="Needed for a host other than loopback.")
+        bool, typer.Option(help="Allow a --host that is not loopback.")
     ] = False,
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
@@ -75,7 +75,7 @@ def serve(
     try:
         settings = settings_of(conf, assignments or [])
         for name in settings.ignored:
-            typer.secho(f"{name} has no effect here", err=True, fg="yellow")
+            typer.secho(f"the option {name} has no effect in this broker", err=True, fg="yellow")
         arguments = _arguments(
             settings, store=store, broker_port=broker_port, cluster_name=cluster, host=host
         )

@@ -43,7 +43,7 @@ Target = Annotated[
 Topic = Annotated[str | None, typer.Option(help="Only messages of this topic.")]
 Before = Annotated[
     str | None,
-    typer.Option(help="Only messages due before: ISO time, epoch ms, or +15m, +2h, +3d."),
+    typer.Option(help="Only messages due before this: ISO time, epoch ms, or +15m, +2h, +3d."),
 ]
 Limit = Annotated[
     int | None,
@@ -53,7 +53,7 @@ Limit = Annotated[
         show_default=f"{_LISTED_DEFAULT}; all with --csv",
     ),
 ]
-Buckets = Annotated[int, typer.Option(min=1, max=500, help="Most bars of the histogram.")]
+Buckets = Annotated[int, typer.Option(min=1, max=500, help="How many bars the histogram may have.")]
 At = Annotated[
     str | None,
     typer.Option(help="The time that counts as now: ISO time or epoch ms.", show_default="now"),
@@ -80,10 +80,10 @@ def timers(
 ) -> None:
     """Show what waits in a timer store, for when, and whether its files are whole.
 
-    A directory is only read, not one byte of it changes; it may belong to a running broker.
+    A directory is only read. Not one byte of it changes, so it may belong to a running broker.
     """
     if as_json and as_csv:
-        raise typer.BadParameter("--json and --csv exclude each other")
+        raise typer.BadParameter("use --json or --csv, not both")
     now_ms = SystemClock().now_ms if at is None else _time_ms(at, "--at", None)
     before_ms = None if before is None else _time_ms(before, "--before", now_ms)
     listed = limit if limit is not None else _ALL if as_csv else _LISTED_DEFAULT
@@ -92,7 +92,7 @@ def timers(
         raise typer.BadParameter(f"{target}: neither a directory nor HOST:PORT")
     if not is_directory and not (before is None and limit is None):
         raise typer.BadParameter(
-            "--before and --limit need a store directory: a running broker tells no due times"
+            "--before and --limit need a store directory: a running broker does not tell due times"
         )
     try:
         if is_directory:

@@ -76,14 +76,14 @@ class _View:
                 f"due {self._time(oldest.due_ms)}, {late} late[/]"
             )
         if report.kind == "broker":
-            write("[dim]a running broker does not tell due times; its store directory does[/]")
+            write("[dim]a running broker does not tell due times; ask its store directory[/]")
 
     def _histogram(self) -> None:
         buckets = self._report.buckets
         if not buckets:
             return
         width_ms = buckets[0].to_ms - buckets[0].from_ms
-        table = _table(f"due, {_span(width_ms)} a bar")
+        table = _table(f"due times, {_span(width_ms)} for each bar")
         table.add_column("from")
         table.add_column("messages", justify="right")
         table.add_column("")
@@ -119,7 +119,7 @@ class _View:
         if not listed:
             return
         left = self._report.selected - len(listed)
-        table = _table(f"next messages, {left} more" if left else "messages")
+        table = _table(f"next messages ({left} more are not shown)" if left else "messages")
         for name in ("due", "topic", "id", "where"):
             table.add_column(name, overflow="fold")
         for one in listed:
@@ -164,8 +164,8 @@ class _View:
             if wheel.fullest_slot_ms is not None:
                 write(
                     f"      slots {self._time(wheel.first_slot_ms)} to "
-                    f"{self._time(wheel.last_slot_ms)}; the fullest, "
-                    f"{self._time(wheel.fullest_slot_ms)}, has {wheel.fullest_slot_records}"
+                    f"{self._time(wheel.last_slot_ms)}; the fullest is "
+                    f"{self._time(wheel.fullest_slot_ms)} with {wheel.fullest_slot_records} records"
                 )
         if checkpoint is not None:
             write(

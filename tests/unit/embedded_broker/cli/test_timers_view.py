@@ -44,7 +44,7 @@ BARS = (
 
 def test_the_longest_bar_is_full_and_the_smallest_is_seen() -> None:
     lines = shown(report(buckets=BARS)).splitlines()
-    assert "due, 1 min 30 s a bar" in lines[2]
+    assert "due times, 1 min 30 s for each bar" in lines[2]
     assert lines[4].split()[-1] == "█" * 40
     assert lines[5].split()[-1] == "█" * 5
     assert lines[6].split()[-1] == "0"
