@@ -57,11 +57,11 @@ class Aging:
         end = self._rule.old_end(files_max)
         if end <= core.store.log.min_offset:
             return
-        lowest = self._lowest_in_turns(core.timers.pins.ahead(), end)
+        lowest = self._lowest_in_turns(core.timers.needed_offsets.ahead(), end)
         with core.door:
             if not self._is_open():
                 return
-            end = min([lowest, end, *core.timers.pins.now(), *self._levels()])
+            end = min([lowest, end, *core.timers.needed_offsets.now(), *self._levels()])
             remove = core.store.log.files.let_go_before(end)
         if remove is not None:
             remove()

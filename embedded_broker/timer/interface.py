@@ -107,7 +107,7 @@ class UpkeepFace(Protocol):
         ...
 
 
-class PinsFace(Protocol):
+class NeededOffsets(Protocol):
     """Which commit-log offsets waiting timers need; every step is made under the door."""
 
     def ahead(self) -> Iterator[int]:
@@ -221,7 +221,7 @@ class TimerEngine(DeadlineSource, Protocol):
         ...
 
     @property
-    def pins(self) -> PinsFace:
+    def needed_offsets(self) -> NeededOffsets:
         """Which messages of the commit log are still needed."""
         ...
 

@@ -180,7 +180,7 @@ def find_copies(state: TimerState, unique_key: str, topic: str | None = None) ->
     copies = []
     for root, (record, request) in sorted(newest.items()):
         if request.out_ms < state.curr_read_ms + 2 * state.precision_ms and in_memory is None:
-            in_memory = {entry.offset_py for entry in state.front}
+            in_memory = {entry.offset_py for entry in state.due_heap}
         key = delete_key(request.real_topic, unique_key)
         waits = _waits(state, record, request, in_memory)
         offset_py, rootless = record.commit_log_offset, is_rootless(record.properties)
@@ -251,7 +251,7 @@ def keep_passed_marks(
     """
     for found, mark in marks_of(state, properties.get(Prop.UNIQ_KEY, "")):
         if found.out_ms == request.out_ms and found.deletes is not None:
-            state.front.add_mark(found.out_ms, found.deletes, mark, end_slot_ms=end_slot_ms)
+            state.due_heap.add_mark(found.out_ms, found.deletes, mark, end_slot_ms=end_slot_ms)
 
 
 def _messages_of(state: TimerState, unique_key: str, topic: str) -> Iterator[MessageRecord]:
@@ -289,11 +289,11 @@ def _waits(
 ) -> bool:
     """Say whether the newest copy of a timer is still to be released.
 
-    Beyond the loaded slots everything waits; within them, what the front holds or what has not
+    Beyond the loaded slots everything waits; within them, what the due heap holds or what has not
     come that far. After a crash the read pointer is behind what was released before.
     """
     offset = record.commit_log_offset
-    if offset in state.front.done:
+    if offset in state.due_heap.done:
         return False
     if in_memory is None or request.out_ms >= state.curr_read_ms + 2 * state.precision_ms:
         return True

@@ -123,8 +123,8 @@ PIPELINE = (
     _mutant(
         "P2",
         TIMER + "wheel/release.py",
-        "while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms:",
-        "while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms + 1:",
+        "while (due_ms := due_heap.next_due_ms) is not None and due_ms <= limit_ms:",
+        "while (due_ms := due_heap.next_due_ms) is not None and due_ms <= limit_ms + 1:",
     ),
     _mutant(
         "P8-9", TIMER + "wheel/enqueue.py", "        if behind >= 0:", "        if behind > 0:"

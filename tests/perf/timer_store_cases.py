@@ -285,7 +285,7 @@ def burst(count: int) -> Numbers:
 
 
 def turns(count: int) -> Numbers:
-    """Holds of the door while one slot is loaded and released."""
+    """Gates of the door while one slot is loaded and released."""
     with patch("embedded_broker.lifecycle.runtime.Door", MeteredDoor), broker() as one:
         core = core_of(one)
         fill(core, count, core.clock.now_ms + 100_000, 0)

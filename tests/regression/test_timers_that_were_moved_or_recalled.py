@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from embedded_broker.timer.listing import Wanted
-from embedded_broker.timer.wheel.due_heap import Front, Mark
+from embedded_broker.timer.wheel.due_heap import DueHeap, Mark
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Endless, Rig
 
 
@@ -19,7 +19,7 @@ def listed(rig: Rig) -> list[str]:
 
 
 def test_a_late_mark_outlives_another_mark_of_the_same_slot() -> None:
-    front = Front()
+    front = DueHeap()
     front.add_mark(2000, "T+K1", Mark(1, None), end_slot_ms=2000)
     front.add_late_mark(2000, "T+K2", Mark(2, None), 5)
     front.leave_before(3000)
@@ -140,7 +140,7 @@ def test_a_timer_that_a_jump_carries_is_not_listed_when_its_mark_waits_in_its_sl
     rig.timers.recall(key)
     rig.clock.now_ms = START_MS + 6000
     rig.fire(horizon_ms=START_MS + 20_000)
-    assert any(kind for *_, kind, _ in rig.timers._state.front.heap)  # it is carried
+    assert any(kind for *_, kind, _ in rig.timers._state.due_heap.heap)  # it is carried
     assert listed(rig) == []
     assert rig.timers.count() == 0
 

@@ -112,22 +112,22 @@ def _walk(life: Life) -> Counter[int]:
     if isinstance(life.timers, SlicedTimerStore):
         return _walk_slices(life.timers._state)
     state = life.timers._state
-    front = state.front
-    found = Counter(entry.offset_py for entry in front)
+    due_heap = state.due_heap
+    found = Counter(entry.offset_py for entry in due_heap)
     for slot in state.wheel.used_slots():
-        if slot.time_ms < state.curr_read_ms or slot.time_ms in front.loaded:
+        if slot.time_ms < state.curr_read_ms or slot.time_ms in due_heap.loaded:
             continue
         number = 0
         for _, record in state.log.chain(slot.last_pos, slot.time_ms):
             is_mark = bool(record.magic & MAGIC_DELETE)
             number += -1 if is_mark else 1
-            if not is_mark and record.offset_py not in front.done:
+            if not is_mark and record.offset_py not in due_heap.done:
                 found[record.offset_py] += 1
         if number != slot.num:
             raise Violation(f"slot {slot.time_ms} says {slot.num} and holds {number}")
     queue = life.store.consume_queue(TIMER_TOPIC, 0)
     for _, (offset, _, _) in () if queue is None else queue.iterate(state.curr_queue_offset):
-        if offset not in state.already_logged and offset not in front.done:
+        if offset not in state.already_logged and offset not in due_heap.done:
             found[offset] += 1
     return found
 

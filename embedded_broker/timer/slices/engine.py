@@ -68,7 +68,7 @@ from embedded_broker.timer.slices.stages import SliceFlushService
 from embedded_broker.timer.slices.state import SliceRole, SliceState
 from embedded_broker.timer.slices.upkeep import SliceUpkeep
 from embedded_broker.timer.stage import Stage
-from embedded_broker.timer.wheel.needed_offsets import SlicePins
+from embedded_broker.timer.wheel.needed_offsets import SliceNeededOffsets
 from embedded_broker.timer.wheel.put_verdict import Release
 from embedded_broker.timer.wheel.recovery import TimerRecovery
 from embedded_broker.timer.wheel.retry import DISK_RETRY_MS, RetryWait
@@ -502,9 +502,9 @@ class SlicedTimerStore:
                     state.metrics.add(topic, -1, self._clock.now_ms)
 
     @property
-    def pins(self) -> SlicePins:
+    def needed_offsets(self) -> SliceNeededOffsets:
         """Which messages of the commit log are still needed."""
-        return SlicePins(self._state)
+        return SliceNeededOffsets(self._state)
 
     def log_ends(self) -> dict[str, int]:
         """Give the end of every slice's log, by folder: what lies before it does not change."""

@@ -25,7 +25,7 @@ from embedded_broker.timer.wheel.enqueue import (
     TimerEnqueueGetService,
     TimerEnqueuePutService,
 )
-from embedded_broker.timer.wheel.gates import Holds
+from embedded_broker.timer.wheel.gates import Gates
 from embedded_broker.timer.wheel.pointers import Pointers
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE
@@ -46,13 +46,13 @@ class WheelArrivals:
     def __init__(
         self,
         state: TimerState,
-        holds: Holds,
+        gates: Gates,
         pointers: Pointers,
         enqueue_get: TimerEnqueueGetService,
         enqueue_put: TimerEnqueuePutService,
     ) -> None:
         self._state = state
-        self._holds = holds
+        self._gates = gates
         self._pointers = pointers
         self._enqueue_get = enqueue_get
         self._enqueue_put = enqueue_put
@@ -102,7 +102,7 @@ class WheelArrivals:
                     state.role.releases
                     and not self.is_firing
                     and run.queue_offset + done == state.curr_queue_offset
-                    and not self._holds.entering
+                    and not self._gates.entry_closed
                     and self._pointers.keep_up(now_ms)
                 ):
                     taken = self._enqueue_put.put_run(run, done)
@@ -130,7 +130,7 @@ class WheelArrivals:
             _LOG.warning("a timer waits for the timer log: %s", error)
         self.note_time(arrival.store_timestamp)
         self._mark_at_once(request, properties, offset, arrival.queue_offset)
-        if self._holds.entering_stopped and arrival.queue_offset == max(
+        if self._gates.entry_stopped and arrival.queue_offset == max(
             self._noted_to, self._state.curr_queue_offset
         ):
             self._keep_marks_of(request, properties, arrival.queue_offset)
@@ -142,7 +142,7 @@ class WheelArrivals:
         if (
             self.is_firing
             or arrival.queue_offset != state.curr_queue_offset
-            or self._holds.entering
+            or self._gates.entry_closed
             or not self._pointers.keep_up(arrival.store_timestamp)
         ):
             return False
@@ -181,11 +181,9 @@ class WheelArrivals:
         """
         # A moved copy may be due in the slot before its own.
         first_ms = request.out_ms - self._state.precision_ms
-        if request.deletes is not None and (
-            first_ms < self.latest_ms or self._holds.entering_stopped
-        ):
+        if request.deletes is not None and (first_ms < self.latest_ms or self._gates.entry_stopped):
             mark = Mark(root_offset(properties, offset), victim_root(properties))
-            self._state.front.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
+            self._state.due_heap.add_late_mark(request.out_ms, request.deletes, mark, queue_offset)
 
     def note_passed_marks(self) -> None:
         """Let marks whose slots are behind work on victims that are still ahead.
@@ -197,7 +195,7 @@ class WheelArrivals:
         # One end for all: marks of a slot are forgotten together, at the first of their ends.
         end_slot_ms = state.mark_end_ms(state.floor(self.latest_ms) + state.precision_ms)
         for _, (offset, size, _) in self._enqueue_get.queue.iterate(state.curr_queue_offset):
-            if offset not in state.already_logged and offset not in state.front.done:
+            if offset not in state.already_logged and offset not in state.due_heap.done:
                 self._keep_passed(offset, size, end_slot_ms, rolled=False)
         if state.curr_read_ms > state.displaced_until_ms:
             return
@@ -206,7 +204,7 @@ class WheelArrivals:
                 continue
             for _, record in state.log.chain(slot.last_pos, slot.time_ms):
                 is_displaced = record.delay_ms == 0 and not record.magic & MAGIC_DELETE
-                if is_displaced and record.offset_py not in state.front.done:
+                if is_displaced and record.offset_py not in state.due_heap.done:
                     self._keep_passed(record.offset_py, record.size_py, end_slot_ms, rolled=True)
 
     def _keep_passed(self, offset: int, size: int, end_slot_ms: int, *, rolled: bool) -> None:
@@ -248,11 +246,11 @@ class WheelArrivals:
         """
         if request.deletes is not None or Prop.TIMER_SRC_OFFSET not in properties:
             return
-        front = self._state.front
+        due_heap = self._state.due_heap
         for found, mark in marks_of(self._state, properties.get(Prop.UNIQ_KEY, "")):
             if found.out_ms == request.out_ms and found.deletes is not None:
-                front.add_late_mark(found.out_ms, found.deletes, mark, queue_offset)
-                front.kept_for[queue_offset] = mark.root
+                due_heap.add_late_mark(found.out_ms, found.deletes, mark, queue_offset)
+                due_heap.kept_for[queue_offset] = mark.root
 
     def note_unread_marks(self) -> None:
         """Let the marks that wait in the queue work on what is released before they are read."""

@@ -1,4 +1,4 @@
-"""Out of the wheel: the slots at the read pointer are loaded into the front.
+"""Out of the wheel: the slots at the read pointer are loaded into the due heap.
 
 Answers: how the chain of a slot becomes timers with a due time, and marks. Must not know: what
 happens when they are due. After `TimerDequeueGetService` and `TimerDequeueGetMessageService` of
@@ -71,7 +71,7 @@ class TimerDequeueGetMessageService(Stage[TimerState]):
 
         A message that is in a slot twice counts once, one that is done already not at all.
         """
-        slots, done = self._slots, self.state.front.done
+        slots, done = self._slots, self.state.due_heap.done
         count = 0
         while slots:
             slot_ms, records, seen = slots[0]
@@ -133,7 +133,7 @@ class TimerDequeueGetMessageService(Stage[TimerState]):
             kind = Kind.RELEASE
             due_ms = plain_due_ms(plain, precision_ms, state.release_precision_ms)
         entry = (due_ms, root, offset_py, size_py, out_ms, slot_ms, write_ms, kind, NOT_LATE)
-        heappush(state.front.heap, entry)
+        heappush(state.due_heap.heap, entry)
 
 
 class TimerDequeueGetService(Stage[TimerState]):
@@ -169,7 +169,7 @@ class TimerDequeueGetService(Stage[TimerState]):
     def open_window(self) -> None:
         """Begin to load what the read pointer reaches; from now on arrivals join it directly."""
         state = self.state
-        front, wheel = state.front, state.wheel
+        due_heap, wheel = state.due_heap, state.wheel
         read_ms, ahead_ms = state.curr_read_ms, state.curr_read_ms + state.precision_ms
         wanted = {read_ms, ahead_ms}
         if state.displaced_until_ms > ahead_ms:
@@ -180,9 +180,9 @@ class TimerDequeueGetService(Stage[TimerState]):
                 if ahead_ms < slot.time_ms <= state.displaced_until_ms
             )
         for slot_ms in sorted(wanted):
-            if slot_ms in front.loaded:
+            if slot_ms in due_heap.loaded:
                 continue
-            front.loaded[slot_ms] = state.scan_pos_of(slot_ms)
+            due_heap.loaded[slot_ms] = state.scan_pos_of(slot_ms)
             wheel.leave(slot_ms)
             slot = wheel.get_slot(slot_ms)
             if slot is not NO_SLOT:
@@ -206,6 +206,6 @@ class TimerDequeueGetService(Stage[TimerState]):
 
     def move(self, read_ms: int) -> None:
         """Move the read pointer to a later slot and load what it reaches."""
-        self.state.front.leave_before(read_ms)
+        self.state.due_heap.leave_before(read_ms)
         self.state.curr_read_ms = read_ms
         self.open_window()

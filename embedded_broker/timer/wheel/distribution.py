@@ -41,7 +41,7 @@ class Distribution:
     def _run(self) -> Iterator[None]:
         """Yield where it may be interrupted."""
         state = self._state
-        in_memory = Counter(entry.slot_ms for entry in state.front)
+        in_memory = Counter(entry.slot_ms for entry in state.due_heap)
         for loaded_ms, number in in_memory.items():
             self._count(loaded_ms, number)
         yield

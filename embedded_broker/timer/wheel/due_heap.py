@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["KIND_AT", "NOT_LATE", "Entry", "Front", "Kind", "Mark", "Waiting"]
+__all__ = ["KIND_AT", "NOT_LATE", "DueHeap", "Entry", "Kind", "Mark", "Waiting"]
 
 NOT_LATE: Final = -1
 
@@ -75,7 +75,7 @@ class Mark(NamedTuple):
     victim_root: int | None
 
 
-class Front:
+class DueHeap:
     """Heap, marks, and the bookkeeping of what is not finished."""
 
     def __init__(self) -> None:

@@ -58,9 +58,9 @@ from embedded_broker.timer.wheel.enqueue import (
 )
 from embedded_broker.timer.wheel.escape import Bridge
 from embedded_broker.timer.wheel.flush import Checkpointer, TimerFlush
-from embedded_broker.timer.wheel.gates import Holds
+from embedded_broker.timer.wheel.gates import Gates
 from embedded_broker.timer.wheel.listing import WheelListing, WheelWalk
-from embedded_broker.timer.wheel.needed_offsets import WheelPins
+from embedded_broker.timer.wheel.needed_offsets import WheelNeededOffsets
 from embedded_broker.timer.wheel.plain_timer import Places
 from embedded_broker.timer.wheel.pointers import Pointers
 from embedded_broker.timer.wheel.put_verdict import Release
@@ -145,15 +145,15 @@ class TimerMessageStore:
             TimerDequeueWarmService(state),
             self._flush_service,
         )
-        self._holds = Holds(
+        self._gates = Gates(
             state,
             config,
             entering=(self._enqueue_get, self._enqueue_put),
             leaving=(self._dequeue_get, self._get_message, self._put_message),
         )
-        self._pointers = Pointers(state, self._holds, self._dequeue_get)
+        self._pointers = Pointers(state, self._gates, self._dequeue_get)
         self._arrivals = WheelArrivals(
-            state, self._holds, self._pointers, self._enqueue_get, self._enqueue_put
+            state, self._gates, self._pointers, self._enqueue_get, self._enqueue_put
         )
         self.on_arrival: Callable[[Arrival], None] = self._arrivals.on_arrival
         """Takes note of a message that became visible; one of the timer topic enters the wheel."""
@@ -163,7 +163,7 @@ class TimerMessageStore:
         self._listing = WheelListing(state, self._dequeue_get)
         self.stages: dict[str, Stage[TimerState]] = {stage.name: stage for stage in stages}
         """The seven services by the names of the original's threads."""
-        self.pins = WheelPins(state)
+        self.needed_offsets = WheelNeededOffsets(state)
         """Which messages of the commit log are still needed."""
         self.upkeep = TimerUpkeep(state, config, stages, settle=self._settle)
         """What is done now and then; the caller has the clock."""
@@ -206,7 +206,7 @@ class TimerMessageStore:
             state.metrics.replace(recount(state), now_ms)
         self._dequeue_get.open_window()
         self._arrivals.note_unread_marks()
-        self._holds.start(now_ms)
+        self._gates.start(now_ms)
         state.hops.scanned_to, state.hops.cold_until = state.log.begin, state.log.end
         self._changes.look_for_unfinished()
         self._arrivals.is_open = True
@@ -267,22 +267,22 @@ class TimerMessageStore:
         if self._changes.unfinished is not None and self._state.role.releases:
             # Also under a hold: with the next message only the queue's last one would be known.
             return Deadline(now_ms, "mark of a moved timer")
-        behind = self._enqueue_get.queue_depth > 0 and not self._holds.entering
-        if self._holds.leaving(now_ms):
+        behind = self._enqueue_get.queue_depth > 0 and not self._gates.entry_closed
+        if self._gates.exit_closed(now_ms):
             if behind:
                 return Deadline(now_ms, "timers to enqueue")
-            ends_ms = self._holds.ends_ms(now_ms)
+            ends_ms = self._gates.exit_opens_ms(now_ms)
             return None if ends_ms is None else Deadline(ends_ms, "disappearTimeAfterStart")
         if behind or self._dequeue_get.is_loading:
             return Deadline(now_ms, "timers to enqueue or load")
-        due_ms, slot_ms = self._state.front.next_due_ms, self._pointers.next_slot_ms()
+        due_ms, slot_ms = self._state.due_heap.next_due_ms, self._pointers.next_slot_ms()
         if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
             return Deadline(slot_ms, "slot of the timer wheel")
         return None if due_ms is None else Deadline(due_ms, "timer")
 
     def head_rank(self, due_ms: int) -> int:
         """Give the offset of the first copy of the timer that goes first at `due_ms`."""
-        heap = self._state.front.heap
+        heap = self._state.due_heap.heap
         if heap and heap[0][0] == due_ms and not self._enqueue_get.queue_depth:
             return heap[0][1]
         return UNRANKED
@@ -295,11 +295,11 @@ class TimerMessageStore:
             or self._enqueue_get.queue_depth
             or self._dequeue_get.is_loading
             or self._changes.unfinished is not None
-            or self._holds.leaving(self._clock.now_ms)
+            or self._gates.exit_closed(self._clock.now_ms)
         ):
             deadline = self.next_deadline()
             return None if deadline is None else deadline.due_ms
-        due_ms, slot_ms = self._state.front.next_due_ms, self._pointers.next_slot_ms()
+        due_ms, slot_ms = self._state.due_heap.next_due_ms, self._pointers.next_slot_ms()
         if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
             return slot_ms
         return due_ms
@@ -344,7 +344,7 @@ class TimerMessageStore:
             and self._changes.unfinished is None
             and not self._enqueue_get.queue_depth
             and not self._dequeue_get.is_loading
-            and not self._holds.leaving(now_ms)
+            and not self._gates.exit_closed(now_ms)
             and self._sweep.may_begin()
         )
 
@@ -377,11 +377,11 @@ class TimerMessageStore:
                 return
         if self._arrivals.unsettled:
             self._settle_marks()  # before a release finds a victim gone, whose mark came just now
-        heap, releases = state.front.heap, not self._holds.leaving(now_ms)
+        heap, releases = state.due_heap.heap, not self._gates.exit_closed(now_ms)
         while True:
             queued = None
             if self._enqueue_get.queue_depth:
-                if not self._holds.entering:
+                if not self._gates.entry_closed:
                     queued = self._enqueue_get.peek()
                 elif releases and not self._arrivals.note_kept_out(budget):
                     return
@@ -411,14 +411,14 @@ class TimerMessageStore:
                 return
         is_even = state.curr_read_ms >= state.curr_write_ms
         if releases and is_even and self._enqueue_get.queue_depth == 0:
-            state.front.forget_late_marks(now_ms - state.precision_ms)
+            state.due_heap.forget_late_marks(now_ms - state.precision_ms)
 
     def _enqueue_alike(self, queued: Queued, now_ms: int, limit_ms: int, budget: Budget) -> bool:
         """Enter a message and those behind it of the same time; False when the budget is used up.
 
         While nothing becomes due by it, what comes before the next one would find nothing to do.
         """
-        heap = self._state.front.heap
+        heap = self._state.due_heap.heap
         while True:
             self._enqueue(queued, now_ms)
             if budget.exhausted():
@@ -431,7 +431,7 @@ class TimerMessageStore:
                 or self._put_message.is_waiting
                 or self._dequeue_get.is_loading
                 or self.retry.is_on
-                or self._holds.entering
+                or self._gates.entry_closed
             ):
                 return True
             queued = following

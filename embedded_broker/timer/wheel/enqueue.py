@@ -121,7 +121,7 @@ class TimerEnqueueGetService(Stage[TimerState]):
         if offset in state.already_logged:
             state.already_logged.discard(offset)
             return None
-        if offset in state.front.done:
+        if offset in state.due_heap.done:
             return None
         head = state.timer_head(offset, size)
         if head is None:
@@ -199,7 +199,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
             topic_hash(request.real_topic),
         )
         self.enqueued += 1
-        loaded = slot_ms in state.front.loaded
+        loaded = slot_ms in state.due_heap.loaded
         wheel.put_slot(
             slot_ms,
             pos if slot.first_pos < 0 else slot.first_pos,
@@ -240,7 +240,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
         if magic & ELSEWHERE:
             state.hops.add(home_ms, queued.offset_py)
         if magic & MAGIC_DELETE:
-            state.front.note_entered(queued.queue_offset)
+            state.due_heap.note_entered(queued.queue_offset)
 
     def put_usual(self, slot_ms: int, offset_py: int, size_py: int, real_topic: str) -> bool:
         """Take a timer that was never moved, if `put` need not look at it; says if it was taken.
@@ -252,7 +252,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
         if (
             not 0 <= slot_ms - state.curr_read_ms < wheel.slots_total * precision_ms
             or slot_ms - write_ms >= state.roll_window * precision_ms
-            or slot_ms in state.front.loaded
+            or slot_ms in state.due_heap.loaded
         ):
             return False
         slot = wheel.get_slot(slot_ms)
@@ -284,7 +284,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
                 run.out_ms[start], run.offsets[start], run.sizes[start], run.real_topics[start]
             )
         state = self.state
-        wheel, loaded, curr_write_ms = state.wheel, state.front.loaded, state.curr_write_ms
+        wheel, loaded, curr_write_ms = state.wheel, state.due_heap.loaded, state.curr_write_ms
         first_ms = state.curr_read_ms
         last_ms = min(
             curr_write_ms + state.roll_window * state.precision_ms - 1,
@@ -338,7 +338,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
         other_ms = state.wheel.stored_time_ms(slot_ms)
         if other_ms == slot_ms:
             return None
-        if other_ms in state.front.held:
+        if other_ms in state.due_heap.held:
             return other_ms
         if other_ms >= state.curr_read_ms:
             raise AssertionError(
@@ -374,14 +374,14 @@ class TimerEnqueuePutService(Stage[TimerState]):
             if request.out_ms + state.precision_ms > now_ms:
                 return False
             mark = Mark(root, victim_root(properties))
-            state.front.add_late_mark(request.out_ms, request.deletes, mark, queued.queue_offset)
+            state.due_heap.add_late_mark(request.out_ms, request.deletes, mark, queued.queue_offset)
             return True
         due_ms = state.due_ms(
             properties, queued.store_timestamp, request.out_ms, state.release_precision_ms
         )
         if due_ms > now_ms:
             return False
-        state.front.add_late(
+        state.due_heap.add_late(
             Waiting(
                 due_ms,
                 root,

@@ -182,9 +182,9 @@ class Checkpointer:
         the first message that left no record in the log.
         """
         state, one = self._state, self.checkpoint
-        late = state.front.first_late_queue_offset()
+        late = state.due_heap.first_late_queue_offset()
         offset = state.curr_queue_offset if late is None else min(late, state.curr_queue_offset)
-        read_ms = state.front.oldest_unfinished(state.curr_read_ms)
+        read_ms = state.due_heap.oldest_unfinished(state.curr_read_ms)
         if state.curr_read_ms < state.displaced_until_ms:
             # Marks that were passed already may have victims ahead.
             read_ms = min(read_ms, self._recovered_read_ms)
@@ -222,12 +222,12 @@ class Checkpointer:
         loaded_until_ms = self._recovered_read_ms + state.precision_ms
         if read_ms > max(state.old_scan_until_ms, loaded_until_ms):
             state.old_removed = frozenset()
-        return state.front.removed_since(read_ms) | state.old_removed
+        return state.due_heap.removed_since(read_ms) | state.old_removed
 
     def _release_scan_pos(self) -> int:
         """Give the offset behind which every release lies that recovery must know of."""
         state = self._state
-        position = state.front.release_scan_pos(state.store.log.max_offset)
+        position = state.due_heap.release_scan_pos(state.store.log.max_offset)
         unread_py = self._unread_py()
         if unread_py is not None:
             position = min(position, unread_py)

@@ -1,8 +1,8 @@
-"""What keeps timers from entering the wheel or from leaving it.
+"""The two gates of the wheel: whether timers may enter it now, and whether they may leave it.
 
-Answers: whether messages may enter or leave now: stages that a test holds, the options
-`timerStopEnqueue`, `timerStopDequeue` and `disappearTimeAfterStart`, and the role of the broker.
-Must not know: what would enter or leave.
+Answers: what closes a gate: stages that a test holds, the options `timerStopEnqueue`,
+`timerStopDequeue` and `disappearTimeAfterStart`, and the role of the broker. Must not know: what
+would enter or leave.
 
 Read on: `roles.py` for the role, `engine.py` for who asks.
 """
@@ -13,10 +13,10 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.state import TimerState
 
-__all__ = ["Holds"]
+__all__ = ["Gates"]
 
 
-class Holds:
+class Gates:
     """Asked with every timer, so the options are kept as attributes."""
 
     def __init__(
@@ -41,31 +41,30 @@ class Holds:
 
     def start(self, now_ms: int) -> None:
         """Let nothing leave for `disappearTimeAfterStart` from now on."""
-        hold_ms = self._config.int("disappearTimeAfterStart")
-        self._until_ms = now_ms + hold_ms if hold_ms > 0 else 0
+        closed_ms = self._config.int("disappearTimeAfterStart")
+        self._until_ms = now_ms + closed_ms if closed_ms > 0 else 0
 
     @property
-    def entering(self) -> bool:
+    def entry_closed(self) -> bool:
         """Whether nothing may enter the wheel."""
-        return self.entering_stopped or not self._state.role.may_enqueue(
-            self._state.curr_queue_offset
-        )
+        return self.entry_stopped or not self._state.role.may_enqueue(self._state.curr_queue_offset)
 
     @property
-    def entering_stopped(self) -> bool:
+    def entry_stopped(self) -> bool:
         """Whether a stage or the option keeps messages out, while others may go on leaving."""
         return self._enqueue_get.paused or self._enqueue_put.paused or self._stop_enqueue
 
-    def leaving(self, now_ms: int) -> bool:
+    def exit_closed(self, now_ms: int) -> bool:
         """Whether nothing may leave at this time."""
-        return now_ms < self._until_ms or self._without_end
+        return now_ms < self._until_ms or self._closed_without_end
 
-    def ends_ms(self, now_ms: int) -> int | None:
-        """When the hold at the start ends, if nothing else holds; None: it is over."""
-        return self._until_ms if self._until_ms > now_ms and not self._without_end else None
+    def exit_opens_ms(self, now_ms: int) -> int | None:
+        """When the wait after the start ends; None if it is over or something else is closed."""
+        is_over = self._until_ms <= now_ms or self._closed_without_end
+        return None if is_over else self._until_ms
 
     @property
-    def _without_end(self) -> bool:
+    def _closed_without_end(self) -> bool:
         return (
             self._dequeue_get.paused
             or self._get_message.paused

@@ -202,9 +202,9 @@ class WheelListing:
         if record is None or not record.magic & ELSEWHERE:
             return  # the blank at the end of a file
         slot_ms = record.slot_ms
-        if slot_ms < state.curr_read_ms or slot_ms in state.front.loaded:
+        if slot_ms < state.curr_read_ms or slot_ms in state.due_heap.loaded:
             return
-        if state.wheel.get_slot(slot_ms) is NO_SLOT or record.offset_py in state.front.done:
+        if state.wheel.get_slot(slot_ms) is NO_SLOT or record.offset_py in state.due_heap.done:
             return
         plain = (
             None if record.magic & MAGIC_DELETE else self.plain(record.offset_py, record.size_py)
@@ -245,7 +245,7 @@ class WheelListing:
         if entry is None or queue_offset < state.curr_queue_offset:
             return None
         offset_py, size_py, _ = entry
-        if offset_py in state.already_logged or offset_py in state.front.done:
+        if offset_py in state.already_logged or offset_py in state.due_heap.done:
             return None
         record = state.timer_record(offset_py, size_py)
         request = None if record is None else parse_request(record.properties)
@@ -292,7 +292,7 @@ class WheelWalk:
         self._state = listing.state
         self._wanted = wanted
         self._last = wanted.after
-        self._front: list[Entry] = []
+        self._in_memory: list[Entry] = []
         self._hopping: dict[int, list[int]] = {}
         self._on_the_way: dict[int, _Marks] = {}
         self._wheel_slot_ms: int | None = -1
@@ -325,9 +325,9 @@ class WheelWalk:
 
     def arrange(self) -> None:
         """Sort what was read; outside the door."""
-        front, last = self._front, self._last
-        while front and front[0][0] < last.due_ms and front[0][KIND_AT] <= Kind.CARRIED:
-            heappop(front)
+        in_memory, last = self._in_memory, self._last
+        while in_memory and in_memory[0][0] < last.due_ms and in_memory[0][KIND_AT] <= Kind.CARRIED:
+            heappop(in_memory)
         if self._order is not None:
             self._order.arrange()
         self._is_arranged = True
@@ -341,16 +341,16 @@ class WheelWalk:
             yield
         yield from listing.warm()
         yield from listing.note_unread()
-        self._front = state.front.heap.copy()
+        self._in_memory = state.due_heap.heap.copy()
         self._hopping, self._on_the_way, self._wheel_slot_ms = {}, {}, -1
         yield from self._arranging(None)
         precision_ms = state.precision_ms
         cursor_ms = max(0, state.floor(self._last.due_ms - 1))
         while True:
             slot_ms = self._next_slot(cursor_ms)
-            front = self._front
-            if front and (slot_ms is None or front[0][0] <= slot_ms):
-                self._take_front()
+            in_memory = self._in_memory
+            if in_memory and (slot_ms is None or in_memory[0][0] <= slot_ms):
+                self._take_from_memory()
                 yield
                 continue
             if slot_ms is None or slot_ms >= self._wanted.before_ms:
@@ -366,8 +366,8 @@ class WheelWalk:
                 else:
                     order.arrange()
             for due_ms, root, offset_py in order.after(self._last):
-                while self._front and self._front[0][:2] < (due_ms, root):
-                    self._take_front()
+                while self._in_memory and self._in_memory[0][:2] < (due_ms, root):
+                    self._take_from_memory()
                     yield
                 record = order.records.get(offset_py) or listing.record(offset_py)
                 if record is not None:
@@ -398,9 +398,9 @@ class WheelWalk:
     def _gather(self, slot_ms: int, order: _SlotOrder) -> Iterator[None]:
         """Read everything that is due in a slot."""
         listing, state = self._listing, self._state
-        done = state.front.done
+        done = state.due_heap.done
         slot = state.wheel.get_slot(slot_ms)
-        is_ahead = slot_ms >= state.curr_read_ms and slot_ms not in state.front.loaded
+        is_ahead = slot_ms >= state.curr_read_ms and slot_ms not in state.due_heap.loaded
         if slot is not NO_SLOT and is_ahead:
             has_due = False
             position = slot.last_pos
@@ -456,9 +456,9 @@ class WheelWalk:
 
     # --- what is given -------------------------------------------------------------------------
 
-    def _take_front(self) -> None:
+    def _take_from_memory(self) -> None:
         """Look at the next timer in memory: give it, or note where it hops to."""
-        entry = Waiting(*heappop(self._front))
+        entry = Waiting(*heappop(self._in_memory))
         if entry.kind > Kind.CARRIED:
             self._hopping.setdefault(entry.out_ms, []).append(entry.offset_py)
             if entry.kind == Kind.ROLL:
@@ -479,7 +479,7 @@ class WheelWalk:
             return known
         state = self._state
         order = _SlotOrder()
-        if out_ms > state.curr_read_ms and out_ms not in state.front.loaded:
+        if out_ms > state.curr_read_ms and out_ms not in state.due_heap.loaded:
             # A clock jump carries the timer past a hop, and the mark waits in its own slot.
             slot = state.wheel.get_slot(out_ms)
             for _, entry in state.log.chain(slot.last_pos, out_ms):
@@ -521,7 +521,7 @@ class WheelWalk:
         self._last = Place(due_ms, root)
         properties = record.properties
         key = delete_key(properties.get(Prop.REAL_TOPIC, ""), properties.get(Prop.UNIQ_KEY, ""))
-        loaded = self._state.front.marks(out_ms) or {}
+        loaded = self._state.due_heap.marks(out_ms) or {}
         rootless = is_rootless(properties)
         for mark in (*marks.get(key, ()), *loaded.get(key, ())):
             # As the counts: a mark that came before its victim does not take it out of them.

@@ -20,10 +20,10 @@ from rocketmq_py.protocol.names import TIMER_TOPIC
 if TYPE_CHECKING:
     from embedded_broker.timer.slices.state import SliceState
 
-__all__ = ["SlicePins", "WheelPins"]
+__all__ = ["SliceNeededOffsets", "WheelNeededOffsets"]
 
 
-class WheelPins:
+class WheelNeededOffsets:
     """The offsets of one wheel; every step is made under the door."""
 
     def __init__(self, state: TimerState) -> None:
@@ -49,9 +49,9 @@ class WheelPins:
         Where copies of what was released lie does not count: if such a copy is old enough to go,
         so is its source, which lies before it.
         """
-        state, front = self._state, self._state.front
-        found = [entry.offset_py for entry in front]
-        for slot_ms in (*front.loaded, *front.held):
+        state, due_heap = self._state, self._state.due_heap
+        found = [entry.offset_py for entry in due_heap]
+        for slot_ms in (*due_heap.loaded, *due_heap.held):
             offset = self._oldest(slot_ms)
             if offset is not None:
                 found.append(offset)
@@ -59,9 +59,9 @@ class WheelPins:
         entry = None if queue is None else queue.entry(state.curr_queue_offset)
         if entry is not None:
             found.append(entry[0])
-        for at in [one for one in front.kept_for if one < state.curr_queue_offset]:
-            del front.kept_for[at]
-        return [*found, *front.kept_for.values()]
+        for at in [one for one in due_heap.kept_for if one < state.curr_queue_offset]:
+            del due_heap.kept_for[at]
+        return [*found, *due_heap.kept_for.values()]
 
     def _oldest(self, slot_ms: int) -> int | None:
         """Give the offset of a slot's first record that the timer log still has."""
@@ -77,7 +77,7 @@ class WheelPins:
         return oldest
 
 
-class SlicePins:
+class SliceNeededOffsets:
     """The offsets of a sliced engine: it keeps the messages of its timers itself."""
 
     def __init__(self, state: SliceState) -> None:

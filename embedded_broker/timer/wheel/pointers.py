@@ -10,7 +10,7 @@ Read on: `dequeue.py` for what a move loads, `engine.py` for the order of everyt
 from __future__ import annotations
 
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
-from embedded_broker.timer.wheel.gates import Holds
+from embedded_broker.timer.wheel.gates import Gates
 from embedded_broker.timer.wheel.state import TimerState
 
 __all__ = ["Pointers"]
@@ -20,10 +20,10 @@ class Pointers:
     """Moves `curr_write_ms` and `curr_read_ms` of one wheel."""
 
     def __init__(
-        self, state: TimerState, holds: Holds, dequeue_get: TimerDequeueGetService
+        self, state: TimerState, gates: Gates, dequeue_get: TimerDequeueGetService
     ) -> None:
         self._state = state
-        self._holds = holds
+        self._gates = gates
         self._dequeue_get = dequeue_get
         self.old_queue_end = 0
         """Where the timer topic's queue ended when the store was opened."""
@@ -37,7 +37,9 @@ class Pointers:
         """Move both pointers to the clock if that skips nothing; False when something is behind."""
         state = self._state
         target_ms = state.floor(now_ms)
-        if target_ms <= state.curr_write_ms <= state.curr_read_ms or self._holds.leaving(now_ms):
+        if target_ms <= state.curr_write_ms <= state.curr_read_ms or self._gates.exit_closed(
+            now_ms
+        ):
             return True
         if state.curr_read_ms < state.curr_write_ms:
             return False
@@ -45,7 +47,7 @@ class Pointers:
             return True
         if self._dequeue_get.is_loading:
             return False
-        due_ms = state.front.next_due_ms
+        due_ms = state.due_heap.next_due_ms
         if due_ms is not None and due_ms <= target_ms:
             return False
         waiting_ms = state.wheel.next_waiting(state.curr_read_ms)
@@ -67,7 +69,7 @@ class Pointers:
         if read_ms >= state.curr_write_ms:
             return False
         end_ms = read_ms + state.precision_ms
-        due_ms = state.front.next_due_ms
+        due_ms = state.due_heap.next_due_ms
         if due_ms is not None and due_ms <= end_ms:
             return False  # the clock was set back below a slot that is being read
         stop_ms = state.curr_write_ms
@@ -88,4 +90,4 @@ class Pointers:
             and state.curr_queue_offset >= self.old_queue_end
         ):
             state.old_scan_pos = None
-            state.front.done.clear()
+            state.due_heap.done.clear()

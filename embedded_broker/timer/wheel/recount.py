@@ -1,7 +1,7 @@
 """How many timers wait, found out from the files.
 
 Answers: the counts by topic after a stop that did not save them exactly, or for a second look
-while the broker runs; then the loaded slots are what the front holds. A recalled timer whose
+while the broker runs; then the loaded slots are what the due heap holds. A recalled timer whose
 mark also waits counts no more, as while the broker ran. Must not know: pointers that move.
 
 Costs about a microsecond for each waiting timer: the topic is taken from the hash in the timer
@@ -50,7 +50,7 @@ def recount(state: TimerState) -> dict[str, int]:
 
 def recount_in_turns(state: TimerState) -> Generator[None, None, dict[str, int]]:
     """Count as `recount`, with chances to stop; right only if nothing changes meanwhile."""
-    marks = state.front.copy_of_marks()
+    marks = state.due_heap.copy_of_marks()
     found: Counter[int] = Counter()
     for number, record in enumerate(_waiting_records(state)):
         if not number % _TURN:
@@ -87,7 +87,7 @@ def recount_in_turns(state: TimerState) -> Generator[None, None, dict[str, int]]
             topic = counted
             topics.setdefault(topic_hash, topic)
         counts[topic] += 1
-    for number, entry in enumerate(list(state.front)):
+    for number, entry in enumerate(list(state.due_heap)):
         if not number % _TURN:
             yield
         if entry.kind != Kind.ROLL_MARK:
@@ -109,9 +109,9 @@ def _topics_by_hash(known: list[str]) -> dict[int, str | None]:
 
 
 def _waiting_records(state: TimerState) -> Iterator[LogEntry]:
-    done = state.front.done
+    done = state.due_heap.done
     for slot in state.wheel.used_slots():
-        if slot.time_ms < state.curr_read_ms or slot.time_ms in state.front.loaded:
+        if slot.time_ms < state.curr_read_ms or slot.time_ms in state.due_heap.loaded:
             continue
         seen: set[int] = set()
         position = slot.last_pos
@@ -131,7 +131,7 @@ def _unread_messages(state: TimerState) -> Iterator[MessageRecord]:
     if queue is None:
         return
     for _, (offset, size, _) in queue.iterate(state.curr_queue_offset):
-        if offset not in state.already_logged and offset not in state.front.done:
+        if offset not in state.already_logged and offset not in state.due_heap.done:
             message = state.timer_record(offset, size)
             if message is not None:
                 yield message

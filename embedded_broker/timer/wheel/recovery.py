@@ -105,10 +105,10 @@ def recover(
     _check_precision(state, meta)
     state.displaced_until_ms = meta.displaced_until_ms if meta is not None else 0
     released_from = _release_scan_start(state, checkpoint, meta)
-    state.front.done, released_until_ms = _find_released(state, released_from)
+    state.due_heap.done, released_until_ms = _find_released(state, released_from)
     if meta is not None:
         state.old_removed = meta.removed
-        state.front.done |= meta.removed
+        state.due_heap.done |= meta.removed
     scan = _LogScan(state, checkpoint, meta, wheel_found=wheel_found and known)
     scan.run()
     state.curr_queue_offset = _queue_offset(state, checkpoint, scan)
@@ -133,7 +133,7 @@ def recover(
         report=TimerRecovery(
             records_scanned=scan.count,
             truncated_bytes=scan.truncated,
-            already_released=len(state.front.done),
+            already_released=len(state.due_heap.done),
             whole_log=scan.whole,
             skipped=skipped,
             queue_offset=state.curr_queue_offset,
@@ -151,7 +151,7 @@ def _count_waiting(state: TimerState, from_ms: int, to_ms: int) -> int:
         for _, record in state.log.chain(slot.last_pos, slot.time_ms)
         if not record.magic & MAGIC_DELETE
     }
-    return len(waiting - state.front.done)
+    return len(waiting - state.due_heap.done)
 
 
 def _is_torn(found: TimerCheckpoint, copy: TimerCheckpoint) -> bool:
@@ -422,7 +422,7 @@ class _LogScan:
         state = self._state
         chain = state.log.chain(state.wheel.get_slot(slot_ms).last_pos, slot_ms)
         return any(
-            record.offset_py not in state.front.done and not record.magic & MAGIC_DELETE
+            record.offset_py not in state.due_heap.done and not record.magic & MAGIC_DELETE
             for _, record in chain
         )
 
@@ -453,7 +453,7 @@ class _LogScan:
             root = root_offset(message.properties, record.offset_py)
             mark = Mark(root, victim_root(message.properties))
             end_ms = state.mark_end_ms(max(slot_ms, request.out_ms))
-            state.front.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
+            state.due_heap.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
 
 
 # --- step 5: where the queue is read on --------------------------------------------------------
@@ -481,7 +481,7 @@ def _pass_logged(state: TimerState) -> None:
     queue = state.store.consume_queue(TIMER_TOPIC, 0)
     if queue is None or not state.already_logged:
         return
-    logged, done = state.already_logged, state.front.done
+    logged, done = state.already_logged, state.due_heap.done
     for number, (offset, _, _) in queue.iterate(state.curr_queue_offset):
         if offset in logged:
             logged.discard(offset)

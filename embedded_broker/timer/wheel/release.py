@@ -119,11 +119,11 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
     @property
     def queue_depth(self) -> int:
         """Timers in memory, due or soon due."""
-        return len(self.state.front.heap)
+        return len(self.state.due_heap.heap)
 
     def lag_ms(self, now_ms: int) -> int:
         """How long the first timer is overdue."""
-        due_ms = self.state.front.next_due_ms
+        due_ms = self.state.due_heap.next_due_ms
         return 0 if due_ms is None else max(0, now_ms - due_ms)
 
     def release(
@@ -133,25 +133,25 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
 
         Timers whose hop is over but whose time lies within `reach_ms` are carried, not rolled.
         """
-        front = self.state.front
+        due_heap = self.state.due_heap
         before = self.released
         self.retry_wait_ms = 0
         if self._lanes and self._is_lane_open():
             return 0, Release.BLOCKED
-        while (due_ms := front.next_due_ms) is not None and due_ms <= limit_ms:
-            is_carrying = reach_ms > now_ms and front.heap[0][KIND_AT] == Kind.ROLL
+        while (due_ms := due_heap.next_due_ms) is not None and due_ms <= limit_ms:
+            is_carrying = reach_ms > now_ms and due_heap.heap[0][KIND_AT] == Kind.ROLL
             if not (
                 (is_carrying and self._carry_together(limit_ms, reach_ms, budget))
                 or self._act_together(limit_ms, now_ms, reach_ms, budget)
             ):
-                entry = front.pop()
+                entry = due_heap.pop()
                 try:
                     is_done = self._act(entry, now_ms, reach_ms)
                 except StoreError:
-                    front.add(entry)
+                    due_heap.add(entry)
                     raise
                 if not is_done:
-                    front.add(entry)
+                    due_heap.add(entry)
                     return self.released - before, Release.BLOCKED
             self._attempts = 0
             if budget.exhausted():
@@ -160,21 +160,21 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
 
     def roll_carried(self, slot_ms: int, now_ms: int) -> bool:
         """Put the timers that were carried past a hop back into the timer topic after all."""
-        front = self.state.front
-        taken = front.carried(slot_ms)
+        due_heap = self.state.due_heap
+        taken = due_heap.carried(slot_ms)
         try:
             while taken:
                 entry = taken[-1]
                 record = self.state.timer_record(entry.offset_py, entry.size_py)
                 if record is not None and not self._roll(entry, record, now_ms):
                     break
-                front.finish(taken.pop())
+                due_heap.finish(taken.pop())
         finally:
             for one in taken:
-                front.add(one)
+                due_heap.add(one)
         if taken:
             return False
-        front.let_go(slot_ms)
+        due_heap.let_go(slot_ms)
         return True
 
     def _act(self, entry: Waiting, now_ms: int, reach_ms: int) -> bool:
@@ -186,14 +186,14 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         elif entry.kind <= Kind.CARRIED:
             if entry.offset_py not in self._lanes and self._is_recalled(entry, record):
                 self.recalled += 1
-                state.front.note_removed(entry)
+                state.due_heap.note_removed(entry)
             elif not self._release(entry, record, now_ms):
                 return False
         elif self._carry(entry, record, reach_ms):
             return True
         elif not self._roll(entry, record, now_ms):
             return False
-        state.front.finish(entry)
+        state.due_heap.finish(entry)
         return True
 
     # --- many in one write -------------------------------------------------------------------
@@ -205,7 +205,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         and hops after the first, whose properties our own roll wrote.
         """
         state = self.state
-        front, store = state.front, state.store
+        due_heap, store = state.due_heap, state.store
         if not self.copies_at_once:
             return False
         copies = Copies(
@@ -213,7 +213,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
             store_host=store.store_host,
             store_timestamp=store.clock.now_ms,
         )
-        heap = front.heap
+        heap = due_heap.heap
         taken: list[Entry] = []
         topics: dict[str, int] = {}
         rolled = 0
@@ -227,7 +227,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
                 if not self._hop_whole(copies, entry, now_ms, reach_ms):
                     break
                 rolled += 1
-            elif front.marks(out_ms) or slot_ms > out_ms:
+            elif due_heap.marks(out_ms) or slot_ms > out_ms:
                 break
             else:
                 topic = self._copy_whole(copies, offset_py, size_py, enqueue_ms, now_ms)
@@ -245,7 +245,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
             return False
         for entry in taken:
             if entry[KIND_AT] == Kind.CARRIED:
-                front.finish(Waiting(*entry))
+                due_heap.finish(Waiting(*entry))
         for topic, number in topics.items():
             state.metrics.add(topic, -number, now_ms)
         self.released += len(taken) - rolled
@@ -255,9 +255,9 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
     def _carry_together(self, limit_ms: int, reach_ms: int, budget: Budget) -> bool:
         """Carry the first entries past their hops; False if `_act` has to look at the first."""
         state = self.state
-        front, log = state.front, state.store.log
+        due_heap, log = state.due_heap, state.store.log
         precision_ms, step_ms = state.precision_ms, state.release_precision_ms
-        heap, carried = front.heap, 0
+        heap, carried = due_heap.heap, 0
         while heap and carried < _TOGETHER_MOST:
             due_ms, _, offset_py, size_py, _, _, _, kind, _ = heap[0]
             if due_ms > limit_ms or kind != Kind.ROLL:
@@ -266,7 +266,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
             plain = None if parts is None else self.places.read(parts[1], parts[2], offset_py)
             if plain is None or (due_ms := plain_due_ms(plain, precision_ms, step_ms)) > reach_ms:
                 break
-            front.carry(heappop(heap), due_ms)
+            due_heap.carry(heappop(heap), due_ms)
             carried += 1
             if budget.exhausted():
                 break
@@ -343,7 +343,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         came_behind = entry.queue_offset != NOT_LATE or entry.slot_ms > entry.out_ms
         if came_behind and Prop.TIMER_SRC_OFFSET in properties:
             return self._was_marked(entry, record)
-        marks = state.front.marks(entry.out_ms)
+        marks = state.due_heap.marks(entry.out_ms)
         if not marks:
             return False
         key = delete_key(topic, properties.get(Prop.UNIQ_KEY, ""))
@@ -380,13 +380,13 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
             )
             if due_ms > reach_ms:
                 return False
-            state.front.carry(entry, due_ms)
+            state.due_heap.carry(entry, due_ms)
             return True
         if entry.out_ms >= reach_ms:
             return False
         mark = Mark(entry.root, victim_root(properties))
         key, end_ms = properties[Prop.TIMER_DEL_UNIQKEY], state.mark_end_ms(entry.out_ms)
-        state.front.carry_mark(entry, key, mark, end_slot_ms=end_ms)
+        state.due_heap.carry_mark(entry, key, mark, end_slot_ms=end_ms)
         return True
 
     def _release(self, entry: Waiting, record: MessageRecord, now_ms: int) -> bool:
@@ -421,7 +421,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         # From here on it has a root, and marks that name an earlier copy would miss it.
         if is_new_root and self._was_marked(entry, record):
             self.recalled += 1
-            state.front.note_removed(entry)
+            state.due_heap.note_removed(entry)
             return True
         times = properties.get(Prop.TIMER_ROLL_TIMES, "0")
         if entry.kind != Kind.ROLL_MARK:

@@ -5,8 +5,8 @@ Answers: who hands what to whom. The services have the names of the original's t
 them::
 
     timer topic -> EnqueueGet -> EnqueuePut -> wheel + timer log          enqueue.py
-    wheel + timer log -> DequeueGet -> DequeueGetMessage -> front         dequeue.py
-    front -> DequeuePutMessage -> the messages' own topics                release.py
+    wheel + timer log -> DequeueGet -> DequeueGetMessage -> due heap      dequeue.py
+    due heap -> DequeuePutMessage -> the messages' own topics             release.py
 
 Must not know: what any of them does. Read on: `engine.py` for their order and why it never loses
 or doubles a message.

@@ -5,7 +5,7 @@ Answers: where the pipeline stands. Must not know: who moves it. The pointers ha
 
 * `curr_queue_offset`: the next entry of the timer topic's queue to enter the wheel,
 * `curr_write_ms`: no record enters an earlier slot,
-* `curr_read_ms`: the first slot that is not finished. It and the next one are loaded (`Front`).
+* `curr_read_ms`: the first slot that is not finished. It and the next one are loaded (`DueHeap`).
 
 Read on: `services.py` for what each service does with them, `engine.py` for the order.
 """
@@ -25,7 +25,7 @@ from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.request import TimerRequest, root_offset, victim_root
 from embedded_broker.timer.request import topic_hash as hash_of
-from embedded_broker.timer.wheel.due_heap import NOT_LATE, Front, Kind, Mark, Waiting
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, DueHeap, Kind, Mark, Waiting
 from embedded_broker.timer.wheel.hop_index import HopIndex, home_slot
 from embedded_broker.timer.wheel.roles import TimerRole
 from embedded_broker.timer.wheel.slots import TimerWheel
@@ -68,7 +68,7 @@ class TimerState:
     precision_ms: int
     release_precision_ms: int
     roll_window: int
-    front: Front = field(factory=Front)
+    due_heap: DueHeap = field(factory=DueHeap)
     hops: HopIndex = field(factory=HopIndex)
     role: TimerRole = field(factory=TimerRole)
     curr_queue_offset: int = 0
@@ -140,7 +140,7 @@ class TimerState:
         request: TimerRequest,
         store_timestamp: int,
     ) -> None:
-        """Put a message of a loaded slot into the front: a timer, a hop, or a mark."""
+        """Put a message of a loaded slot into the due heap: a timer, a hop, or a mark."""
         root = root_offset(properties, offset_py)
         if magic & ELSEWHERE and self.hops:
             self.hops.remove(home_slot(properties, request, self.precision_ms), offset_py)
@@ -150,14 +150,14 @@ class TimerState:
         elif magic & MAGIC_DELETE and request.deletes is not None:
             mark = Mark(root, victim_root(properties))
             end_ms = self.mark_end_ms(slot_ms)
-            self.front.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
+            self.due_heap.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
             return
         else:
             kind = Kind.RELEASE
             due_ms = self.due_ms(
                 properties, store_timestamp, request.out_ms, self.release_precision_ms
             )
-        self.front.add(
+        self.due_heap.add(
             Waiting(
                 due_ms,
                 root,

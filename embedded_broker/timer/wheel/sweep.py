@@ -62,14 +62,14 @@ class Sweep:
     def may_begin(self) -> bool:
         """Whether the state is such that only the heap and the wheel say what happens next."""
         state = self._state
-        front, read_ms = state.front, state.curr_read_ms
+        due_heap, read_ms = state.due_heap, state.curr_read_ms
         return (
-            len(front.loaded) == 2
-            and read_ms in front.loaded
-            and read_ms + state.precision_ms in front.loaded
+            len(due_heap.loaded) == 2
+            and read_ms in due_heap.loaded
+            and read_ms + state.precision_ms in due_heap.loaded
             and state.old_scan_pos is None
             and state.displaced_until_ms <= read_ms
-            and front.is_plain
+            and due_heap.is_plain
             and self._releases.copies_at_once
         )
 
@@ -103,16 +103,16 @@ class _Pass:
     """One write's worth of slots and timers, in variables of its own until `keep`."""
 
     def __init__(self, state: TimerState, places: Places) -> None:
-        store, front = state.store, state.front
+        store, due_heap = state.store, state.due_heap
         self._state = state
         self._places = places
-        self._heap = front.heap
+        self._heap = due_heap.heap
         self._gone: list[Entry] = []
         self._come: list[Entry] = []
         self._read_ms = state.curr_read_ms
         self._write_ms = state.curr_write_ms
-        self._scan_at = front.loaded[self._read_ms]
-        self._scan_ahead = front.loaded[self._read_ms + state.precision_ms]
+        self._scan_at = due_heap.loaded[self._read_ms]
+        self._scan_ahead = due_heap.loaded[self._read_ms + state.precision_ms]
         self._left: list[int] = []
         self._counts: list[tuple[str, int, int]] = []
         self._sources: dict[int, _Source] = {}
@@ -282,11 +282,11 @@ class _Pass:
     def keep(self) -> None:
         """Let the state be what the pass came to."""
         state = self._state
-        front, precision_ms = state.front, state.precision_ms
+        due_heap, precision_ms = state.due_heap, state.precision_ms
         for entry in self._gone:
             if entry[KIND_AT] == Kind.CARRIED:
-                front.finish(Waiting(*entry))
-        front.loaded = {
+                due_heap.finish(Waiting(*entry))
+        due_heap.loaded = {
             self._read_ms: self._scan_at,
             self._read_ms + precision_ms: self._scan_ahead,
         }
@@ -296,6 +296,6 @@ class _Pass:
 
     def undo(self) -> None:
         """Let timers and slots wait again."""
-        self._state.front.take_back(self._gone, self._come)
+        self._state.due_heap.take_back(self._gone, self._come)
         for slot_ms in self._left:
             self._state.wheel.wait_again(slot_ms)

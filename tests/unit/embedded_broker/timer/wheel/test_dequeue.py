@@ -48,10 +48,10 @@ def test_the_window_is_the_slot_at_the_pointer_and_the_next_one() -> None:
     for seconds in range(5):
         rig.timer(1000 * seconds + 500)
     state = rig.timers._state
-    assert sorted(state.front.loaded) == [START_MS, START_MS + 1000]
-    assert len(state.front.heap) == 2
+    assert sorted(state.due_heap.loaded) == [START_MS, START_MS + 1000]
+    assert len(state.due_heap.heap) == 2
     rig.advance(2000)
-    assert sorted(state.front.loaded) == [START_MS + 2000, START_MS + 3000]
+    assert sorted(state.due_heap.loaded) == [START_MS + 2000, START_MS + 3000]
 
 
 def test_a_chain_is_walked_in_turns_that_lose_nothing() -> None:
@@ -68,4 +68,4 @@ def test_a_chain_is_walked_in_turns_that_lose_nothing() -> None:
         turns += 1
     assert turns > 8
     assert stage.load(Endless())
-    assert len(rig.timers._state.front.heap) == 100
+    assert len(rig.timers._state.due_heap.heap) == 100

@@ -73,10 +73,10 @@ def test_carried_timers_are_rolled_when_nothing_else_frees_their_place() -> None
             START_MS + 230_500, deadline.due_ms if deadline else START_MS + 230_500
         )
         rig.fire(horizon_ms=target_ms)
-    assert rig.timers._state.front.held
+    assert rig.timers._state.due_heap.held
     for _ in range(3):
         rig.timer(20_000)
-    held_slot_ms = next(iter(rig.timers._state.front.held))
+    held_slot_ms = next(iter(rig.timers._state.due_heap.held))
     rig.clock.now_ms = held_slot_ms + 200 * 1000 + 300
     rig.fire(horizon_ms=target_ms)
     rig.timer(400)

@@ -203,8 +203,8 @@ def test_a_mark_for_later_does_not_stay_in_memory_when_the_hold_is_over(held: He
     if isinstance(rig, SliceRig):
         assert rig.timers._state.kept_out == {}
     else:
-        assert state.front.is_plain
-        assert state.front.first_late_queue_offset() is None
+        assert state.due_heap.is_plain
+        assert state.due_heap.first_late_queue_offset() is None
     rig.advance(100_000)
     assert (rig.bodies(), rig.timers.count()) == ([b"3"], 0)
 

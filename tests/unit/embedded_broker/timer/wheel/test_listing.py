@@ -76,7 +76,7 @@ def test_listing_changes_nothing() -> None:
         return (
             wheel,
             list(state.wheel._waiting),
-            sorted(state.front.heap),
+            sorted(state.due_heap.heap),
             state.log.end,
             rig.store.log.max_offset,
             state.curr_queue_offset,

@@ -4,8 +4,8 @@ from tests.unit.embedded_broker.timer.timer_rig import Rig
 
 
 def lowest(rig: Rig) -> int:
-    pins = rig.timers.pins
-    return min([*pins.ahead(), *pins.now()], default=rig.store.log.max_offset)
+    needed = rig.timers.needed_offsets
+    return min([*needed.ahead(), *needed.now()], default=rig.store.log.max_offset)
 
 
 def offset_of(rig: Rig, delay_ms: int) -> int:

@@ -217,7 +217,7 @@ def test_a_jump_moves_on_although_every_budget_is_used_up_at_once() -> None:
 def everything(rig: Rig) -> dict[str, Any]:
     """All that two ways of getting somewhere could leave in different ways."""
     state = rig.timers._state
-    wheel, front, log = state.wheel, state.front, rig.store.log
+    wheel, due_heap, log = state.wheel, state.due_heap, rig.store.log
     return {
         "commit log": [(at, bytes(part)) for at, part in log.files.chunks(0, log.max_offset)],
         "queues": {key: list(queue.iterate(0)) for key, queue in rig.store.queues.items()},
@@ -226,9 +226,9 @@ def everything(rig: Rig) -> dict[str, Any]:
         "waiting": (bytes(wheel._waiting), bytes(wheel._has_due), list(wheel._far)),
         "next": wheel.next_waiting(state.curr_read_ms),
         "pointers": (state.curr_read_ms, state.curr_write_ms, state.curr_queue_offset),
-        "scan from": front.release_scan_pos(log.max_offset),
-        "loaded": (front.loaded, front.held),
-        "heap": sorted(front.heap),
+        "scan from": due_heap.release_scan_pos(log.max_offset),
+        "loaded": (due_heap.loaded, due_heap.held),
+        "heap": sorted(due_heap.heap),
         "counts": state.metrics.snapshot()["timingCount"],
         "lost": state.lost,
         "counters": {name: stage.counters for name, stage in rig.timers.stages.items()},

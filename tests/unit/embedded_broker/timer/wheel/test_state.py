@@ -34,7 +34,7 @@ def test_a_message_in_an_earlier_slot_than_its_own_hops() -> None:
     request = parse_request(queued.properties)
     assert request is not None
     state.take(1, START_MS, START_MS, 0, 100, queued.properties, request, START_MS)
-    assert state.front.pop().kind is Kind.ROLL
+    assert state.due_heap.pop().kind is Kind.ROLL
 
 
 def test_a_timer_whose_message_is_gone_is_taken_out_of_the_count_by_its_hash() -> None:

@@ -108,7 +108,7 @@ def timers_of(core: BrokerCore) -> dict[str, object]:
             "next": state.wheel.next_waiting(state.curr_read_ms),
             "waiting": (bytes(state.wheel._waiting), bytes(state.wheel._has_due)),
             "pointers": (state.curr_queue_offset, state.curr_write_ms, state.curr_read_ms),
-            "front": sorted(state.front.heap),
+            "front": sorted(state.due_heap.heap),
         }
     return found
 
