@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from embedded_broker.clocks.clock import NextDeadline as NextDeadline
     from embedded_broker.clocks.clock import Settled as Settled
     from embedded_broker.clocks.clock import VirtualClock as VirtualClock
-    from embedded_broker.core.journal import Journal as Journal
-    from embedded_broker.core.journal import JournalEntry as JournalEntry
     from embedded_broker.core.put_hooks import PutHooks as PutHooks
     from embedded_broker.errors import BrokerStateError as BrokerStateError
     from embedded_broker.errors import ClockError as ClockError
@@ -49,6 +47,8 @@ if TYPE_CHECKING:
     from embedded_broker.errors import WaitTimeoutError as WaitTimeoutError
     from embedded_broker.lifecycle.arguments import TopicSpec as TopicSpec
     from embedded_broker.lifecycle.recovery_report import RecoveryReport as RecoveryReport
+    from embedded_broker.remoting.journal import Journal as Journal
+    from embedded_broker.remoting.journal import JournalEntry as JournalEntry
     from embedded_broker.remoting.request_faults import Fault as Fault
     from embedded_broker.settings.config import BrokerConfig as BrokerConfig
     from embedded_broker.settings.profiles import Limits as Limits
@@ -136,8 +136,8 @@ _MODULES = {
     "GroupsView": "api.views",
     "HasMessageId": "api.views",
     "InnerMessage": "store.inner",
-    "Journal": "core.journal",
-    "JournalEntry": "core.journal",
+    "Journal": "remoting.journal",
+    "JournalEntry": "remoting.journal",
     "Limits": "settings.profiles",
     "MessageNotFound": "errors",
     "MessageState": "api.views",

@@ -28,7 +28,6 @@ from embedded_broker.api.views import (
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.waiting import describe, wait_until
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.journal import Journal
 from embedded_broker.core.put_hooks import PutHooks
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import (
@@ -40,6 +39,7 @@ from embedded_broker.lifecycle.arguments import (
 from embedded_broker.lifecycle.ensemble import BrokerSlot, Ensemble
 from embedded_broker.lifecycle.node import BrokerNode
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
+from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig, Defaults
 from embedded_broker.settings.profiles import Limits, LimitsName, Profile, ProfileName
 from embedded_broker.store.fs import FileSystem

@@ -11,9 +11,9 @@ from typing import Final
 
 from embedded_broker.clocks.timeline import SessionTimer
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.peer import Connection
 from embedded_broker.settings.differences import differences
 from embedded_broker.tables.consumers.registry import ConsumerGroup
+from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import NotifyConsumerIdsChangedRequestHeader
@@ -30,7 +30,7 @@ class Liveness:
         self._core = core
         self._tells_broadcasting = differences(core.profile).tells_broadcasting_groups
         self._scan: SessionTimer | None = None
-        core.on_disconnected.append(self.connection_ended)
+        core.endpoint.on_disconnected.append(self.connection_ended)
 
     # -- notices ----------------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ class Liveness:
             return
         header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group.name).to_ext()
         for connection in group.members:
-            self._core.push(
+            self._core.endpoint.push(
                 connection,
                 RemotingCommand(
                     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=FLAG_ONEWAY, ext_fields=header
@@ -60,7 +60,7 @@ class Liveness:
             if group is not None:
                 self.tell(group)
 
-        self._core.at(due_ms, tell, "second notice of a new retry topic")
+        self._core.session.at(due_ms, tell, "second notice of a new retry topic")
 
     # -- silence ----------------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ class Liveness:
         if self._scan is None:
             self._schedule()
 
-    def connection_ended(self, connection: Connection) -> None:
+    def connection_ended(self, connection: Peer) -> None:
         """Drop everything a connection was member of and tell the groups that lost it."""
         self._core.producers.drop(connection)
         for group in self._core.consumers.drop(connection):
@@ -99,7 +99,7 @@ class Liveness:
             for member in registry.all_members()
         ]
         if seen:
-            self._scan = self._core.at(
+            self._scan = self._core.session.at(
                 min(seen) + self._timeout_ms(), self.drop_silent, "expiry of silent clients"
             )
 

@@ -17,9 +17,10 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.clocks.timeline import SessionTimer
-from embedded_broker.core.broker_core import BrokerCore, Request
-from embedded_broker.core.peer import Connection
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request
 from embedded_broker.store.message_store import Arrival
+from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader
 
@@ -50,7 +51,7 @@ class ParkedPulls:
         self._core = core
         self._run_again = run_again
         self._parked: dict[tuple[str, int], dict[ParkedPull, None]] = {}
-        self._by_connection: dict[Connection, set[ParkedPull]] = {}
+        self._by_connection: dict[Peer, set[ParkedPull]] = {}
         self._woken: list[ParkedPull] = []
         self._count = 0
 
@@ -75,7 +76,7 @@ class ParkedPulls:
         self._parked.setdefault((header.topic, header.queue_id), {})[pull] = None
         self._by_connection.setdefault(pull.request.connection, set()).add(pull)
         self._count += 1
-        pull.timer = self._core.at(
+        pull.timer = self._core.session.at(
             self._core.session_clock.now_ms + wait_ms, lambda: self._expire(pull), "long poll"
         )
         return True
@@ -117,7 +118,7 @@ class ParkedPulls:
             self._leave(pull)
         return waiting
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: Peer) -> None:
         """Drop the pulls of a connection that has ended; nothing is answered."""
         for pull in list(self._by_connection.get(connection, ())):
             self._leave(pull)
@@ -136,7 +137,9 @@ class ParkedPulls:
             # Whoever happens to leave the door must not suffer; the puller hears of it.
             logger.exception("a parked pull of %s failed", pull.header.topic)
             remark = f"{type(error).__name__}: {error}"
-            self._core.answer(request, request.command.answer(ResponseCode.SYSTEM_ERROR, remark))
+            self._core.endpoint.answer(
+                request, request.command.answer(ResponseCode.SYSTEM_ERROR, remark)
+            )
 
     def _leave(self, pull: ParkedPull) -> None:
         key = (pull.header.topic, pull.header.queue_id)

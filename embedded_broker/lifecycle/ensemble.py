@@ -14,13 +14,13 @@ from random import Random
 
 from embedded_broker.api.views import create_topic
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.journal import Journal
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.node import BrokerNode
 from embedded_broker.lifecycle.runtime import BROKER_PORT, Runtime
 from embedded_broker.lifecycle.snapshot import STORE_NAMES
 from embedded_broker.remoting.inproc import LocalClients
+from embedded_broker.remoting.journal import Journal
 from embedded_broker.remoting.request_faults import RequestFaults
 from embedded_broker.store.fs import DirectoryFileSystem, FileSystem, MemoryFileSystem
 

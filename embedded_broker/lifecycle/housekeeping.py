@@ -26,10 +26,10 @@ class TimerHousekeeping:
     def start(self) -> None:
         """Plan the first of everything."""
         core = self._core
-        core.every(CLEAN_EVERY_MS, self._clean)
-        core.every(FORGET_EVERY_MS, self._forget_topics)
-        core.every(REVISE_EVERY_MS, self._revise_counts)
-        core.every(core.config.int("timerProgressLogIntervalMs"), self._log_progress)
+        core.session.every(CLEAN_EVERY_MS, self._clean)
+        core.session.every(FORGET_EVERY_MS, self._forget_topics)
+        core.session.every(REVISE_EVERY_MS, self._revise_counts)
+        core.session.every(core.config.int("timerProgressLogIntervalMs"), self._log_progress)
 
     def _clean(self) -> None:
         """Files are let go under the door and removed outside of it."""
@@ -47,7 +47,7 @@ class TimerHousekeeping:
     def _go_on_revising(self) -> None:
         """Count in turns: each holds the door for a few milliseconds."""
         if self._upkeep.go_on(self._core.clock.now_ms, Budget()):
-            self._core.after(1, self._go_on_revising, "housekeeping")
+            self._core.session.after(1, self._go_on_revising, "housekeeping")
 
     def _log_progress(self) -> None:
         if logger.isEnabledFor(logging.INFO):

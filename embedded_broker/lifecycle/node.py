@@ -17,7 +17,6 @@ from embedded_broker.clocks.driver import Track
 from embedded_broker.clocks.timeline import SessionTimers
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.peer import pack_address
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.flusher import Flusher, FlushWork
@@ -31,6 +30,7 @@ from embedded_broker.remoting import handlers
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.tables.peer import pack_address
 from embedded_broker.timer.choice import make_engine
 from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels.service import ScheduleMessageService
@@ -122,11 +122,11 @@ class BrokerNode:
             address=address,
         )
         self._flusher = Flusher(runtime.door, self._begin_flush, self._flush_done)
-        core.request_flush = self._flusher.request
+        core.durability.request_flush = self._flusher.request
         core.in_background = self._flusher.do
         core.flush_everything = partial(self._flusher.cycle, everything=True)
-        timers.retry.session_timer = core.after
-        levels.session_timer = core.after
+        timers.retry.session_timer = core.session.after
+        levels.session_timer = core.session.after
         levels.request_flush = self._flusher.request
         with runtime.door:
             hint = WallTimeHint(arguments.session_clock)
@@ -143,7 +143,7 @@ class BrokerNode:
     def start(self) -> None:
         """Start flushing; timers fire once the runtime has started."""
         core, runtime = self.core, self._runtime
-        timers, driver = core.session_timers, runtime.driver
+        timers, driver = core.session.timers, runtime.driver
         self._tracks = [
             driver.add(
                 self._arguments.session_clock, [timers], visible=False, stirs=lambda: timers.asked
@@ -159,10 +159,14 @@ class BrokerNode:
         core.config.attach(lambda: core.door)
         self._undo.append(core.config.detach)
         with core.door:
-            core.every(core.config.int("flushIntervalCommitLog"), self._flusher.request, "flush")
-            core.every(core.config.int("timerFlushIntervalMs"), self._flush_all, "flush")
-            core.every(core.config.int("flushDelayOffsetInterval"), self._flush_levels, "flush")
-            core.every(LOOK_EVERY_MS, self._aging.look)
+            core.session.every(
+                core.config.int("flushIntervalCommitLog"), self._flusher.request, "flush"
+            )
+            core.session.every(core.config.int("timerFlushIntervalMs"), self._flush_all, "flush")
+            core.session.every(
+                core.config.int("flushDelayOffsetInterval"), self._flush_levels, "flush"
+            )
+            core.session.every(LOOK_EVERY_MS, self._aging.look)
             TimerHousekeeping(core).start()
 
     def snapshot(self, path: str | PathLike[str]) -> Path:
@@ -264,7 +268,7 @@ class BrokerNode:
         self._changes += 1
 
     def _flush_done(self) -> None:
-        self.core.flushed()
+        self.core.durability.synced()
 
     def _flush_all(self) -> None:
         self._flusher.request(everything=True)

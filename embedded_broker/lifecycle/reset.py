@@ -6,7 +6,8 @@ the new state, so that its client learns that its offset is gone. Must not know:
 Read on: ``embedded_broker/lifecycle/ensemble.py`` (``reset``), which calls this under the door.
 """
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request
 from rocketmq_py.protocol.codes import PullSysFlag
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.names import retry_topic
@@ -16,7 +17,6 @@ __all__ = ["succeed"]
 
 def succeed(old: BrokerCore, new: BrokerCore) -> None:
     """Let ``new`` go on with the clients of ``old``. Under the door, both endpoints are one."""
-    new.connections = old.connections
     new.consumers.take_over(old.consumers)
     new.producers.take_over(old.producers)
     for name in new.consumers.groups():
@@ -24,10 +24,10 @@ def succeed(old: BrokerCore, new: BrokerCore) -> None:
         if group is not None:
             new.topics.ensure(retry_topic(name), group.retry_queue_nums)
         _begin_anew(name, old, new)
-    old.give_undurable()
+    old.durability.give_up_waiting()
     for parked in old.polls.drain():
         request = parked.request
-        _ask_again(new, request._replace(core=new, command=_without_commit(request.command)))
+        _ask_again(new, request._replace(command=_without_commit(request.command)))
 
 
 def _begin_anew(group: str, old: BrokerCore, new: BrokerCore) -> None:
@@ -52,13 +52,5 @@ def _without_commit(command: RemotingCommand) -> RemotingCommand:
 
 
 def _ask_again(core: BrokerCore, request: Request) -> None:
-    handler = core.handlers.get(request.command.code)
-    if handler is None:
-        return
-    response: RemotingCommand | None
-    try:
-        response = handler(request)
-    except RequestError as error:
-        response = request.command.answer(error.code, error.remark, error.ext_fields)
-    if response is not None:
-        core.answer(request, response)
+    if not request.connection.closed:
+        core.endpoint.handle(request.connection, request.command, request.exchange)

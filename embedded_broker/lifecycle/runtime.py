@@ -10,12 +10,13 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from embedded_broker.clocks.driver import ClockDriver
-from embedded_broker.core.broker_core import BrokerCore, Endpoint
-from embedded_broker.core.journal import Journal
+from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.namesrv.name_server import NameServer
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
+from embedded_broker.remoting.journal import Journal
 
 if TYPE_CHECKING:
     from embedded_broker.remoting.server import TcpServer
@@ -57,7 +58,17 @@ class Runtime:
     def serve_namesrv(self, address: str, core: BrokerCore) -> Endpoint:
         """Answer at the name server's address, on behalf of the cluster's first broker."""
         silent = not core.profile.namesrv_answers_unknown
-        endpoint = Endpoint(core, "namesrv", self.namesrv.handlers, silent_unknown=silent)
+        endpoint = Endpoint(
+            "namesrv",
+            door=self.door,
+            clock=core.clock,
+            session=core.session,
+            journal=core.journal,
+            profile=core.profile,
+            handlers=self.namesrv.handlers,
+            is_namesrv=True,
+            silent_unknown=silent,
+        )
         self.namesrv_endpoint = endpoint
         self.serve(address, endpoint)
         return endpoint
@@ -68,17 +79,18 @@ class Runtime:
         While nobody runs it stays with the last one.
         """
         endpoint = self.namesrv_endpoint
-        if endpoint is not None and cores and endpoint.core not in cores:
+        if endpoint is not None and cores:
             with self.door:
-                endpoint.core = cores[0]
+                if not any(endpoint.speaks_for(core.endpoint) for core in cores):
+                    endpoint.speak_for(cores[0].endpoint)
 
     def replace(self, old: BrokerCore, new: BrokerCore) -> None:
         """Let the new state of a broker answer where the old one did. Under the door."""
+        namesrv = self.namesrv_endpoint
+        if namesrv is not None and namesrv.speaks_for(old.endpoint):
+            namesrv.speak_for(new.endpoint)
         old.endpoint.become(new.endpoint)
         new.endpoint = old.endpoint
-        namesrv = self.namesrv_endpoint
-        if namesrv is not None and namesrv.core is old:
-            namesrv.core = new
 
     def open_address(self, port: int, placeholder_port: int, number: int) -> str:
         """Bind a listener, and return the advertised address.

@@ -11,9 +11,9 @@ from typing import Final
 
 from attrs import evolve
 
-from embedded_broker.core.broker_core import Handler, Request, RequestError
-from embedded_broker.core.peer import Connection
 from embedded_broker.namesrv.routes import RouteTable
+from embedded_broker.remoting.connection import Connection
+from embedded_broker.remoting.endpoint import Handler, Request, RequestError
 from rocketmq_py.protocol.bodies.routes import BrokerData
 from rocketmq_py.protocol.bodies.topics import TopicConfig, TopicList
 from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode

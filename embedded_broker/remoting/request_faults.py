@@ -2,7 +2,7 @@
 
 Answers: ``broker.faults.on(...)``: which requests of clients a fault is about, and what happens to
 them. The test's own ``broker.send`` is never hit. Must not know: what a request does. Read on:
-``embedded_broker/core/broker_core.py`` (``Endpoint``), which asks here about every request while
+``embedded_broker/remoting/endpoint.py``, which asks here about every request while
 there is a fault, and ``embedded_broker/api/faults.py`` for the disk.
 """
 
@@ -10,15 +10,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from embedded_broker.core.broker_core import Endpoint
-from embedded_broker.core.journal import (
+from embedded_broker.remoting.connection import Connection
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.journal import (
     GROUP_FIELDS,
     TOPIC_FIELDS,
     Exchange,
     code_of,
     first_field,
 )
-from embedded_broker.core.peer import Connection
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -248,7 +248,11 @@ class RequestFaults:
     def _tell(self) -> None:
         """Let endpoints ask only while there is something to go wrong."""
         for endpoint in self._endpoints:
-            endpoint.interceptor = self if self._faults or self._chosen else None
+            there = self in endpoint.interceptors
+            if there and not (self._faults or self._chosen):
+                endpoint.interceptors.remove(self)
+            elif not there and (self._faults or self._chosen):
+                endpoint.interceptors.append(self)
 
     # -- what the endpoint asks, under the door ---------------------------------------------------
 
@@ -262,9 +266,12 @@ class RequestFaults:
         """Say whether the request is dealt with, so that it must not be handled."""
         if connection.is_own:
             return False
-        is_namesrv = endpoint.handlers is endpoint.core.namesrv.handlers
         fault = next(
-            (one for one in self._faults if one.takes(command, connection, namesrv=is_namesrv)),
+            (
+                one
+                for one in self._faults
+                if one.takes(command, connection, namesrv=endpoint.is_namesrv)
+            ),
             None,
         )
         if fault is None:
@@ -277,7 +284,7 @@ class RequestFaults:
                 endpoint.handle(connection, command, exchange)
 
         if fault.delay_ms:
-            endpoint.core.after(fault.delay_ms, handle, "a delayed request")
+            endpoint.session.after(fault.delay_ms, handle, "a delayed request")
             return True
         return self._deal(fault, endpoint, connection, command, exchange)
 

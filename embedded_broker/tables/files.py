@@ -60,7 +60,7 @@ class TableFile:
 
     def _schedule(self) -> None:
         due_ms = self._core.session_clock.now_ms + self._wait_ms
-        self._core.at(due_ms, self._save, "save of " + self._file.path)
+        self._core.session.at(due_ms, self._save, "save of " + self._file.path)
 
     def _save(self) -> None:
         """Make the document inside the door; it is written outside, on another thread."""

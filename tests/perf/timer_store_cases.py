@@ -23,8 +23,8 @@ from unittest.mock import patch
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.api.views.timers import PendingTimer
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.peer import Connection
 from embedded_broker.door import Door
+from embedded_broker.remoting.connection import Connection
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.wheel.timer_log import RECORD_SIZE
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode
@@ -163,7 +163,7 @@ def pull(core: BrokerCore, peer: Peer, queue_id: int, offset: int) -> int:
         expression_type="TAG",
     )
     request = RemotingCommand(code=RequestCode.PULL_MESSAGE, ext_fields=header.to_ext())
-    core.receive(peer, FrameDecoder().feed(request.encode()))
+    core.endpoint.receive(peer, FrameDecoder().feed(request.encode()))
     answer = RemotingCommand.decode(FrameDecoder().feed(peer.frames[-1])[0])
     return int((answer.ext_fields or {})["nextBeginOffset"])
 
@@ -211,7 +211,7 @@ def frames(count: int, together: int, timers: int) -> Numbers:
         peer = Peer()
         watch = Stopwatch()
         for batch in batches:
-            core.receive(peer, batch)
+            core.endpoint.receive(peer, batch)
         taken = watch.cpu
         if core.timers.count() != (count if timers else 0):
             raise RuntimeError("not every message was accepted")
@@ -222,7 +222,7 @@ def pulls(count: int) -> Numbers:
     """What a pull costs for each message, 32 at a time."""
     with broker() as one:
         core = core_of(one)
-        core.receive(Peer(), send_frames(core, count, None))
+        core.endpoint.receive(Peer(), send_frames(core, count, None))
         watch = Stopwatch()
         if pull_all(core, Peer()) != count:
             raise RuntimeError("not every message was pulled")

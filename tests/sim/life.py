@@ -22,12 +22,12 @@ from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.driver import ClockDriver, Track
 from embedded_broker.clocks.timeline import Budget, SessionTimers
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.journal import Journal
 from embedded_broker.door import Door
 from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.flusher import FlushWork
 from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.remoting import handlers
+from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
 from embedded_broker.store.flush import FlushWork as StoreFlush
@@ -132,10 +132,10 @@ class Life:
         )
         self.flush_wanted = False
         self._steps: list[FlushWork] = []
-        core.request_flush = self._want_flush
-        self.timers.retry.session_timer = core.after
+        core.durability.request_flush = self._want_flush
+        self.timers.retry.session_timer = core.session.after
         self.timers.new_budget = lambda: Turns(5)
-        self.levels.session_timer = core.after
+        self.levels.session_timer = core.session.after
         with core.door:
             self.store.put_hooks.append(self.timers.admission)
             self.store.on_arrival.append(self.timers.on_arrival)
@@ -183,7 +183,7 @@ class Life:
             return False
         if not self._steps:
             with self.core.door:
-                self.core.flushed()
+                self.core.durability.synced()
         return True
 
     def pass_session_time(self, milliseconds: int) -> None:
@@ -191,7 +191,7 @@ class Life:
         self.session_clock.now_ms += milliseconds
         now_ms = self.session_clock.now_ms
         with self.core.door:
-            self.core.session_timers.fire(now_ms, horizon_ms=now_ms, budget=Turns(0))
+            self.core.session.timers.fire(now_ms, horizon_ms=now_ms, budget=Turns(0))
 
     # --- time ----------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.peer import Connection
+from embedded_broker.remoting.connection import Connection
 from rocketmq_py.protocol.codes import FLAG_RESPONSE, PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
@@ -52,7 +52,7 @@ class Peer(Connection):
         data = RemotingCommand(
             code=code, opaque=self._opaque, language=0, ext_fields=ext, body=body
         ).encode()
-        self._core.receive(self, self._out.feed(data))
+        self._core.endpoint.receive(self, self._out.feed(data))
 
     def ask(self, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
         """Send a request that is answered at once."""

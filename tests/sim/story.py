@@ -166,7 +166,7 @@ class Story:
             session_clock=self.session_clock,
         )
         self.peer = Peer(life.core, self.disk)
-        life.core.connected(self.peer)
+        life.core.endpoint.connected(self.peer)
         for topic in TOPICS:
             known = life.core.topics.get(topic)
             # A topic that was in no file comes back with the queues that are known to be used.
@@ -512,7 +512,7 @@ class Story:
         self.truth.observe(self.life.store)
         if not self.life.timers.should_running_dequeue:
             return
-        if self.disk.full_for == 0 and not self.life.core.session_timers.next_deadline():
+        if self.disk.full_for == 0 and not self.life.core.session.timers.next_deadline():
             self.truth.check_on_time(self.clock.now_ms)
 
     # --- the rest --------------------------------------------------------------------------------

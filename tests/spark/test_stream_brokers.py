@@ -19,9 +19,9 @@ if shutil.which("java") is None:
 from pyspark.errors import PySparkException
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
-from embedded_broker.core.broker_core import Endpoint
-from embedded_broker.core.journal import Exchange
-from embedded_broker.core.peer import Connection
+from embedded_broker.remoting.connection import Connection
+from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.journal import Exchange
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -209,7 +209,8 @@ def test_keys_that_change_in_their_file_are_used_by_the_stream_that_runs(
     rotate("one")
     broker.topics.create("T", queues=2)
     fill(broker, 0, 4)
-    keys = broker._core().endpoint.interceptor = Keys()
+    keys = Keys()
+    broker._core().endpoint.interceptors.append(keys)
     seen = Seen()
     frame = stream(spark, broker, credentialsFile=str(path))
     with running(frame, tmp_path / "checkpoint", seen) as query:

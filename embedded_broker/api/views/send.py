@@ -13,8 +13,8 @@ from typing import Any
 from attrs import frozen
 
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.peer import Connection
 from embedded_broker.errors import BrokerStateError
+from embedded_broker.remoting.connection import Connection
 from rocketmq_py.errors import ConfigError, DelayValueError, MQBrokerException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -154,7 +154,7 @@ class _Caller(Connection):
     def ask(self, core: BrokerCore, request: RemotingCommand) -> RemotingCommand:
         """Have one request handled, and return its answer."""
         decoder = FrameDecoder()
-        core.receive(self, decoder.feed(request.encode()))
+        core.endpoint.receive(self, decoder.feed(request.encode()))
         # Under SYNC_FLUSH the flusher's thread gives the answer.
         if not self._answered.wait(ANSWER_S):
             raise BrokerStateError(f"the broker gave no answer within {ANSWER_S} s")

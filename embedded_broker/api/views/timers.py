@@ -423,7 +423,7 @@ def _wait_durable(core: BrokerCore, log_end: int) -> None:
 
     Raises ``StoreError`` when it is not within ``syncFlushTimeout``.
     """
-    if not core.sync_flush:
+    if not core.durability.is_awaited:
         return
     told = Event()
     refused: list[bool] = []
@@ -436,7 +436,7 @@ def _wait_durable(core: BrokerCore, log_end: int) -> None:
     with core.door:
         if core.store.flushed_offset >= log_end:
             return
-        core.when_durable(log_end, tell)
+        core.durability.when_reached(log_end, tell)
     # The session clock bounds the wait; a frozen one bounds nothing.
     if not told.wait(_SYNC_S) or refused:
         raise StoreError(

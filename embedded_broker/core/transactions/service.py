@@ -51,8 +51,8 @@ from rocketmq_py.protocol.properties import Prop
 
 if TYPE_CHECKING:
     from embedded_broker.core.broker_core import BrokerCore
-    from embedded_broker.core.peer import Connection
     from embedded_broker.store.inner import InnerMessage, PutResult
+    from embedded_broker.tables.peer import Peer
     from rocketmq_py.protocol.message_codec import MessageRecord
 
 __all__ = ["TransactionalMessageService"]
@@ -125,7 +125,7 @@ class TransactionalMessageService:
         self._store.on_arrival.append(self._on_arrival)
         core.housekeeping.append(self._end_jump)
         core.config.on_change(self._read_settings)
-        core.every(core.config.int("flushConsumerOffsetInterval"), self._save_progress)
+        core.session.every(core.config.int("flushConsumerOffsetInterval"), self._save_progress)
         # Before the offsets are written to their file for the last time.
         core.on_close.insert(0, self._save_last_progress)
 
@@ -283,7 +283,7 @@ class TransactionalMessageService:
         self._ask(producer, copy, result)
         return True
 
-    def _ask(self, producer: Connection, copy: InnerMessage, result: PutResult) -> None:
+    def _ask(self, producer: Peer, copy: InnerMessage, result: PutResult) -> None:
         """Send request 39 about the copy that was just stored."""
         unique_key = copy.properties.get(Prop.UNIQ_KEY)
         store_host = self._store.store_host
@@ -303,7 +303,7 @@ class TransactionalMessageService:
             at_ms=result.store_timestamp,
             store_host=store_host,
         )
-        self._core.push(
+        self._core.endpoint.push(
             producer,
             RemotingCommand(
                 RequestCode.CHECK_TRANSACTION_STATE,
@@ -313,7 +313,7 @@ class TransactionalMessageService:
             ),
         )
 
-    def _next_producer(self, group: str) -> Connection | None:
+    def _next_producer(self, group: str) -> Peer | None:
         """Choose a live producer of the group, each in turn (getAvailableChannel)."""
         members = self._core.producers.members(group)
         live = [member.connection for member in members if not member.connection.closed]

@@ -86,7 +86,7 @@ def install(core: BrokerCore) -> None:
     core.on_leave.append(lambda: core.door.forget(pulls.polls.run_woken))
     liveness = Liveness(core)
     sends = SendMessageProcessor(core)
-    core.endpoint.plain_sends = PlainSends(core, sends)
+    core.endpoint.runs = PlainSends(core, sends)
     for processor in (
         sends,
         SendBackProcessor(core),

@@ -6,27 +6,27 @@ socket and by silence. It knows no request; read on in `remoting/handlers/admin/
 
 from collections.abc import Iterator
 
-from embedded_broker.core.peer import Connection
 from embedded_broker.tables.consumers.registry import Member
+from embedded_broker.tables.peer import Peer
 
 
 class ProducerRegistry:
     """Producer group to its members by connection. Every call is made under the door."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, dict[Connection, Member]] = {}
+        self._groups: dict[str, dict[Peer, Member]] = {}
 
     def register(self, group: str, member: Member) -> None:
         """Add a producer or renew it."""
         self._groups.setdefault(group, {})[member.connection] = member
 
-    def unregister(self, group: str, connection: Connection) -> None:
+    def unregister(self, group: str, connection: Peer) -> None:
         """Remove a producer from one group; an unknown one is no error."""
         members = self._groups.get(group)
         if members is not None and members.pop(connection, None) is not None and not members:
             del self._groups[group]
 
-    def drop(self, connection: Connection) -> None:
+    def drop(self, connection: Peer) -> None:
         """Remove a connection from every group."""
         for group in list(self._groups):
             self.unregister(group, connection)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from attrs import define, field, frozen
 
-from embedded_broker.core.peer import Connection
+from embedded_broker.tables.peer import Peer
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.heartbeat import (
     ALL_TAGS,
@@ -26,7 +26,7 @@ from rocketmq_py.protocol.bodies.heartbeat import (
 class Member:
     """One live client of a group; `last_seen_ms` is session time of its last heartbeat."""
 
-    connection: Connection
+    connection: Peer
     client_id: str
     language: int
     version: int
@@ -70,7 +70,7 @@ class ConsumerGroup:
     consume_type: str
     message_model: str
     consume_from_where: str
-    members: dict[Connection, Member] = field(factory=dict)
+    members: dict[Peer, Member] = field(factory=dict)
     subscriptions: dict[str, Subscription] = field(factory=dict)
 
     @property
@@ -138,7 +138,7 @@ class ConsumerRegistry:
         entered = group.enter(member)
         return group.subscribe(data.subscription_data_set) or entered
 
-    def unregister(self, group: str, connection: Connection) -> ConsumerGroup | None:
+    def unregister(self, group: str, connection: Peer) -> ConsumerGroup | None:
         """Remove a member; give the group that lost it, or None when it was no member."""
         live = self._groups.get(group)
         if live is None or live.members.pop(connection, None) is None:
@@ -147,7 +147,7 @@ class ConsumerRegistry:
             del self._groups[group]
         return live
 
-    def drop(self, connection: Connection) -> list[ConsumerGroup]:
+    def drop(self, connection: Peer) -> list[ConsumerGroup]:
         """Remove a connection from every group; give the groups that lost it."""
         lost = [self.unregister(group, connection) for group in list(self._groups)]
         return [group for group in lost if group is not None]

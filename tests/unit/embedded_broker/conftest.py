@@ -12,9 +12,9 @@ from embedded_broker import EmbeddedBroker
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock
 from embedded_broker.clocks.timeline import SessionTimers
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.journal import Journal
 from embedded_broker.door import Door
 from embedded_broker.namesrv.name_server import NameServer
+from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
 from rocketmq_py.protocol.command import RemotingCommand

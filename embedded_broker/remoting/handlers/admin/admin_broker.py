@@ -7,7 +7,8 @@ the state is in `tables/topics/`, `consumers/`, `tables/offsets/` and `store/`.
 
 from typing import Final
 
-from embedded_broker.core.broker_core import BrokerCore, Handler, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Handler, Request, RequestError
 from embedded_broker.settings.differences import differences
 from embedded_broker.tables.topics.attributes import TopicAttributeError, parse_attributes
 from rocketmq_py.protocol.bodies.groups import (
@@ -68,7 +69,7 @@ class AdminBrokerProcessor:
             RequestCode.UNLOCK_BATCH_MQ: self.unlock_queues,
         }
         for code, handler in handlers.items():
-            self._core.register(code, handler)
+            self._core.endpoint.register(code, handler)
 
     # -- settings ---------------------------------------------------------------------------
 

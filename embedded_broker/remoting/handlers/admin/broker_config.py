@@ -8,7 +8,8 @@ running broker are 1 with a sentence, and nothing is changed. The table is `sett
 
 from typing import Final
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request, RequestError
 from embedded_broker.settings.config import check_known, read_properties
 from embedded_broker.settings.options import ARGUMENT_NAMES, show
 from rocketmq_py.errors import ConfigError
@@ -30,8 +31,8 @@ class BrokerConfigProcessor:
 
     def register(self) -> None:
         """Take over the requests of this module."""
-        self._core.register(RequestCode.UPDATE_BROKER_CONFIG, self.update)
-        self._core.register(RequestCode.GET_BROKER_CONFIG, self.show)
+        self._core.endpoint.register(RequestCode.UPDATE_BROKER_CONFIG, self.update)
+        self._core.endpoint.register(RequestCode.GET_BROKER_CONFIG, self.show)
 
     def update(self, request: Request) -> RemotingCommand:
         """25: change options, all of them or none; a black-listed name is 16.

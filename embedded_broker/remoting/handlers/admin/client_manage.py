@@ -5,8 +5,9 @@ group's settings and its retry topic, and replaces its subscriptions. Who is tol
 and who is dropped for silence, is decided in `core/liveness.py`.
 """
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.liveness import Liveness
+from embedded_broker.remoting.endpoint import Request, RequestError
 from embedded_broker.tables.consumers.registry import Member, is_tag_type
 from rocketmq_py.protocol.bodies.groups import ClientConfigCheck
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
@@ -25,7 +26,7 @@ class ClientManageProcessor:
 
     def register(self) -> None:
         """Take over the requests of this module."""
-        register = self._core.register
+        register = self._core.endpoint.register
         register(RequestCode.HEART_BEAT, self.heartbeat)
         register(RequestCode.UNREGISTER_CLIENT, self.unregister)
         register(RequestCode.CHECK_CLIENT_CONFIG, self.check_config)

@@ -5,7 +5,8 @@ RocketMQ's ConsumerManageProcessor over `tables/consumers/registry.py` and
 none is the client's decision, helped by the answer 22.
 """
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request, RequestError
 from embedded_broker.tables.offsets.table import NOT_STORED
 from rocketmq_py.protocol.bodies.groups import ConsumerList
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -25,7 +26,7 @@ class ConsumerManageProcessor:
 
     def register(self) -> None:
         """Take over the requests of this module."""
-        register = self._core.register
+        register = self._core.endpoint.register
         register(RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.consumers_of_group)
         register(RequestCode.QUERY_CONSUMER_OFFSET, self.query_offset)
         register(RequestCode.UPDATE_CONSUMER_OFFSET, self.update_offset)

@@ -10,8 +10,9 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from embedded_broker.core.broker_core import BrokerCore, Handler, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Totals, Traffic
+from embedded_broker.remoting.endpoint import Handler, Request, RequestError
 from embedded_broker.store.fs import DirectoryFileSystem
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, RuntimeInfo, TimerCounts
@@ -61,7 +62,7 @@ class InspectionProcessor:
             RequestCode.GET_TIMER_METRICS: self.timer_counts,
         }
         for code, handler in handlers.items():
-            self._core.register(code, handler)
+            self._core.endpoint.register(code, handler)
 
     # -- timers -----------------------------------------------------------------------------
 
@@ -256,7 +257,7 @@ def traffic_of(core: BrokerCore) -> Traffic:
         day=lambda: core.clock.now_ms // _DAY_MS,
     )
     traffic.start()
-    core.every(SAMPLE_EVERY_MS, traffic.sample, "traffic")
+    core.session.every(SAMPLE_EVERY_MS, traffic.sample, "traffic")
     return traffic
 
 

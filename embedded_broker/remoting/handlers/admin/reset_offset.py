@@ -9,7 +9,8 @@ of a table. Read on: `tables/offsets/table.py`, `remoting/handlers/consume/pull_
 
 from collections.abc import Mapping
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request, RequestError
 from embedded_broker.settings.differences import differences
 from embedded_broker.tables.offsets.table import NOT_STORED
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
@@ -31,7 +32,7 @@ class ResetOffsetProcessor:
 
     def register(self) -> None:
         """Take over the request of this module."""
-        self._core.register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, self.reset)
+        self._core.endpoint.register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, self.reset)
 
     def reset(self, request: Request) -> RemotingCommand:
         """222: unknown topic 17, unknown group 26, an offset outside the queue 1.
@@ -140,7 +141,7 @@ def reset_offsets(
     ).to_ext()
     body = _body(core, topic, targets).encode()
     for connection in live.members:
-        core.push(
+        core.endpoint.push(
             connection,
             RemotingCommand(
                 RequestCode.RESET_CONSUMER_CLIENT_OFFSET,

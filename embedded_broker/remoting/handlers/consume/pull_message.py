@@ -11,8 +11,9 @@ from typing import Final
 
 from attrs import define
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.waiters import ParkedPull, ParkedPulls
+from embedded_broker.remoting.endpoint import Request, RequestError
 from embedded_broker.store.message_store import GetResult, GetStatus
 from embedded_broker.tables.consumers.registry import ConsumerGroup, Subscription, is_tag_type
 from rocketmq_py.errors import BodyError
@@ -70,8 +71,8 @@ class PullMessageProcessor:
 
     def register(self) -> None:
         """Take over the requests of this module."""
-        self._core.register(RequestCode.PULL_MESSAGE, self.pull)
-        self._core.register(RequestCode.LITE_PULL_MESSAGE, self.lite_pull)
+        self._core.endpoint.register(RequestCode.PULL_MESSAGE, self.pull)
+        self._core.endpoint.register(RequestCode.LITE_PULL_MESSAGE, self.lite_pull)
 
     def pull(self, request: Request) -> RemotingCommand | None:
         """11: records from an offset on; None while the pull is parked."""
@@ -163,7 +164,7 @@ class PullMessageProcessor:
             answer = self._answer(pull, self._read(pull))
         except RequestError as error:
             answer = request.command.answer(error.code, error.remark, error.ext_fields)
-        self._core.answer(request, answer)
+        self._core.endpoint.answer(request, answer)
 
     # -- the checks, in order ---------------------------------------------------------------
 

@@ -4,7 +4,8 @@ RocketMQ's QueryMessageProcessor: by key or unique id over the index, by commit-
 it. A query returns hash collisions too; the client compares the keys.
 """
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request, RequestError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.query import (
@@ -22,8 +23,8 @@ class QueryMessageProcessor:
 
     def register(self) -> None:
         """Take over the requests of this module."""
-        self._core.register(RequestCode.QUERY_MESSAGE, self.query)
-        self._core.register(RequestCode.VIEW_MESSAGE_BY_ID, self.view)
+        self._core.endpoint.register(RequestCode.QUERY_MESSAGE, self.query)
+        self._core.endpoint.register(RequestCode.VIEW_MESSAGE_BY_ID, self.view)
 
     def query(self, request: Request) -> RemotingCommand:
         """12: records with a key, in the order of the log; none: 22.

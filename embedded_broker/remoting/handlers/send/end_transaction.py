@@ -8,9 +8,10 @@ transactions are open is known in `core/transactions/service.py`.
 
 import logging
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
-from embedded_broker.core.put_status import STORED, outcome_of
+from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.transactions.half import custom_immunity_ms, delivery
+from embedded_broker.remoting.endpoint import Request, RequestError
+from embedded_broker.remoting.handlers.send.put_status import STORED, outcome_of
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.transactions import EndTransactionRequestHeader
@@ -32,7 +33,7 @@ class EndTransactionProcessor:
 
     def register(self) -> None:
         """Take over the request of this module."""
-        self._core.register(RequestCode.END_TRANSACTION, self.end)
+        self._core.endpoint.register(RequestCode.END_TRANSACTION, self.end)
 
     def end(self, request: Request) -> RemotingCommand | None:
         """37: 8 commits, 12 rolls back; anything else says nothing and gets no answer.

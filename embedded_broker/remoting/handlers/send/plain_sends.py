@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final, NamedTuple
 
-from embedded_broker.core.broker_core import BrokerCore, RequestError
-from embedded_broker.core.journal import HEADER_KEPT_MAX, Exchange
-from embedded_broker.core.peer import Connection
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.connection import Connection
+from embedded_broker.remoting.endpoint import RequestError
 from embedded_broker.remoting.handlers.send.ready_answers import SAMPLE_KEY, answer_pattern
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.remoting.handlers.send.timed_sends import (
@@ -24,6 +24,7 @@ from embedded_broker.remoting.handlers.send.timed_sends import (
     TimedSends,
     without_number,
 )
+from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange
 from embedded_broker.store.run import Run, RunResult
 from embedded_broker.timer.run import TimedShape
 from rocketmq_py.clock import monotonic_ns
@@ -79,6 +80,11 @@ class PlainSend(NamedTuple):
     item: tuple[int, int, bytes, bytes, int]
     number: str = ""
     timed: TimedShape | None = None
+
+    @property
+    def topic(self) -> str:
+        """Where it wants to go."""
+        return self.ext_fields["b"]
 
 
 _UNSEEN: Final = Shape(b"", b"", -1)
@@ -252,7 +258,7 @@ class PlainSends:
         """Whether messages are answered at once, and no hook wants to see every one of them."""
         return (
             self._ordinary.names_stored_messages
-            and not self._core.sync_flush
+            and not self._core.durability.is_awaited
             and not self._ordinary.checks_types
             and self._store.hooks_ignore_plain
         )

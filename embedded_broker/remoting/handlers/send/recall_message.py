@@ -9,8 +9,9 @@ recalling twice, or an unknown id, succeeds as well.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
-from embedded_broker.core.put_status import STORED
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request, RequestError
+from embedded_broker.remoting.handlers.send.put_status import STORED
 from embedded_broker.timer.recall import check_handle, delete_message
 from rocketmq_py.errors import RemotingCommandException
 from rocketmq_py.protocol.codes import PERM_WRITE, RequestCode, ResponseCode
@@ -74,7 +75,7 @@ class RecallMessageProcessor:
 
     def register(self) -> None:
         """Take over the request of this module."""
-        self._core.register(RequestCode.RECALL_MESSAGE, self.recall)
+        self._core.endpoint.register(RequestCode.RECALL_MESSAGE, self.recall)
 
     def recall(self, request: Request) -> RemotingCommand | None:
         """370: the first check that fails decides; then a mark is stored.
@@ -106,7 +107,7 @@ class RecallMessageProcessor:
             ResponseCode.SUCCESS, ext_fields=self._region() | {"msgId": handle.uniq_key}
         )
         log_end = result.commit_log_offset + result.size
-        return core.answer_when_durable(request, response, log_end)
+        return core.endpoint.answer_when_durable(request, response, log_end)
 
     def _handle(self, header: RecallMessageRequestHeader) -> RecallHandle:
         """Read the handle and refuse (604) what is not of this topic, broker and time."""

@@ -9,7 +9,8 @@ delay is nothing but its DELAY property; the put hook of `timer/admission.py` ac
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request, RequestError
 from embedded_broker.settings.differences import differences
 from embedded_broker.store.inner import InnerMessage
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
@@ -120,7 +121,7 @@ class SendBackProcessor:
 
     def register(self) -> None:
         """Take over the request of this module."""
-        self._core.register(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back)
+        self._core.endpoint.register(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back)
 
     def send_back(self, request: Request) -> RemotingCommand:
         """36: group missing 26; broker or topic not writable 16; no such record 1."""

@@ -10,10 +10,11 @@ to the dead letters are in `send_back.py`, store refusals in `core/put_status.py
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from embedded_broker.core.broker_core import BrokerCore, Request, RequestError
-from embedded_broker.core.put_status import STORED, outcome_of
+from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.transactions.half import asks_for_transaction, into_half
+from embedded_broker.remoting.endpoint import Request, RequestError
 from embedded_broker.remoting.handlers.send.batch_properties import joined_texts
+from embedded_broker.remoting.handlers.send.put_status import STORED, outcome_of
 from embedded_broker.remoting.handlers.send.send_back import RetryRoutes
 from embedded_broker.settings.differences import differences
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
@@ -69,7 +70,7 @@ class SendMessageProcessor:
 
     def register(self) -> None:
         """Take over the requests of this module."""
-        register = self._core.register
+        register = self._core.endpoint.register
         register(RequestCode.SEND_MESSAGE_V2, self.send_short_names)
         register(RequestCode.SEND_MESSAGE, self.send_long_names)
         register(RequestCode.SEND_BATCH_MESSAGE, self.send_short_names)
@@ -436,9 +437,9 @@ class SendMessageProcessor:
         if result.status is not PutStatus.PUT_OK:
             code, remark = outcome_of(result, self._core.config)
         response = request.command.answer(code, remark, answer)
-        if self._core.sync_flush and properties.get(Prop.WAIT) != "false":
+        if self._core.durability.is_awaited and properties.get(Prop.WAIT) != "false":
             log_end = result.commit_log_offset + result.size
-            return self._core.answer_when_durable(request, response, log_end)
+            return self._core.endpoint.answer_when_durable(request, response, log_end)
         return response
 
     def _refusal(self, code: int, remark: str | None) -> RequestError:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.peer import Connection
+from embedded_broker.remoting.connection import Connection
 from embedded_broker.remoting.handlers.send.ready_answers import SAMPLE_KEY, answer_pattern
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.store.inner import InnerMessage

@@ -106,7 +106,7 @@ def test_one_clock_for_messages_and_sessions_can_jump_a_month() -> None:
         calls: list[int] = []
         core = broker._core()
         with core.door:
-            core.every(1000, lambda: calls.append(clock.now_ms))
+            core.session.every(1000, lambda: calls.append(clock.now_ms))
         start_ms = clock.now_ms
         broker.send("T", b"x", delay=30 * 86_400)
 

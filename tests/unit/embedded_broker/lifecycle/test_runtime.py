@@ -3,9 +3,9 @@
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.journal import Journal
 from embedded_broker.lifecycle.runtime import Runtime
 from embedded_broker.remoting.inproc import LocalClients
+from embedded_broker.remoting.journal import Journal
 
 
 def runtime_of(broker: EmbeddedBroker) -> Runtime:

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from embedded_broker.core.broker_core import BrokerCore, Request
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request
 from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -40,7 +41,7 @@ def core(make_core: Callable[..., BrokerCore]) -> BrokerCore:
         return request.command.answer(ResponseCode.SUCCESS)
 
     core = make_core()
-    core.register(ASK, echo)
+    core.endpoint.register(ASK, echo)
     return core
 
 
@@ -147,7 +148,7 @@ def test_a_push_goes_to_the_mailbox(adapter: InprocAdapter, core: BrokerCore) ->
     (connection,) = core.connections
 
     with core.door:
-        core.push(connection, RemotingCommand(code=40, flag=2))
+        core.endpoint.push(connection, RemotingCommand(code=40, flag=2))
 
     assert [command.code for command in box.answers] == [40]
 

@@ -6,7 +6,8 @@ from threading import enumerate as threads
 
 import pytest
 
-from embedded_broker.core.broker_core import BrokerCore, Request
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request
 from embedded_broker.remoting.server import TcpServer, listen
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -31,8 +32,8 @@ class Rig:
 
     def __init__(self, core: BrokerCore) -> None:
         self.core = core
-        core.register(ASK, echo)
-        core.register(BIG, big)
+        core.endpoint.register(ASK, echo)
+        core.endpoint.register(BIG, big)
         listener = listen("127.0.0.1", 0)
         self.address = f"127.0.0.1:{listener.getsockname()[1]}"
         self.server = TcpServer()
@@ -147,7 +148,7 @@ def test_a_peer_that_reads_late_gets_everything(rig: Rig, dial: Dial) -> None:
 
 def test_the_core_hears_of_every_connection_and_its_end(rig: Rig, dial: Dial) -> None:
     gone: list[object] = []
-    rig.core.on_disconnected.append(gone.append)
+    rig.core.endpoint.on_disconnected.append(gone.append)
     client = dial(rig.address)
     client.ask(ASK)
     (connection,) = rig.core.connections
@@ -169,8 +170,8 @@ def test_a_push_from_another_thread_is_written_by_the_loop(rig: Rig, dial: Dial)
     (connection,) = rig.core.connections
 
     with rig.core.door:
-        rig.core.push(connection, RemotingCommand(code=40, flag=2))
-        rig.core.push(connection, RemotingCommand(code=40, flag=2))
+        rig.core.endpoint.push(connection, RemotingCommand(code=40, flag=2))
+        rig.core.endpoint.push(connection, RemotingCommand(code=40, flag=2))
     rig.server.hand_over()
 
     assert [client.receive().opaque for _ in range(2)] == [1, 2]

@@ -24,7 +24,7 @@ class ManualConsumer:
         self._tags = tags
         self.peer = Peer()
         self._core = broker._core()
-        self._core.connected(self.peer)
+        self._core.endpoint.connected(self.peer)
 
     def ask(
         self, code: int, ext: dict[str, str] | None = None, body: bytes = b""
@@ -32,7 +32,7 @@ class ManualConsumer:
         """Send a request; None when the broker keeps it."""
         before = len(self.peer.answers)
         command = RemotingCommand(code=code, version=479, ext_fields=dict(ext or {}), body=body)
-        self._core.receive(self.peer, FrameDecoder().feed(command.encode()))
+        self._core.endpoint.receive(self.peer, FrameDecoder().feed(command.encode()))
         found = [one for one in self.peer.answers[before:] if one.opaque == command.opaque]
         return found[0] if found else None
 
@@ -51,7 +51,7 @@ class ManualConsumer:
     def leave(self) -> None:
         """End the connection."""
         self.peer.closed = True
-        self._core.disconnected(self.peer)
+        self._core.endpoint.disconnected(self.peer)
 
     def pull(
         self,

@@ -432,7 +432,7 @@ def test_offsets_are_committed_only_for_what_is_durable(start_broker: StartBroke
     with WirePeer(broker.addr) as peer:
         end(peer, send_half(peer), COMMIT)
         assert [committed() for _ in range(4)] == [-1] * 4
-        core.request_flush()
+        core.durability.request_flush()
         broker.wait_for(lambda _: core.store.flushed_offset == core.store.log.max_offset)
         assert committed() == 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_broker.core.peer import Connection
+from embedded_broker.remoting.connection import Connection
 from embedded_broker.tables.consumers.registry import (
     ConsumerRegistry,
     Member,

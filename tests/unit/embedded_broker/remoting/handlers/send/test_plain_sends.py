@@ -12,7 +12,8 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.peer import Connection
+from embedded_broker.remoting.connection import Connection
+from embedded_broker.remoting.handlers.send.plain_sends import PlainSends
 from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.wheel.engine import TimerMessageStore
@@ -77,15 +78,15 @@ def running(*, short_way: bool = True, **arguments: Any) -> Iterator[tuple[Broke
         node = broker.slot.node
         assert node is not None
         if not short_way:
-            node.core.endpoint.plain_sends = None
+            node.core.endpoint.runs = None
         peer = Peer()
-        node.core.connected(peer)
+        node.core.endpoint.connected(peer)
         yield node.core, peer
 
 
 def say(core: BrokerCore, peer: Peer, *pieces: bytes) -> None:
     for piece in pieces:
-        core.receive(peer, FrameDecoder().feed(piece))
+        core.endpoint.receive(peer, FrameDecoder().feed(piece))
 
 
 def timers_of(core: BrokerCore) -> dict[str, object]:
@@ -355,7 +356,7 @@ def test_timers_that_the_timer_log_refuses_are_stored_and_enter_it_later() -> No
 
 def test_an_answer_that_waits_for_the_disk_is_not_given_at_once() -> None:
     with running(config={"flushDiskType": "SYNC_FLUSH"}) as (core, peer):
-        plain_sends = core.endpoint.plain_sends
+        plain_sends = core.endpoint.runs
         assert plain_sends is not None
         (one,) = FrameDecoder().feed(SENDS["plain"])
         send = plain_sends.read(one)
@@ -374,8 +375,8 @@ def test_a_message_without_an_id_gets_one(text: str | None) -> None:
 
 def test_only_plain_sends_take_the_short_way() -> None:
     with running() as (core, _):
-        assert core.endpoint.plain_sends is not None
-        read = core.endpoint.plain_sends.read
+        assert core.endpoint.runs is not None
+        read = core.endpoint.runs.read
         plain = [
             name for name, piece in SENDS.items() if read(FrameDecoder().feed(piece)[0]) is not None
         ]
@@ -481,6 +482,6 @@ def test_what_is_remembered_is_bounded() -> None:
         for start in range(0, 3000, 100):
             sends = [frame(n, i=f"KEYS\x01k{n}\x02{PROPERTIES}") for n in range(start, start + 100)]
             say(core, peer, b"".join(sends))
-        assert core.endpoint.plain_sends is not None
-        assert len(core.endpoint.plain_sends._shapes) <= 1024
+        assert isinstance(core.endpoint.runs, PlainSends)
+        assert len(core.endpoint.runs._shapes) <= 1024
         assert len(peer.received) == 3000

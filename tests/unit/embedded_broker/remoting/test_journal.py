@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from embedded_broker.core.broker_core import BrokerCore, Request
-from embedded_broker.core.journal import ENTRIES_MAX, Exchange, Journal
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Request
+from embedded_broker.remoting.journal import ENTRIES_MAX, Exchange, Journal
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
@@ -18,7 +19,7 @@ Cut = Callable[..., list[Frame]]
 def core(make_core: Callable[..., BrokerCore]) -> BrokerCore:
     core = make_core()
     for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE, RequestCode.HEART_BEAT):
-        core.register(code, answer)
+        core.endpoint.register(code, answer)
     return core
 
 
@@ -30,7 +31,7 @@ def test_entries_are_kept_in_order_and_found_by_every_filter(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
     caller.client_id = "10.0.0.1@shop"
-    core.receive(
+    core.endpoint.receive(
         caller,
         cut(
             RemotingCommand(310, ext_fields={"a": "PG", "b": "T"}, body=b"secret body"),
@@ -50,7 +51,7 @@ def test_entries_are_kept_in_order_and_found_by_every_filter(
 
 
 def test_an_entry_says_how_the_request_ended(core: BrokerCore, caller: Peer, cut: Cut) -> None:
-    core.receive(
+    core.endpoint.receive(
         caller, cut(RemotingCommand(310), RemotingCommand(9999), RemotingCommand(34, flag=2))
     )
 
@@ -66,7 +67,7 @@ def test_an_entry_says_how_the_request_ended(core: BrokerCore, caller: Peer, cut
 
 def test_secrets_and_bodies_are_never_shown(core: BrokerCore, caller: Peer, cut: Cut) -> None:
     fields = {"AccessKey": "key!", "Signature": "sig!", "SecurityToken": "tok!", "b": "T"}
-    core.receive(caller, cut(RemotingCommand(310, ext_fields=fields, body=b"body!")))
+    core.endpoint.receive(caller, cut(RemotingCommand(310, ext_fields=fields, body=b"body!")))
 
     shown = core.journal.dump() + repr(core.journal.requests())
 
@@ -78,11 +79,13 @@ def test_secrets_and_bodies_are_never_shown(core: BrokerCore, caller: Peer, cut:
 def test_the_dump_is_one_line_per_entry_with_names(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
-    core.receive(
+    core.endpoint.receive(
         caller, cut(RemotingCommand(310, ext_fields={"b": "x" * 200}), RemotingCommand(9999))
     )
     with core.door:
-        core.push(caller, RemotingCommand(code=40, ext_fields={"consumerGroup": "G"}, flag=2))
+        core.endpoint.push(
+            caller, RemotingCommand(code=40, ext_fields={"consumerGroup": "G"}, flag=2)
+        )
 
     first, second, third = core.journal.dump().splitlines()
 
@@ -94,7 +97,9 @@ def test_the_dump_is_one_line_per_entry_with_names(
 
 
 def test_a_long_header_is_kept_shortened(core: BrokerCore, caller: Peer, cut: Cut) -> None:
-    core.receive(caller, cut(RemotingCommand(310, ext_fields={"b": "T", "i": "p" * 30_000})))
+    core.endpoint.receive(
+        caller, cut(RemotingCommand(310, ext_fields={"b": "T", "i": "p" * 30_000}))
+    )
 
     entry = core.journal.requests()[0]
 

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from attrs import frozen
 
-from embedded_broker.core.peer import Connection
+from embedded_broker.remoting.connection import Connection
 from rocketmq_py.errors import ConfigError, RocketMQError
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand

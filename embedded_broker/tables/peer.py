@@ -1,15 +1,14 @@
-"""One peer of the broker, however its bytes travel.
+"""One peer of the broker, whichever wire it came over.
 
-Answers: what handlers may know about who is asking. Must not know: sockets, mailboxes, requests.
-Read on: ``embedded_broker/remoting/server.py`` (TCP) and ``embedded_broker/remoting/inproc.py``
-(same process).
+Answers: what the broker may know about who is asking. Must not know: sockets, frames, requests.
+Read on: ``embedded_broker/remoting/connection.py`` for a peer that is reached by frames.
 """
 
 from abc import ABC, abstractmethod
 from itertools import count
 from socket import AF_INET, AF_INET6, inet_pton
 
-__all__ = ["Connection", "pack_address"]
+__all__ = ["Peer", "pack_address"]
 
 _numbers = count(1)
 
@@ -30,8 +29,8 @@ def pack_address(host: str, port: int) -> bytes:
         return b"\x7f\x00\x00\x01" + port.to_bytes(4, "big")
 
 
-class Connection(ABC):
-    """A connected peer: its number, its addresses, and the way back to it.
+class Peer(ABC):
+    """A connected peer: its number and its addresses.
 
     ``client_id`` is empty until a heartbeat names it. ``closed`` turns true once and stays.
     ``is_own`` is true for the test itself, which is answered by a paused broker too.
@@ -64,10 +63,6 @@ class Connection(ABC):
     def __repr__(self) -> str:
         name = f" {self.client_id}" if self.client_id else ""
         return f"<{type(self).__name__} {self.id} {self.remote[0]}:{self.remote[1]}{name}>"
-
-    @abstractmethod
-    def deliver(self, frames: list[bytes]) -> None:
-        """Send whole frames in order. Called outside the door, on any thread; never blocks."""
 
     @abstractmethod
     def close(self) -> None:

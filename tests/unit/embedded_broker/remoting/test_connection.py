@@ -2,7 +2,8 @@
 
 import pytest
 
-from embedded_broker.core.peer import Connection, pack_address
+from embedded_broker.remoting.connection import Connection
+from embedded_broker.tables.peer import pack_address
 
 
 class Silent(Connection):

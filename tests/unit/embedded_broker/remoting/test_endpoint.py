@@ -7,7 +7,8 @@ import pytest
 
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.core.broker_core import BrokerCore, Endpoint, Handler, Request, RequestError
+from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.remoting.endpoint import Endpoint, Handler, Request, RequestError
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -26,14 +27,16 @@ def echo(request: Request) -> RemotingCommand:
 @pytest.fixture
 def core(make_core: Callable[..., BrokerCore]) -> BrokerCore:
     core = make_core()
-    core.register(ASK, echo)
+    core.endpoint.register(ASK, echo)
     return core
 
 
 def test_an_answer_carries_the_opaque_of_its_request_and_the_brokers_version(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
-    core.receive(caller, cut(RemotingCommand(code=ASK, opaque=7), RemotingCommand(ASK, opaque=8)))
+    core.endpoint.receive(
+        caller, cut(RemotingCommand(code=ASK, opaque=7), RemotingCommand(ASK, opaque=8))
+    )
 
     assert [answer.opaque for answer in caller.answers] == [7, 8]
     assert caller.answers[0].is_response
@@ -45,7 +48,7 @@ def test_an_answer_carries_the_opaque_of_its_request_and_the_brokers_version(
 def test_fields_that_are_no_texts_are_handled_as_texts(core: BrokerCore, caller: Peer) -> None:
     header = b'{"code":"105","opaque":1,"extFields":{"a":1,"b":true,"c":null},"other":[1]}'
 
-    core.receive(caller, [Frame(0, header, b"")])
+    core.endpoint.receive(caller, [Frame(0, header, b"")])
 
     assert caller.answers[0].code == 0
     assert caller.answers[0].ext_fields["a"] == "1"
@@ -59,7 +62,9 @@ def test_an_unknown_language_is_no_reason_to_refuse(
 ) -> None:
     header = b'{"code":105,"opaque":1,"language":%b}' % language
 
-    core.receive(caller, [Frame(0, header, b""), Frame(0, b'{"code":105,"opaque":2}', b"")])
+    core.endpoint.receive(
+        caller, [Frame(0, header, b""), Frame(0, b'{"code":105,"opaque":2}', b"")]
+    )
 
     assert [answer.code for answer in caller.answers] == [0, 0]
 
@@ -68,7 +73,7 @@ def test_an_unknown_language_is_no_reason_to_refuse(
 def test_an_unknown_code_is_answered_with_its_number(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
-    core.receive(caller, cut(RemotingCommand(code=9999, opaque=5)))
+    core.endpoint.receive(caller, cut(RemotingCommand(code=9999, opaque=5)))
 
     answer = caller.answers[0]
     assert (answer.code, answer.opaque) == (3, 5)
@@ -79,7 +84,7 @@ def test_an_unknown_code_is_answered_with_its_number(
 def test_a_oneway_request_gets_no_answer_not_even_for_an_unknown_code(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
-    core.receive(
+    core.endpoint.receive(
         caller,
         cut(
             RemotingCommand(code=9999, opaque=1, flag=2),
@@ -95,8 +100,8 @@ def test_a_oneway_request_gets_no_answer_not_even_for_an_unknown_code(
 def test_a_request_marked_as_a_response_is_never_answered_and_the_connection_stays(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
-    core.receive(caller, cut(RemotingCommand(code=ASK, opaque=1, flag=1)))
-    core.receive(caller, cut(RemotingCommand(code=ASK, opaque=2)))
+    core.endpoint.receive(caller, cut(RemotingCommand(code=ASK, opaque=1, flag=1)))
+    core.endpoint.receive(caller, cut(RemotingCommand(code=ASK, opaque=2)))
 
     assert [answer.opaque for answer in caller.answers] == [2]
     assert not caller.closed
@@ -109,7 +114,9 @@ def test_a_request_marked_as_a_response_is_never_answered_and_the_connection_sta
 def test_a_header_that_cannot_be_decoded_closes_the_connection(
     core: BrokerCore, caller: Peer, header: bytes
 ) -> None:
-    core.receive(caller, [Frame(0, b'{"code":105,"opaque":1}', b""), Frame(0, header, b"")])
+    core.endpoint.receive(
+        caller, [Frame(0, b'{"code":105,"opaque":1}', b""), Frame(0, header, b"")]
+    )
 
     assert [answer.opaque for answer in caller.answers] == [1]
     assert caller.closed
@@ -121,9 +128,11 @@ def test_a_binary_request_is_answered_in_the_form_of_the_profile(
     make_core: Callable[..., BrokerCore], caller: Peer, cut: Cut, profile: str, kind: int
 ) -> None:
     core = make_core(profile)
-    core.register(ASK, echo)
+    core.endpoint.register(ASK, echo)
 
-    core.receive(caller, cut(RemotingCommand(ASK, ext_fields={"topic": "T"}, serialize_type=1)))
+    core.endpoint.receive(
+        caller, cut(RemotingCommand(ASK, ext_fields={"topic": "T"}, serialize_type=1))
+    )
 
     assert caller.frames[0].serialize_type == kind
     assert caller.answers[0].ext_fields == {"topic": "T"}
@@ -149,9 +158,9 @@ def test_a_handler_that_raises_is_an_answer_and_not_the_end(
     def fail(request: Request) -> RemotingCommand:
         raise error
 
-    core.register(ASK, fail)
+    core.endpoint.register(ASK, fail)
     with caplog.at_level(logging.CRITICAL):
-        core.receive(caller, cut(RemotingCommand(code=ASK, opaque=1)))
+        core.endpoint.receive(caller, cut(RemotingCommand(code=ASK, opaque=1)))
 
     assert caller.answers[0].code == code
     assert remark in (caller.answers[0].remark or "")
@@ -163,9 +172,11 @@ def test_an_answer_that_cannot_be_encoded_becomes_an_error_answer(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
     huge: Handler = lambda request: request.command.answer(0, body=bytes(17_000_000))  # noqa: E731
-    core.register(ASK, huge)
+    core.endpoint.register(ASK, huge)
 
-    core.receive(caller, cut(RemotingCommand(code=ASK, opaque=1), RemotingCommand(9999, opaque=2)))
+    core.endpoint.receive(
+        caller, cut(RemotingCommand(code=ASK, opaque=1), RemotingCommand(9999, opaque=2))
+    )
 
     assert [answer.code for answer in caller.answers] == [1, 3]
     assert "cannot be sent" in (caller.answers[0].remark or "")
@@ -175,14 +186,16 @@ def test_a_parked_request_is_answered_later_and_the_journal_knows_both_times(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
     parked: list[Request] = []
-    core.register(ASK, parked.append)
+    core.endpoint.register(ASK, parked.append)
 
-    core.receive(caller, cut(RemotingCommand(code=ASK, opaque=4)))
+    core.endpoint.receive(caller, cut(RemotingCommand(code=ASK, opaque=4)))
     assert caller.answers == []
     assert core.journal.requests()[0].response_code is None
 
     with core.door:
-        core.answer(parked[0], parked[0].command.answer(ResponseCode.PULL_NOT_FOUND, "none"))
+        core.endpoint.answer(
+            parked[0], parked[0].command.answer(ResponseCode.PULL_NOT_FOUND, "none")
+        )
 
     assert [answer.opaque for answer in caller.answers] == [4]
     entry = core.journal.requests()[0]
@@ -193,13 +206,13 @@ def test_a_parked_answer_for_a_closed_connection_is_dropped(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
     parked: list[Request] = []
-    core.register(ASK, parked.append)
-    core.receive(caller, cut(RemotingCommand(code=ASK)))
+    core.endpoint.register(ASK, parked.append)
+    core.endpoint.receive(caller, cut(RemotingCommand(code=ASK)))
     caller.closed = True
 
     with core.door:
-        core.answer(parked[0], parked[0].command.answer(0))
-        core.push(caller, RemotingCommand(code=40))
+        core.endpoint.answer(parked[0], parked[0].command.answer(0))
+        core.endpoint.push(caller, RemotingCommand(code=40))
 
     assert caller.answers == []
 
@@ -209,12 +222,12 @@ def test_pushes_have_a_numbering_of_their_own_and_come_before_the_answer_that_ca
 ) -> None:
     def notify(request: Request) -> RemotingCommand:
         for _ in range(2):
-            core.push(request.connection, RemotingCommand(code=40, flag=2))
+            core.endpoint.push(request.connection, RemotingCommand(code=40, flag=2))
         return request.command.answer(ResponseCode.SUCCESS)
 
-    core.register(ASK, notify)
+    core.endpoint.register(ASK, notify)
 
-    core.receive(caller, cut(RemotingCommand(code=ASK, opaque=1)))
+    core.endpoint.receive(caller, cut(RemotingCommand(code=ASK, opaque=1)))
 
     assert [command.code for command in caller.answers] == [40, 40, 0]
     assert [command.opaque for command in caller.answers] == [1, 2, 1]
@@ -225,9 +238,9 @@ def test_a_code_that_the_profiles_version_does_not_have_is_unknown(
     make_core: Callable[..., BrokerCore], caller: Peer, cut: Cut
 ) -> None:
     core = make_core("rocketmq-4.9")
-    core.register(RequestCode.RECALL_MESSAGE, echo)
+    core.endpoint.register(RequestCode.RECALL_MESSAGE, echo)
 
-    core.receive(caller, cut(RemotingCommand(code=RequestCode.RECALL_MESSAGE)))
+    core.endpoint.receive(caller, cut(RemotingCommand(code=RequestCode.RECALL_MESSAGE)))
 
     assert caller.answers[0].code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
@@ -235,7 +248,16 @@ def test_a_code_that_the_profiles_version_does_not_have_is_unknown(
 def test_a_silent_endpoint_says_nothing_to_unknown_codes(
     core: BrokerCore, caller: Peer, cut: Cut
 ) -> None:
-    endpoint = Endpoint(core, "namesrv", {ASK: echo}, silent_unknown=True)
+    endpoint = Endpoint(
+        "namesrv",
+        door=core.door,
+        clock=core.clock,
+        session=core.session,
+        journal=core.journal,
+        profile=core.profile,
+        handlers={ASK: echo},
+        silent_unknown=True,
+    )
 
     endpoint.receive(caller, cut(RemotingCommand(code=217), RemotingCommand(code=ASK, opaque=9)))
 
@@ -246,11 +268,11 @@ def test_connections_are_known_until_they_end_and_listeners_hear_of_it(
     core: BrokerCore, caller: Peer
 ) -> None:
     ended: list[object] = []
-    core.on_disconnected.append(ended.append)
+    core.endpoint.on_disconnected.append(ended.append)
 
-    core.connected(caller)
+    core.endpoint.connected(caller)
     assert core.connections == {caller}
-    core.disconnected(caller)
+    core.endpoint.disconnected(caller)
 
     assert core.connections == set()
     assert ended == [caller]
@@ -275,11 +297,11 @@ def test_session_work_repeats_every_period_of_session_time(
     core = make_core(session_clock=clock)
     start_ms = clock.now_ms
     made: list[int] = []
-    core.every(500, lambda: made.append(clock.now_ms - start_ms))
+    core.session.every(500, lambda: made.append(clock.now_ms - start_ms))
 
     for _ in range(3):
         clock.advance(0.5)
-        core.session_timers.fire(clock.now_ms, horizon_ms=clock.now_ms, budget=Budget())
+        core.session.timers.fire(clock.now_ms, horizon_ms=clock.now_ms, budget=Budget())
 
     assert made == [500, 1000, 1500]
 
@@ -291,24 +313,24 @@ class TestSynchronousFlush:
 
         def store_100_bytes(request: Request) -> RemotingCommand | None:
             end = 100 * request.command.opaque
-            return core.answer_when_durable(request, request.command.answer(0), end)
+            return core.endpoint.answer_when_durable(request, request.command.answer(0), end)
 
-        core.register(ASK, store_100_bytes)
+        core.endpoint.register(ASK, store_100_bytes)
         return core
 
     def test_answers_wait_for_the_sync_that_covers_them_and_leave_together(
         self, core: BrokerCore, caller: Peer, cut: Cut
     ) -> None:
         asked: list[int] = []
-        core.request_flush = lambda: asked.append(1)
+        core.durability.request_flush = lambda: asked.append(1)
         commands = [RemotingCommand(ASK, opaque=number) for number in (1, 2, 3)]
 
-        core.receive(caller, cut(*commands))
+        core.endpoint.receive(caller, cut(*commands))
         assert (caller.answers, len(asked)) == ([], 3)
 
         core.store.flushed_offset = 200  # type: ignore[misc]
         with core.door:
-            core.flushed()
+            core.durability.synced()
 
         assert [answer.opaque for answer in caller.answers] == [1, 2]
 
@@ -317,19 +339,19 @@ class TestSynchronousFlush:
     ) -> None:
         core.store.flushed_offset = 100  # type: ignore[misc]
 
-        core.receive(caller, cut(RemotingCommand(ASK, opaque=1)))
+        core.endpoint.receive(caller, cut(RemotingCommand(ASK, opaque=1)))
 
         assert [answer.code for answer in caller.answers] == [0]
 
     def test_a_sync_that_takes_too_long_is_answered_as_a_flush_timeout(
         self, core: BrokerCore, caller: Peer, cut: Cut
     ) -> None:
-        core.receive(caller, cut(RemotingCommand(ASK, opaque=1)))
+        core.endpoint.receive(caller, cut(RemotingCommand(ASK, opaque=1)))
         with core.door:
             due_ms = core.session_clock.now_ms + 5000
-            core.session_timers.fire(due_ms, horizon_ms=due_ms, budget=Budget())
+            core.session.timers.fire(due_ms, horizon_ms=due_ms, budget=Budget())
         core.store.flushed_offset = 100  # type: ignore[misc]
         with core.door:
-            core.flushed()
+            core.durability.synced()
 
         assert [answer.code for answer in caller.answers] == [ResponseCode.FLUSH_DISK_TIMEOUT]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.core.put_status import OUTCOMES, STORED, outcome_of
+from embedded_broker.remoting.handlers.send.put_status import OUTCOMES, STORED, outcome_of
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.inner import PutResult, PutStatus
 from rocketmq_py.protocol.codes import SEND_RESPONSE_STORED

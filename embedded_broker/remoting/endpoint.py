@@ -1,0 +1,434 @@
+"""One address of the remoting protocol: frames become requests, results become frames.
+
+Answers: in which order a request is seen (guards, journal, faults, handler), how an answer is given
+now or later, and how the broker asks a client. Must not know: sockets, threads, what any request
+means. Everything but ``receive`` runs under the door. Read on: ``handlers/__init__.py``, and
+``server.py`` and ``inproc.py`` for who calls ``receive``.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple, Protocol
+
+from embedded_broker.clocks.session import Session
+from embedded_broker.core.durability import Durability
+from embedded_broker.core.guards import Action, Guards, Resource, ResourceKind
+from embedded_broker.core.refusals import Refused
+from embedded_broker.door import Door
+from embedded_broker.remoting.access import action_of, resources_of
+from embedded_broker.remoting.connection import Connection
+from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange, Journal, kept_header
+from embedded_broker.remoting.reasons import code_for
+from embedded_broker.settings.profiles import Profile
+from embedded_broker.tables.peer import Peer
+from rocketmq_py.clock import Clock, monotonic_ns
+from rocketmq_py.errors import HeaderError, RemotingCommandException
+from rocketmq_py.protocol.codes import (
+    FLAG_ONEWAY,
+    FLAG_RESPONSE,
+    LanguageCode,
+    ResponseCode,
+    SerializeType,
+)
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import Frame
+
+__all__ = ["Endpoint", "Handler", "Interceptor", "Request", "RequestError", "Runs"]
+
+logger = logging.getLogger(__name__)
+
+COMMANDS_PER_ENTRY = 64
+"""Most requests handled in one hold of the door."""
+
+
+class Request(NamedTuple):
+    """One command that wants an answer."""
+
+    connection: Connection
+    command: RemotingCommand
+    exchange: Exchange
+
+
+Handler = Callable[[Request], RemotingCommand | None]
+"""Returns the answer; None when it is given later (``Endpoint.answer``) or there is none."""
+
+
+class RequestError(Exception):
+    """Raised by a handler: answer ``code`` with ``remark`` and these header fields."""
+
+    def __init__(self, code: int, remark: str, ext_fields: dict[str, str] | None = None) -> None:
+        super().__init__(remark)
+        self.code = int(code)
+        self.remark = remark
+        self.ext_fields = ext_fields
+
+
+class Interceptor(Protocol):
+    """Who may let requests and answers go wrong; ``request_faults.RequestFaults`` does."""
+
+    def incoming(
+        self,
+        endpoint: "Endpoint",
+        connection: Connection,
+        command: RemotingCommand,
+        exchange: Exchange,
+    ) -> bool:
+        """Say whether the request is dealt with, so that it must not be handled."""
+        ...
+
+    def outgoing(
+        self, connection: Connection, exchange: Exchange, data: bytes, emit: Callable[[bytes], None]
+    ) -> None:
+        """Let an answer leave by ``emit``, or not."""
+        ...
+
+
+class Runs(Protocol):
+    """Who takes sends that come together; ``handlers.send.plain_sends`` has it.
+
+    What ``read`` gives belongs to it alone: a topic is all that is asked of it here.
+    """
+
+    def read(self, frame: Frame) -> Any | None:  # Any: see above
+        """Give the send if it can be part of a run."""
+        ...
+
+    def put(
+        self,
+        connection: Connection,
+        sends: Sequence[Any],  # Any: see above
+        now_ms: int,
+        started_ns: int,
+    ) -> list[Frame]:
+        """Store and answer sends; give those that must be handled one by one."""
+        ...
+
+
+class Endpoint:
+    """One address that is asked: a broker's, or the name server's.
+
+    ``guards`` are asked about every request. ``interceptors`` see what guards let pass, in turn.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        door: Door,
+        clock: Clock,
+        session: Session,
+        journal: Journal,
+        profile: Profile,
+        guards: Guards | None = None,
+        durability: Durability | None = None,
+        handlers: dict[int, Handler] | None = None,
+        is_namesrv: bool = False,
+        silent_unknown: bool = False,
+    ) -> None:
+        self.name = name
+        self.door = door
+        self.clock = clock
+        self.session = session
+        self.guards = Guards() if guards is None else guards
+        self.handlers: dict[int, Handler] = {} if handlers is None else handlers
+        self.connections: set[Connection] = set()
+        self.on_disconnected: list[Callable[[Connection], None]] = []
+        self.interceptors: list[Interceptor] = []
+        """Who lets requests and answers go wrong, while somebody does."""
+        self.runs: Runs | None = None
+        """Who takes sends that come together; None leads each of them the same way."""
+        self._journal = journal
+        self._profile = profile
+        self.durability = durability
+        self.is_namesrv = is_namesrv
+        self._silent_unknown = silent_unknown
+        self._pushed = count(1)
+
+    def register(self, code: int, handler: Handler) -> None:
+        """Handle ``code`` with ``handler``, unless the profile's version does not know it."""
+        if code not in self._profile.unsupported_codes:
+            self.handlers[int(code)] = handler
+
+    def become(self, other: "Endpoint") -> None:
+        """Ask another broker state from now on, on behalf of the same connections. Under the door.
+
+        The other endpoint is not used any more.
+        """
+        self.clock, self.session = other.clock, other.session
+        self.guards, self.handlers = other.guards, other.handlers
+        self.on_disconnected = other.on_disconnected
+        self.runs = other.runs
+        self.durability = other.durability
+
+    def speaks_for(self, other: "Endpoint") -> bool:
+        """Whether it uses the clocks of another address."""
+        return self.session is other.session
+
+    def speak_for(self, other: "Endpoint") -> None:
+        """Use the clocks of another address from now on: those of a broker that still runs."""
+        self.clock, self.session = other.clock, other.session
+
+    # -- requests -----------------------------------------------------------------------------
+
+    def receive(self, connection: Connection, frames: list[Frame]) -> None:
+        """Handle whole frames in order. A header that cannot be decoded closes the connection.
+
+        Called by adapters on their own thread, outside the door. While the broker is paused they
+        wait.
+        """
+        pause = self.door.pause
+        if pause.on and not connection.is_own:
+
+            def later() -> None:
+                self._take(connection, frames)
+
+            if pause.keep(connection, frames, later):
+                return
+        self._take(connection, frames)
+
+    def _take(self, connection: Connection, frames: list[Frame]) -> None:
+        started_ns = monotonic_ns()
+        for start in range(0, len(frames), COMMANDS_PER_ENTRY):
+            broken = self._handle(
+                connection, frames[start : start + COMMANDS_PER_ENTRY], started_ns
+            )
+            if broken is not None:
+                logger.warning("closing %r: %s", connection, broken)
+                connection.close()
+                return
+
+    def _handle(
+        self, connection: Connection, frames: list[Frame], started_ns: int
+    ) -> RemotingCommandException | None:
+        """Handle frames in one hold of the door; give what is wrong with the first bad header."""
+        runs = None if self.interceptors else self.runs
+        run: list[Any] = []
+        with self.door:
+            now_ms = self.clock.now_ms
+            try:
+                for frame in frames:
+                    refused = None
+                    send = None if runs is None else runs.read(frame)
+                    if send is not None:
+                        refused = self._check_send(connection, send.topic)
+                        if refused is None:
+                            run.append(send)
+                            continue
+                    if run:
+                        self._put_run(connection, run, now_ms, started_ns)
+                        run = []
+                    command = RemotingCommand.decode(frame)
+                    exchange = self._note(connection, frame, command, now_ms, started_ns)
+                    if exchange is None:
+                        continue
+                    if refused is None:
+                        refused = self._check(connection, command)
+                    if refused is None:
+                        self._admit(connection, command, exchange)
+                    else:
+                        self.respond(connection, command, exchange, self.refusal(command, refused))
+            except RemotingCommandException as error:
+                return error
+            finally:
+                if run:
+                    self._put_run(connection, run, now_ms, started_ns)
+        return None
+
+    def _check(self, connection: Connection, command: RemotingCommand) -> Refused | None:
+        if not self.guards or connection.is_own:
+            return None
+        resources = resources_of(command.ext_fields)
+        return self.guards.check(connection, action_of(command.code), resources)
+
+    def _check_send(self, connection: Connection, topic: str) -> Refused | None:
+        if not self.guards or connection.is_own:
+            return None
+        resources = [Resource(ResourceKind.TOPIC, topic)]
+        return self.guards.check(connection, Action.PUB, resources)
+
+    def _put_run(
+        self, connection: Connection, sends: list[Any], now_ms: int, started_ns: int
+    ) -> None:
+        if self.runs is None:
+            return
+        for frame in self.runs.put(connection, sends, now_ms, started_ns):
+            command = RemotingCommand.decode(frame)
+            exchange = self._note(connection, frame, command, now_ms, started_ns)
+            if exchange is not None:
+                self._admit(connection, command, exchange)
+
+    def connected(self, connection: Connection) -> None:
+        """Note a new peer. Called outside the door."""
+        with self.door:
+            self.connections.add(connection)
+
+    def disconnected(self, connection: Connection) -> None:
+        """Forget a peer whose connection has ended. Called outside the door."""
+        with self.door:
+            self.connections.discard(connection)
+            for listener in self.on_disconnected:
+                listener(connection)
+
+    def _note(
+        self,
+        connection: Connection,
+        frame: Frame,
+        command: RemotingCommand,
+        now_ms: int,
+        started_ns: int,
+    ) -> Exchange | None:
+        """Write a request into the journal; None for an answer to one of our own requests."""
+        if command.flag & FLAG_RESPONSE:
+            return None  # an answer to one of our pushes; none of them waits for one
+        header: bytes | RemotingCommand = frame.header
+        if len(frame.header) > HEADER_KEPT_MAX:
+            header = kept_header(frame, command)
+        exchange = Exchange(
+            self.name,
+            connection,
+            frame.serialize_type,
+            header,
+            len(command.body),
+            now_ms,
+            started_ns,
+        )
+        self._journal.append(exchange)
+        return exchange
+
+    def _admit(self, connection: Connection, command: RemotingCommand, exchange: Exchange) -> None:
+        for interceptor in self.interceptors:
+            if interceptor.incoming(self, connection, command, exchange):
+                return
+        self.handle(connection, command, exchange)
+
+    def handle(self, connection: Connection, command: RemotingCommand, exchange: Exchange) -> None:
+        """Let the request's handler answer it. Under the door."""
+        handler = self.handlers.get(command.code)
+        response: RemotingCommand | None
+        if handler is None:
+            if self._silent_unknown:
+                return
+            response = command.answer(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+                f" request type {command.code} not supported",
+            )
+        else:
+            try:
+                response = handler(Request(connection, command, exchange))
+            except Exception as error:  # noqa: BLE001 - the broker outlives any handler
+                response = self.refusal(command, error)
+        if response is not None:
+            self.respond(connection, command, exchange, response)
+
+    def respond(
+        self,
+        connection: Connection,
+        command: RemotingCommand,
+        exchange: Exchange,
+        response: RemotingCommand,
+    ) -> None:
+        """Encode an answer and hand it to the door; nothing leaves for a oneway request."""
+        exchange.response_code = response.code
+        exchange.remark = response.remark
+        exchange.micros = (monotonic_ns() - exchange.started_ns) // 1000
+        if command.flag & FLAG_ONEWAY:
+            return
+        response.language = LanguageCode.JAVA  # what brokers say; some clients know no other
+        response.version = self._profile.version
+        response.serialize_type = (
+            command.serialize_type
+            if self._profile.answers_with_request_type
+            else SerializeType.JSON
+        )
+        try:
+            data = response.encode()
+        except RemotingCommandException as error:
+            logger.error("the answer to request %d cannot be sent: %s", command.code, error)  # noqa: TRY400
+            response = command.answer(
+                ResponseCode.SYSTEM_ERROR, f"the answer cannot be sent: {error}"
+            )
+            exchange.response_code, exchange.remark = response.code, response.remark
+            data = response.encode()
+        if not self.interceptors:
+            self.door.emit(connection, data)
+            return
+        emit: Callable[[bytes], None] = partial(self.door.emit, connection)
+        for interceptor in reversed(self.interceptors):
+            emit = partial(_passed, interceptor, connection, exchange, emit)
+        emit(data)
+
+    def refusal(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
+        """Give the answer to a request that was refused, or whose handler failed."""
+        if isinstance(error, Refused):
+            return command.answer(code_for(error.reason, self._profile), error.remark)
+        if isinstance(error, RequestError):
+            return command.answer(error.code, error.remark, error.ext_fields)
+        if isinstance(error, HeaderError):
+            return command.answer(ResponseCode.SYSTEM_ERROR, str(error))
+        logger.error("request %d failed", command.code, exc_info=error)
+        return command.answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+    # -- answers that come later ----------------------------------------------------------------
+
+    def answer(self, request: Request, response: RemotingCommand) -> None:
+        """Give the answer of a parked request."""
+        if not request.connection.closed:
+            self.respond(request.connection, request.command, request.exchange, response)
+
+    def answer_when_durable(
+        self, request: Request, response: RemotingCommand, log_end: int
+    ) -> RemotingCommand | None:
+        """Return ``response`` now, or None and give it once the log is synced up to ``log_end``.
+
+        Waits only under ``flushDiskType=SYNC_FLUSH``. After ``syncFlushTimeout`` of session time
+        the answer goes out with code 10.
+        """
+        durability = self.durability
+        if durability is None or durability.is_reached(log_end):
+            return response
+
+        def give(durable: bool) -> None:
+            if not durable:
+                response.code = ResponseCode.FLUSH_DISK_TIMEOUT
+            self.answer(request, response)
+
+        durability.when_reached(log_end, give)
+        return None
+
+    # -- requests of the broker to its clients ----------------------------------------------------
+
+    def push(self, connection: Peer, command: RemotingCommand) -> None:
+        """Send a request of the broker to a client; it gets an opaque of our own numbering.
+
+        A peer of another wire is left out: it has no frames.
+        """
+        if connection.closed or not isinstance(connection, Connection):
+            return
+        command.opaque = next(self._pushed) & 0x7FFF_FFFF
+        command.language = LanguageCode.JAVA
+        command.version = self._profile.version
+        command.serialize_type = SerializeType.JSON
+        exchange = Exchange(
+            self.name,
+            connection,
+            SerializeType.JSON,
+            command,
+            len(command.body),
+            self.clock.now_ms,
+            monotonic_ns(),
+        )
+        exchange.pushed = True
+        self._journal.append(exchange)
+        self.door.emit(connection, command.encode())
+
+
+def _passed(
+    interceptor: Interceptor,
+    connection: Connection,
+    exchange: Exchange,
+    emit: Callable[[bytes], None],
+    data: bytes,
+) -> None:
+    interceptor.outgoing(connection, exchange, data, emit)
