@@ -70,11 +70,11 @@ if TYPE_CHECKING:
         UnsupportedOperationError,
     )
     from rocketmq_py.message import Message, MessageBatch, MessageExt
-    from rocketmq_py.producer.async_send import SendCallback
     from rocketmq_py.producer.batch import BatchRefusedError
     from rocketmq_py.producer.config import ProducerConfig
     from rocketmq_py.producer.producer import DefaultMQProducer
     from rocketmq_py.producer.selection import MessageQueueSelector
+    from rocketmq_py.producer.sending import SendCallback
     from rocketmq_py.producer.transaction import TransactionListener, TransactionMQProducer
     from rocketmq_py.protocol.codes import RequestCode, ResponseCode
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
@@ -110,11 +110,11 @@ _NAMES_OF = {
         "RocketMQError SendFailedError TopicNotExistError UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
-    "producer.async_send": "SendCallback",
     "producer.batch": "BatchRefusedError",
     "producer.config": "ProducerConfig",
     "producer.producer": "DefaultMQProducer",
     "producer.selection": "MessageQueueSelector",
+    "producer.sending": "SendCallback",
     "producer.transaction": "TransactionListener TransactionMQProducer",
     "protocol.codes": "RequestCode ResponseCode",
     "protocol.delay": "Delay DelayKind DelayLevel",

@@ -147,7 +147,7 @@ class ClientConfig:
     client_async_permits
         Calls that may be in flight on one connection; one more is refused.
     client_callback_executor_threads
-        Threads that run user callbacks.
+        Threads that run code of the application: callbacks of sends, and hooks after an answer.
     pull_time_delay_millis_when_exception
         Pause of a consumer after a failed pull.
     send_latency_enable, start_detector_enable, detect_interval, detect_timeout

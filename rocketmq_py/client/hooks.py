@@ -1,8 +1,9 @@
 """Which calls an application can hook into, and what it is shown.
 
 `RPCHook` sees every remote call; `SendMessageHook` and `CheckForbiddenHook` see every attempt of a
-send, `EndTransactionHook` every end of a transaction. Hooks run on the calling thread and must be
-quick. Must not know transports. Called by ``remoting.py``, ``producer/send_kernel.py`` and
+send, `EndTransactionHook` every end of a transaction. What is called before a request is part of
+that call and runs on its thread; what is called after an asynchronous one runs on the callback
+threads. Must not know transports. Called by ``remoting.py``, ``producer/send_kernel.py`` and
 ``producer/transaction.py``.
 """
 

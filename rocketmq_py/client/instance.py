@@ -51,6 +51,7 @@ PERSIST_FIRST_MS = 10_000
 REBALANCE_EVERY_MS = 20_000
 IDLE_CHECK_EVERY_MS = 30_000
 BACKGROUND_THREADS = 2
+ANSWER_THREADS = max(2, os.cpu_count() or 1)
 TASKS_MAX = 65_535
 
 _Member = TypeVar("_Member")
@@ -85,6 +86,7 @@ class ClientInstance:
         self._callbacks = WorkerPool(
             "rocketmq-client-callback", self.config.client_callback_executor_threads, TASKS_MAX
         )
+        self._answers = WorkerPool("rocketmq-client-answer", ANSWER_THREADS, TASKS_MAX)
         self._background = WorkerPool("rocketmq-client-background", BACKGROUND_THREADS, TASKS_MAX)
         self._rebalance_asked = False
         self._rebalance_runs = False
@@ -97,6 +99,7 @@ class ClientInstance:
             background=self._background,
             on_request=self._on_broker_request,
             on_connected=self._on_connected,
+            run_user_code=self.submit_callback,
             is_busy=self.is_busy,
         )
         self.routes = RouteTable(self.remoting, self.config, on_change=self._on_route_change)
@@ -150,6 +153,7 @@ class ClientInstance:
         self._timer.close(max(0.1, deadline - monotonic()))
         self.remoting.close(max(0.1, deadline - monotonic()))
         self._background.close(max(0.1, deadline - monotonic()))
+        self._answers.close(max(0.1, deadline - monotonic()))
         self._callbacks.close(max(0.1, deadline - monotonic()))
 
     def check_usable(self, *, started: bool = True) -> None:
@@ -225,7 +229,7 @@ class ClientInstance:
         *,
         create_topic_key: str = AUTO_CREATE_TOPIC,
         default_topic_queue_nums: int = 4,
-        timeout_ms: int | None = None,
+        timeout_ms: float | None = None,
     ) -> PublishInfo:
         """Return the writable queues of a topic, from the cache or the name server.
 
@@ -305,8 +309,16 @@ class ClientInstance:
         return self._timer.schedule_every(initial_ms, period_ms, task)
 
     def submit(self, task: Callable[..., object], *args: object) -> bool:
-        """Run ``task(*args)`` on the callback threads; False when they are full or closed."""
-        return self._callbacks.submit(task, *args)
+        """Run the SDK's own ``task(*args)``, which works on an answer; False: full or closed."""
+        return self._answers.submit(task, *args)
+
+    def submit_callback(self, task: Callable[..., object], *args: object) -> None:
+        """Run code of the application on threads of its own: whatever blocks, blocks only it.
+
+        When these are closed, or too many calls wait for them, it runs here rather than never.
+        """
+        if not self._callbacks.submit(task, *args):
+            task(*args)
 
     def submit_background(self, task: Callable[..., object], *args: object) -> bool:
         """Run the SDK's own ``task(*args)``, which may block for remote calls."""
@@ -485,5 +497,6 @@ class ClientInstance:
                 return reason
         if rebalances:
             return f"{', '.join(consumer.group for consumer in consumers)}: rebalance"
-        tasks = self._callbacks.unfinished + self._background.unfinished
+        pools = (self._answers, self._callbacks, self._background)
+        tasks = sum(pool.unfinished for pool in pools)
         return f"{tasks} background tasks" if tasks else None

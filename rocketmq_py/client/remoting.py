@@ -45,6 +45,7 @@ class Remoting:
         background: WorkerPool,
         on_request: Callable[[Channel, RemotingCommand], None],
         on_connected: Callable[[str], None],
+        run_user_code: Callable[..., None],
         is_busy: Callable[[], str | None],
     ) -> None:
         self._config = config
@@ -54,6 +55,7 @@ class Remoting:
         self._background = background
         self._on_request = on_request
         self._on_connected = on_connected
+        self._run_user_code = run_user_code
         self._is_busy = is_busy
         self._lock = threading.Lock()
         self._channels: dict[str, Channel] = {}
@@ -150,7 +152,8 @@ class Remoting:
                     if self._background.submit(self._again_when_renewed, *refused):
                         return
                 if self._hooks:
-                    self._after(channel.address, command, answer)
+                    # A hook that blocks must not keep other answers from being read.
+                    self._run_user_code(self._after, channel.address, command, answer)
             done(answer, error)
 
         return outcome

@@ -1,32 +1,21 @@
 """What a producer consists of between `start` and `shutdown`.
 
-Wires kernel, selection, fault records and asynchronous sends to the client instance; does what
-needs no retry itself (one queue, one-way, recall), and drains at the end. Must not know the public
-face; that is ``producer.py``.
+Wires kernel, selection, fault records and sender to the client instance, recalls messages, and
+ends everything. Must not know the public face; that is ``producer.py``.
 """
 
 from __future__ import annotations
-
-from concurrent.futures import Future
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import monotonic
-from rocketmq_py.errors import (
-    ClientClosedError,
-    MQClientException,
-    RemotingException,
-    RocketMQError,
-)
-from rocketmq_py.message import MessageQueue, SendResult
-from rocketmq_py.producer.async_send import AsyncSend, AsyncSender, SendCallback
+from rocketmq_py.errors import MQClientException, RemotingException, RocketMQError
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.fault import BrokerFaults
-from rocketmq_py.producer.in_flight import InFlight
-from rocketmq_py.producer.selection import Choice, QueueSelection
-from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
-from rocketmq_py.producer.sync_send import SYNC, attempt_once
+from rocketmq_py.producer.selection import QueueSelection
+from rocketmq_py.producer.send_kernel import SendKernel
+from rocketmq_py.producer.sending import Sender
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.handles import RecallHandle
@@ -34,7 +23,6 @@ from rocketmq_py.protocol.handles import RecallHandle
 __all__ = ["ProducerEngine"]
 
 DETECT_EVERY_MS = 3_000
-ONEWAY = "ONEWAY"
 
 
 class ProducerEngine:
@@ -58,9 +46,7 @@ class ProducerEngine:
             table=config.fault_table,
             detect_interval_ms=config.detect_interval,
         )
-        self.selection = QueueSelection(self.faults)
-        self.in_flight: InFlight[AsyncSend | Outgoing] = InFlight()
-        self.asynchronous = AsyncSender(self.kernel, self.selection, self.faults, self.in_flight)
+        self.sender = Sender(self.kernel, QueueSelection(self.faults), self.faults)
         instance.add_probe(self.is_busy)
         self._detector = None
         if config.send_latency_enable and config.start_detector_enable:
@@ -76,53 +62,6 @@ class ProducerEngine:
             self.instance.update_route(topic)
         except RocketMQError as error:
             self.instance.routes.log_failure(topic, error)
-
-    def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Return the writable queues, raising as a send does."""
-        config = self._config
-        return self.instance.publish_info(
-            topic,
-            create_topic_key=config.create_topic_key,
-            default_topic_queue_nums=config.default_topic_queue_nums,
-        ).queues
-
-    def send_to(self, outgoing: Outgoing, timeout_ms: float, choose: Choice) -> SendResult:
-        """Send to the queue that the caller wants, once."""
-        began = monotonic()
-        queue = choose(self.publish_queues(outgoing.topic))
-        address = self.kernel.address_of(queue)
-        self.kernel.check_forbidden(outgoing, queue, address, SYNC)
-        left_ms = timeout_ms - (monotonic() - began) * 1000
-        return attempt_once(self.kernel, outgoing, queue, address, left_ms)
-
-    def send_oneway(self, outgoing: Outgoing, choose: Choice | None) -> None:
-        """Write one request, expecting nothing."""
-        queues = self.publish_queues(outgoing.topic)
-        if choose is not None:
-            queue = choose(queues)
-        else:
-            queue = self.selection.select(outgoing.topic, queues, None)
-        address = self.kernel.address_of(queue)
-        self.kernel.check_forbidden(outgoing, queue, address, ONEWAY)
-        context = self.kernel.before(outgoing, queue, address, ONEWAY)
-        failure: Exception | None = None
-        try:
-            self.instance.invoke_oneway(
-                address, self.kernel.request(outgoing, queue), self._config.send_msg_timeout
-            )
-        except Exception as error:
-            failure = error
-            raise
-        finally:
-            self.kernel.after(context, None, failure)
-
-    def refused(self, error: Exception, callback: SendCallback | None) -> Future[SendResult]:
-        """Tell an outcome that was known before anything was sent."""
-        future: Future[SendResult] = Future()
-        future.set_exception(error)
-        if callback is not None:
-            self.instance.submit(callback.on_exception, error)
-        return future
 
     def recall(self, topic: str, handle: str | RecallHandle | None) -> str:
         """Ask the broker named in the handle."""
@@ -148,7 +87,7 @@ class ProducerEngine:
 
     def is_busy(self) -> str | None:
         """Say how many sends have not ended yet; None when none is under way."""
-        sends = len(self.in_flight)
+        sends = len(self.sender)
         return f"producer {self._group}: {sends} sends in flight" if sends else None
 
     def _answers(self, broker_name: str) -> bool:
@@ -172,16 +111,7 @@ class ProducerEngine:
         deadline = monotonic() + timeout
         if self._detector is not None:
             self._detector.cancel()
-        for send in self.in_flight.drain(timeout):
-            if isinstance(send, AsyncSend):
-                send.end(
-                    None,
-                    ClientClosedError(
-                        f"the producer was shut down; no answer had come after {timeout:.1f} s"
-                    ),
-                )
-        left = max(0.5, deadline - monotonic())
-        self.asynchronous.close(left)
+        self.sender.close(timeout)
         self.instance.remove_probe(self.is_busy)
         self.instance.unregister_producer(self._group)
-        self.instance.shutdown(left)
+        self.instance.shutdown(max(0.5, deadline - monotonic()))

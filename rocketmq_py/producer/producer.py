@@ -1,7 +1,7 @@
 """The producer: what an application calls to send messages.
 
 ``DefaultMQProducer`` of the original in Python's shape. Only the face and the life cycle are here:
-one message's way is in ``send_kernel.py``, retries in ``sync_send.py`` and ``async_send.py``,
+one message's way is in ``send_kernel.py``, retries in ``attempts.py`` and ``sending.py``,
 questions to brokers in ``client/queries.py``. Must not know frames or sockets.
 """
 
@@ -35,13 +35,12 @@ from rocketmq_py.errors import (
     RocketMQError,
 )
 from rocketmq_py.message import Message, MessageExt, MessageQueue, SendResult
-from rocketmq_py.producer.async_send import SendCallback, check_callback
 from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
 from rocketmq_py.producer.engine import ProducerEngine
 from rocketmq_py.producer.fault import FaultTable
 from rocketmq_py.producer.selection import Choice, MessageQueueSelector
-from rocketmq_py.producer.sync_send import SyncSend
+from rocketmq_py.producer.sending import SendCallback, check_callback
 from rocketmq_py.producer.validation import check_group, check_recall_topic, checked_timeout
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
@@ -232,15 +231,8 @@ class DefaultMQProducer(SettingAttributes):
         engine = self._running()
         timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
         outgoing = engine.kernel.prepare(message)
-        engine.in_flight.enter(outgoing)
-        try:
-            if queue is None and selector is None:
-                return SyncSend(
-                    engine.kernel, engine.selection, engine.faults, outgoing, timeout_ms
-                ).run()
-            return engine.send_to(outgoing, timeout_ms, Choice(queue, selector, message, arg))
-        finally:
-            engine.in_flight.leave(outgoing)
+        choose = _choice(queue, selector, message, arg)
+        return engine.sender.send(outgoing, timeout_ms, choose)
 
     def send_async(
         self,
@@ -263,14 +255,12 @@ class DefaultMQProducer(SettingAttributes):
         if callback is not None:
             check_callback(callback)
         timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
-        choose = None
-        if queue is not None or selector is not None:
-            choose = Choice(queue, selector, message, arg)
+        choose = _choice(queue, selector, message, arg)
         try:
             outgoing = engine.kernel.prepare(message)
         except RocketMQError as error:
-            return engine.refused(error, callback)
-        return engine.asynchronous.send(outgoing, timeout_ms, callback, choose)
+            return engine.sender.refused(error, callback)
+        return engine.sender.send_async(outgoing, timeout_ms, callback, choose)
 
     def send_oneway(
         self,
@@ -286,10 +276,7 @@ class DefaultMQProducer(SettingAttributes):
         """
         engine = self._running()
         outgoing = engine.kernel.prepare(message)
-        choose = None
-        if queue is not None or selector is not None:
-            choose = Choice(queue, selector, message, arg)
-        engine.send_oneway(outgoing, choose)
+        engine.sender.send_oneway(outgoing, _choice(queue, selector, message, arg))
 
     def send_batch(
         self,
@@ -335,7 +322,7 @@ class DefaultMQProducer(SettingAttributes):
 
     def fetch_publish_message_queues(self, topic: str) -> list[MessageQueue]:
         """Return the writable queues of a topic."""
-        return list(self._running().publish_queues(topic))
+        return list(self._running().kernel.queues(topic))
 
     def create_topic(
         self,
@@ -421,3 +408,15 @@ class DefaultMQProducer(SettingAttributes):
         if self._state == "closed":
             raise ClientClosedError(f"{self!r} is shut down: make a new one")
         raise NotStartedError(f"{self!r} is not started: call start(), or use a with block")
+
+
+def _choice(
+    queue: MessageQueue | None,
+    selector: MessageQueueSelector | None,
+    message: Message,
+    arg: object,
+) -> Choice | None:
+    """Give who takes the queue; None: the queues take turns."""
+    if queue is None and selector is None:
+        return None
+    return Choice(queue, selector, message, arg)

@@ -3,12 +3,14 @@
 ``DefaultMQProducerImpl.sendKernelImpl`` and ``MQClientAPIImpl.processSendResponse``: id,
 translation of Aliyun's delay, compression, hooks, header, and the answer as `SendResult` or error.
 The caller's message is changed in one respect only: it gets its UNIQ_KEY. Must not know how often
-an attempt is repeated; that is ``sync_send.py`` and ``async_send.py``.
+an attempt is repeated; that is ``attempts.py``.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.hooks import (
@@ -18,17 +20,18 @@ from rocketmq_py.client.hooks import (
     SendMessageHook,
 )
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.pool import local_address
 from rocketmq_py.client.routes import vip_address
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import MQClientException, RemotingCommandException
 from rocketmq_py.message import Message, MessageBatch, MessageQueue, SendResult, SendStatus
 from rocketmq_py.producer.config import ProducerConfig
-from rocketmq_py.producer.unique_id import give_id
 from rocketmq_py.producer.validation import check_body, check_message, encoded_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.delay import translate_start_deliver
+from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketmq_py.protocol.names import DEFAULT_REGION, is_retry_topic
 from rocketmq_py.protocol.properties import Prop
@@ -39,12 +42,29 @@ from rocketmq_py.protocol.sysflag import (
     with_compression,
 )
 
-__all__ = ["Outgoing", "SendKernel"]
+__all__ = ["Outgoing", "SendKernel", "give_id"]
 
 _log = logging.getLogger(__name__)
 
-BROKER_NOT_EXIST = 10003
 TOPICS_MAX = 4_096
+
+_generator: UniqIdGenerator | None = None
+
+
+def give_id(message: Message) -> str:
+    """Return the message's id (UNIQ_KEY), giving it a new one when it has none.
+
+    A message that is sent again keeps its id, so retries can be told from new messages.
+    """
+    global _generator
+    msg_id = message.properties.get(Prop.UNIQ_KEY)
+    if msg_id is None:
+        generator = _generator
+        if generator is None:
+            # Two first senders may make one each: the ids of both are unique all the same.
+            generator = _generator = UniqIdGenerator(local_address())
+        msg_id = message.properties[Prop.UNIQ_KEY] = generator.next()
+    return msg_id
 
 
 class Outgoing:
@@ -193,6 +213,15 @@ class SendKernel:
             ).to_ext_v2()
         return fields
 
+    def queues(self, topic: str, timeout_ms: float | None = None) -> tuple[MessageQueue, ...]:
+        """Return the writable queues; raises `NoRouteError`, `NameServerUnavailableError`."""
+        return self.instance.publish_info(
+            topic,
+            create_topic_key=self.config.create_topic_key,
+            default_topic_queue_nums=self.config.default_topic_queue_nums,
+            timeout_ms=timeout_ms,
+        ).queues
+
     def address_of(self, queue: MessageQueue) -> str:
         """Return the master's address; asks for the route again when it has vanished.
 
@@ -207,7 +236,7 @@ class SendKernel:
             raise MQClientException(
                 f"broker {queue.broker_name} does not exist, or has no master: no address to "
                 f"send topic {queue.topic} to",
-                response_code=BROKER_NOT_EXIST,
+                response_code=ResponseCode.BROKER_NOT_EXIST_EXCEPTION,
                 topic=queue.topic,
             )
         return vip_address(address) if self.config.vip_channel_enabled else address
@@ -218,6 +247,29 @@ class SendKernel:
         fields["e"] = str(queue.queue_id)
         fields["n"] = queue.broker_name
         return RemotingCommand(outgoing.code, ext_fields=fields, body=outgoing.body)
+
+    def ask(
+        self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout_ms: float
+    ) -> SendResult:
+        """Make one attempt and wait; raises what `Remoting.invoke` and `result` do."""
+        if not self.send_hooks:
+            return self._ask(outgoing, queue, address, timeout_ms)
+        with self._shown(outgoing, queue, address, "SYNC") as results:
+            results.append(self._ask(outgoing, queue, address, timeout_ms))
+        return results[0]
+
+    def _ask(
+        self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout_ms: float
+    ) -> SendResult:
+        command = self.request(outgoing, queue)
+        answer = self.instance.remoting.invoke(address, command, timeout_ms)
+        return self.result(outgoing, queue, address, answer)
+
+    def write_oneway(self, outgoing: Outgoing, queue: MessageQueue, address: str) -> None:
+        """Write the request of a send without answer; raises as `Remoting.invoke_oneway`."""
+        command = self.request(outgoing, queue)
+        with self._shown(outgoing, queue, address, "ONEWAY"):
+            self.instance.invoke_oneway(address, command, self.config.send_msg_timeout)
 
     # --- hooks -----------------------------------------------------------------------------
 
@@ -256,6 +308,22 @@ class SendKernel:
             except Exception:  # noqa: BLE001 - a hook cannot break sends
                 _log.exception("send hook failed before the attempt hook=%r", hook)
         return context
+
+    @contextmanager
+    def _shown(
+        self, outgoing: Outgoing, queue: MessageQueue, address: str, mode: str
+    ) -> Iterator[list[SendResult]]:
+        """Show what happens inside to the hooks; a result that is appended is shown, too."""
+        context = self.before(outgoing, queue, address, mode)
+        results: list[SendResult] = []
+        failure: Exception | None = None
+        try:
+            yield results
+        except Exception as error:
+            failure = error
+            raise
+        finally:
+            self.after(context, results[0] if results else None, failure)
 
     def after(
         self,

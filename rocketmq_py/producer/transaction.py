@@ -2,7 +2,7 @@
 
 ``TransactionMQProducer`` of the original: the message is stored where nobody sees it, the local
 work runs, and the broker is told to deliver or to forget it (request 37). When it hears nothing,
-it asks a producer of the group (39). Must not know how a message is sent (``sync_send.py``) or who
+it asks a producer of the group (39). Must not know how a message is sent (``sending.py``) or who
 takes requests from the wire (``client/transaction_checks.py``).
 """
 
@@ -32,7 +32,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.message import Message, MessageBatch, MessageExt
 from rocketmq_py.producer.config import ProducerSettings
 from rocketmq_py.producer.producer import DefaultMQProducer
-from rocketmq_py.producer.unique_id import give_id
+from rocketmq_py.producer.send_kernel import give_id
 from rocketmq_py.producer.validation import check_message
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand

@@ -9,7 +9,7 @@ import pytest
 from rocketmq_py.errors import MQClientException, UnsupportedOperationError
 from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.batch import BatchRefusedError, make_batch, split_batch
-from rocketmq_py.producer.unique_id import give_id
+from rocketmq_py.producer.send_kernel import give_id
 
 
 @pytest.mark.case("T31")

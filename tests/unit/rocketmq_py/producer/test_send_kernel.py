@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.client.hooks import CheckForbiddenContext, SendMessageContext
 from rocketmq_py.errors import MQBrokerException, MQClientException
+from rocketmq_py.producer.send_kernel import give_id
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.compression import decompress
@@ -24,6 +27,7 @@ class Watching:
     def __init__(self, fails: bool = False) -> None:
         self.seen: list[SendMessageContext] = []
         self.after_calls = 0
+        self.all_told = threading.Event()
         self._fails = fails
 
     def before(self, context: SendMessageContext) -> None:
@@ -33,6 +37,8 @@ class Watching:
 
     def after(self, context: SendMessageContext) -> None:
         self.after_calls += 1
+        if self.after_calls == 3:
+            self.all_told.set()
         if self._fails:
             raise ValueError("the hook's own trouble")
 
@@ -117,6 +123,7 @@ def test_send_hooks_see_every_attempt_and_cannot_break_it(
     result = producer.send(Message("T", b"x"))
     producer.send_async(Message("T", b"x")).result(5)
     producer.send_oneway(Message("T", b"x"))
+    assert hook.all_told.wait(5)  # of an asynchronous send on a callback thread
     assert [context.mode for context in hook.seen] == ["SYNC", "ASYNC", "ONEWAY"]
     assert hook.seen[0].result == result
     assert (hook.seen[0].broker_address, hook.after_calls) == (cluster.brokers[0].address, 3)
@@ -148,3 +155,11 @@ def test_a_forbidden_send_is_raised_to_the_caller_and_nothing_is_sent(
 
 def test_a_producer_is_shown_with_its_group_and_state() -> None:
     assert repr(DefaultMQProducer("G")) == "DefaultMQProducer('G', new)"
+
+
+def test_an_id_is_made_once_and_kept() -> None:
+    message = Message("T", b"x")
+    first = give_id(message)
+    assert len(first) == 32
+    assert (give_id(message), message.properties["UNIQ_KEY"]) == (first, first)
+    assert give_id(Message("T", b"x")) != first

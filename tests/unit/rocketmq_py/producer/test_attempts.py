@@ -1,4 +1,4 @@
-"""What a blocking send does after each kind of failed attempt."""
+"""What a send does after each kind of failed attempt: blocking sends, and the policy alone."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     FlowControlError,
     MQBrokerException,
+    MQClientException,
     RemotingConnectException,
     RemotingTimeoutException,
     RemotingTooMuchRequestException,
     SendFailedError,
 )
-from rocketmq_py.producer.sync_send import failed_code
+from rocketmq_py.message import MessageQueue, SendResult
+from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode, failed_code
+from rocketmq_py.producer.config import ProducerConfig
+from rocketmq_py.producer.fault import BrokerFaults, FaultTable
+from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.conftest import ClusterMaker
@@ -210,3 +215,143 @@ def test_client_local_codes_say_which_part_failed() -> None:
     assert failed_code(RemotingTimeoutException()) == 10002
     assert failed_code(MQBrokerException(2)) == 2
     assert failed_code(None) == 10003
+
+
+# --- the policy alone ------------------------------------------------------------------------
+
+QUEUES = (MessageQueue("T", "a", 0), MessageQueue("T", "b", 0))
+BOTH = pytest.mark.parametrize("mode", [SYNC, ASYNC], ids=["blocking", "asynchronous"])
+
+
+def attempts(
+    mode: Mode,
+    faults: BrokerFaults | None = None,
+    *,
+    timeout_ms: float = 60_000,
+    choose: Choose | None = None,
+    **settings: object,
+) -> Attempts:
+    config = ProducerConfig.build(None, settings)
+    book = faults or fault_book()
+    return Attempts("T", timeout_ms, mode, config, QueueSelection(book), book, choose)
+
+
+def fault_book() -> BrokerFaults:
+    return BrokerFaults(
+        enabled=True, detecting=False, table=FaultTable.V5, detect_interval_ms=2_000
+    )
+
+
+def a_result(status: SendStatus = SendStatus.SEND_OK) -> SendResult:
+    return SendResult(
+        send_status=status, msg_id="1", offset_msg_id="2", message_queue=QUEUES[0], queue_offset=7
+    )
+
+
+@BOTH
+def test_each_attempt_leaves_the_broker_of_the_last_one(mode: Mode) -> None:
+    send = attempts(mode)
+    first = send.next(QUEUES)
+    assert first is not None
+    send.failed(RemotingTimeoutException("silent"))
+    second = send.next(QUEUES)
+    assert second is not None
+    assert second.broker_name != first.broker_name
+    send.stored(a_result())
+    assert send.is_over
+    assert (send.next(QUEUES), send.outcome()) == (None, a_result())
+
+
+@BOTH
+def test_attempts_are_counted_by_the_setting_of_the_mode(mode: Mode) -> None:
+    send = attempts(mode, retry_times_when_send_failed=1, retry_times_when_send_async_failed=1)
+    for _ in range(2):
+        assert send.next(QUEUES) is not None
+        send.failed(RemotingConnectException("refused"))
+    assert send.next(QUEUES) is None
+    error = send.error()
+    assert isinstance(error, SendFailedError if mode is SYNC else RemotingConnectException)
+    assert isinstance(error.__cause__, RemotingConnectException)
+    assert (error.response_code, error.attempt) == (10001, 2)
+
+
+@BOTH
+def test_the_cap_of_one_attempt_counts_while_another_remains(mode: Mode) -> None:
+    send = attempts(
+        mode,
+        send_msg_max_timeout_per_request=500,
+        retry_times_when_send_failed=1,
+        retry_times_when_send_async_failed=1,
+    )
+    send.next(QUEUES)
+    assert send.left_ms <= 500
+    send.failed(RemotingTimeoutException("silent"))
+    send.next(QUEUES)
+    assert send.left_ms > 500
+
+
+@BOTH
+def test_a_budget_that_is_used_up_ends_a_send_before_an_attempt(mode: Mode) -> None:
+    send = attempts(mode, timeout_ms=0)
+    assert (send.is_over, send.next(QUEUES)) == (True, None)
+    with pytest.raises(RemotingTooMuchRequestException, match="no broker") as caught:
+        send.outcome()
+    assert caught.value.response_code == 10002
+
+
+@BOTH
+def test_a_queue_without_master_and_an_unsafe_store_are_left_for_another_queue(
+    mode: Mode,
+) -> None:
+    send = attempts(mode, retry_another_broker_when_not_store_ok=True)
+    send.next(QUEUES)
+    send.failed(MQClientException("no master"), asked=False)
+    send.next(QUEUES)
+    send.stored(a_result(SendStatus.FLUSH_SLAVE_TIMEOUT))
+    assert send.next(QUEUES) is not None
+    send.failed(MQBrokerException(13, "illegal"))
+    assert send.is_over
+    assert send.outcome().send_status is SendStatus.FLUSH_SLAVE_TIMEOUT
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [MQBrokerException(2, "busy"), RemotingTooMuchRequestException("too many calls in flight")],
+)
+def test_refusals_are_repeated_by_blocking_sends_only(
+    refusal: MQBrokerException | RemotingTooMuchRequestException,
+) -> None:
+    blocking, asynchronous = attempts(SYNC), attempts(ASYNC)
+    for send in (blocking, asynchronous):
+        send.next(QUEUES)
+        send.failed(refusal)
+    assert (blocking.is_over, asynchronous.is_over) == (False, True)
+    assert asynchronous.error() is refusal
+
+
+@BOTH
+def test_a_queue_that_the_caller_chose_is_tried_once_and_leaves_no_fault_record(
+    mode: Mode,
+) -> None:
+    faults, failure = fault_book(), RemotingTimeoutException("silent")
+    send = attempts(mode, faults, choose=lambda queues: queues[1])
+    assert send.next(QUEUES) == QUEUES[1]
+    send.failed(failure)
+    assert send.is_over
+    assert send.error() is failure
+    assert faults.is_available("b")
+
+
+@BOTH
+def test_a_broker_that_failed_is_avoided_and_one_that_was_not_asked_is_not(mode: Mode) -> None:
+    faults = fault_book()
+    send = attempts(mode, faults)
+    failed = send.next(QUEUES)
+    assert failed is not None
+    send.failed(MQBrokerException(2, "busy"))
+    assert not faults.is_available(failed.broker_name)
+    send = attempts(mode, faults)
+    spared = send.next(QUEUES)
+    assert spared is not None
+    send.failed(MQClientException("no master"), asked=False)
+    assert faults.is_available(spared.broker_name)

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py import Message, MessageQueue, SendResult
+from embedded_broker import EmbeddedBroker
+from rocketmq_py import (
+    ConsumeConcurrentlyStatus,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageQueue,
+    SendResult,
+)
+from rocketmq_py.client.hooks import SendMessageContext
+from rocketmq_py.client.instance import ANSWER_THREADS
 from rocketmq_py.errors import (
     MQBrokerException,
     MQClientException,
@@ -22,6 +32,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.producer.producer import SendCallback
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.conftest import ClusterMaker
 from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
@@ -225,3 +236,105 @@ def test_any_object_with_the_two_methods_is_a_callback(
     own: Any = Own()
     sent = start(cluster.namesrv_addr).send_async(Message("T", b"x"), own).result(5)
     assert own.results.get(timeout=5) == sent
+
+
+class Blocking:
+    """Code of an application that never comes back by itself, in every shape that it can have."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.leave = threading.Event()
+
+    def block(self, *_: object) -> None:
+        self.entered.release()
+        assert self.leave.wait(50)
+
+    def before(self, context: SendMessageContext) -> None:
+        pass
+
+    after = on_success = on_exception = block
+
+
+@pytest.mark.parametrize("shape", ["callback", "future callback", "send hook"])
+def test_code_of_the_application_that_blocks_holds_up_no_pull_heartbeat_or_other_result(
+    shape: str,
+) -> None:
+    blocking, received = Blocking(), threading.Event()
+    settings: Any = {"instance_name": "shared", "client_callback_executor_threads": 1}
+
+    def listener(*_: object) -> ConsumeConcurrentlyStatus:
+        received.set()
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    with EmbeddedBroker(topics=["T", "U"], tcp=False) as broker:
+        settings["namesrv_addr"] = broker.namesrv_addr
+        producer = DefaultMQProducer("P", heartbeat_broker_interval=10, **settings)
+        consumer = DefaultMQPushConsumer("C", **settings)
+        consumer.subscribe("U")
+        consumer.register_message_listener(listener)
+        with producer, consumer:
+            assert producer.client_id == consumer.client_id  # one instance, so one set of pools
+            if shape == "send hook":
+                producer.register_send_message_hook(blocking)
+            held: Any = blocking if shape == "callback" else None
+            # Paused, so that the answer comes when the future has its callback.
+            broker.pause()
+            futures = [
+                producer.send_async(Message("T", b"x"), held, timeout=20_000)
+                for _ in range(ANSWER_THREADS + 1)
+            ]
+            if shape == "future callback":
+                for future in futures:
+                    future.add_done_callback(blocking.block)
+            broker.resume()
+            assert blocking.entered.acquire(timeout=10)
+
+            assert all(future.result(10).msg_id for future in futures)
+            assert producer.send_async(Message("T", b"y")).result(10).msg_id
+            broker.send("U", b"pulled")
+            assert received.wait(10)
+            beats = len(broker.journal.requests(code=RequestCode.HEART_BEAT))
+            broker.wait_for(
+                lambda b: len(b.journal.requests(code=RequestCode.HEART_BEAT)) > beats, timeout=10
+            )
+            blocking.leave.set()
+
+
+def test_a_future_that_is_done_calls_back_at_once(
+    cluster: ScriptedCluster, start: ProducerMaker
+) -> None:
+    future = start(cluster.namesrv_addr).send_async(Message("T", b"x"))
+    future.result(5)
+    threads: list[str] = []
+    future.add_done_callback(lambda _: threads.append(threading.current_thread().name))
+    assert threads == [threading.current_thread().name]
+
+
+def test_a_hook_that_refuses_the_request_ends_the_send_and_is_an_outcome(
+    cluster: ScriptedCluster,
+) -> None:
+    class Refusing:
+        def before_request(self, address: str, request: RemotingCommand) -> None:
+            if request.code == SEND:
+                raise ValueError("not this one")
+
+        def after_response(self, *_: object) -> None:
+            pass
+
+    shown = threading.Event()
+
+    class Hook:
+        def before(self, context: SendMessageContext) -> None:
+            pass
+
+        def after(self, context: SendMessageContext) -> None:
+            if isinstance(context.exception, ValueError):
+                shown.set()
+
+    with DefaultMQProducer(
+        "G", namesrv_addr=cluster.namesrv_addr, rpc_hooks=[Refusing()]
+    ) as producer:
+        producer.register_send_message_hook(Hook())
+        with pytest.raises(ValueError, match="not this one"):
+            producer.send_async(Message("T", b"x")).result(10)
+        assert shown.wait(5)

@@ -1,0 +1,360 @@
+"""How a send is driven: by the thread that waits for it, or by the answers that come.
+
+`Sender` makes the attempts that ``attempts.py`` decides on, and keeps the book of the sends that
+have not ended. An asynchronous send is written by the caller when route and connection are known,
+else by the sender threads. Its outcome is decided exactly once, by whoever reads the answer; code
+of the application learns it on the callback threads. Must not know how a request is built; that is
+``send_kernel.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from rocketmq_py.client.background import WorkerPool
+from rocketmq_py.client.hooks import SendMessageContext
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import ClientClosedError, MQClientException, RocketMQError
+from rocketmq_py.message import MessageQueue, SendResult
+from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode
+from rocketmq_py.producer.fault import BrokerFaults
+from rocketmq_py.producer.selection import QueueSelection
+from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
+from rocketmq_py.protocol.command import RemotingCommand
+
+__all__ = ["SendCallback", "Sender", "check_callback"]
+
+_log = logging.getLogger(__name__)
+
+ONEWAY = "ONEWAY"
+
+
+class SendCallback:
+    """Learns the outcome of an asynchronous send, on a callback thread, exactly once.
+
+    Give two callables, or override the methods. Their exceptions are logged.
+    """
+
+    def __init__(
+        self,
+        on_success: Callable[[SendResult], object] | None = None,
+        on_exception: Callable[[Exception], object] | None = None,
+    ) -> None:
+        self._success = on_success
+        self._exception = on_exception
+
+    def on_success(self, result: SendResult) -> None:
+        """Take the result of a message that is stored."""
+        if self._success is not None:
+            self._success(result)
+
+    def on_exception(self, error: Exception) -> None:
+        """Take the reason why the send failed."""
+        if self._exception is not None:
+            self._exception(error)
+
+
+def check_callback(callback: object) -> None:
+    """Raise TypeError for what cannot be told an outcome: found before anything is sent."""
+    if isinstance(callback, SendCallback):
+        return
+    for name in ("on_success", "on_exception"):
+        if not callable(getattr(callback, name, None)) or isinstance(callback, type):
+            kind = "a plain callable" if callable(callback) else f"a {type(callback).__name__}"
+            raise TypeError(
+                f"send_async takes a SendCallback, not {kind}: pass SendCallback(on_success, "
+                "on_exception), or use the future that send_async returns"
+            )
+
+
+class Sender:
+    """Drives the sends of one producer, and knows which have not ended yet.
+
+    Every call is safe from any thread.
+    """
+
+    def __init__(self, kernel: SendKernel, selection: QueueSelection, faults: BrokerFaults) -> None:
+        self.kernel = kernel
+        self._selection = selection
+        self._faults = faults
+        self._unfinished: dict[int, Outgoing | _AsyncSend] = {}
+        self._drained = threading.Event()
+        self._draining = False
+        self.workers = WorkerPool(
+            "rocketmq-async-sender",
+            kernel.config.async_sender_threads,
+            kernel.config.async_sender_queue,
+        )
+
+    # --- sending ---------------------------------------------------------------------------
+
+    def send(self, outgoing: Outgoing, timeout_ms: float, choose: Choose | None) -> SendResult:
+        """Send and wait; raises `SendFailedError` after the last attempt, or what forbids one."""
+        kernel = self.kernel
+        attempts = self._attempts(outgoing, timeout_ms, SYNC, choose)
+        self.enter(outgoing)
+        try:
+            queues = kernel.queues(outgoing.topic, timeout_ms) if timeout_ms > 0 else ()
+            while (queue := attempts.next(queues)) is not None:
+                try:
+                    address = kernel.address_of(queue)
+                except MQClientException as error:
+                    attempts.failed(error, asked=False)
+                    continue
+                # What a hook raises here ends the send: it is no failure of this broker.
+                kernel.check_forbidden(outgoing, queue, address, SYNC.name)
+                try:
+                    attempts.stored(kernel.ask(outgoing, queue, address, attempts.left_ms))
+                except RocketMQError as error:
+                    attempts.failed(error)
+            return attempts.outcome()
+        finally:
+            self.leave(outgoing)
+
+    def send_async(
+        self,
+        outgoing: Outgoing,
+        timeout_ms: float,
+        callback: SendCallback | None,
+        choose: Choose | None,
+    ) -> Future[SendResult]:
+        """Begin a send; the future and the callback get its outcome."""
+        attempts = self._attempts(outgoing, timeout_ms, ASYNC, choose)
+        send = _AsyncSend(self, outgoing, attempts, callback)
+        self.enter(send)
+        if self._is_ready(outgoing.topic):
+            send.attempt()
+        elif not self.workers.submit(send.attempt):
+            send.end(
+                None,
+                MQClientException(
+                    f"{self.kernel.config.async_sender_queue} asynchronous sends wait already "
+                    "(async_sender_queue): wait for their futures before sending more",
+                    topic=outgoing.topic,
+                ),
+            )
+        return send.future
+
+    def send_oneway(self, outgoing: Outgoing, choose: Choose | None) -> None:
+        """Write one request, expecting nothing; there is one attempt."""
+        kernel = self.kernel
+        queues = kernel.queues(outgoing.topic)
+        if choose is not None:
+            queue = choose(queues)
+        else:
+            queue = self._selection.select(outgoing.topic, queues, None)
+        address = kernel.address_of(queue)
+        kernel.check_forbidden(outgoing, queue, address, ONEWAY)
+        kernel.write_oneway(outgoing, queue, address)
+
+    def refused(self, error: Exception, callback: SendCallback | None) -> Future[SendResult]:
+        """Tell an outcome that was known before anything was sent."""
+        future = _SendFuture(self.kernel.instance)
+        future.set_exception(error)
+        if callback is not None:
+            self.kernel.instance.submit_callback(_call_back, callback, None, error)
+        return future
+
+    def _attempts(
+        self, outgoing: Outgoing, timeout_ms: float, mode: Mode, choose: Choose | None
+    ) -> Attempts:
+        return Attempts(
+            outgoing.topic,
+            timeout_ms,
+            mode,
+            self.kernel.config,
+            self._selection,
+            self._faults,
+            choose,
+        )
+
+    def _is_ready(self, topic: str) -> bool:
+        """Whether an attempt can be made without waiting for a route or a connection."""
+        routes = self.kernel.instance.routes
+        connected = self.kernel.instance.remoting.is_connected
+        masters = routes.publish_masters(topic)
+        return bool(masters) and all(map(connected, masters))
+
+    # --- the book --------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._unfinished)
+
+    def enter(self, send: Outgoing | _AsyncSend) -> None:
+        """Note a send that begins."""
+        self._unfinished[id(send)] = send
+
+    def leave(self, send: Outgoing | _AsyncSend) -> None:
+        """Take out a send that has ended and been told."""
+        self._unfinished.pop(id(send), None)
+        if self._draining and not self._unfinished:
+            self._drained.set()
+
+    def close(self, timeout: float) -> None:
+        """Wait up to ``timeout`` seconds for unfinished sends, fail those left, end the threads."""
+        deadline = monotonic() + timeout
+        self._draining = True
+        if self._unfinished:
+            self._drained.wait(timeout)
+        closed = ClientClosedError(
+            f"the producer was shut down; no answer had come after {timeout:.1f} s"
+        )
+        for send in list(self._unfinished.values()):
+            if isinstance(send, _AsyncSend):
+                send.end(None, closed)
+        self.workers.close(max(0.5, deadline - monotonic()))
+
+
+class _SendFuture(Future[SendResult]):
+    """A future whose callbacks run on the callback threads, not on the one that has the answer."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        super().__init__()
+        self._instance = instance
+        self.set_running_or_notify_cancel()  # what is sent cannot be taken back
+
+    def add_done_callback(self, fn: Callable[[Future[SendResult]], object]) -> None:
+        """As of every future: at once when it is done, else on a callback thread."""
+        if self.done():
+            super().add_done_callback(fn)
+        else:
+            super().add_done_callback(lambda _: self._instance.submit_callback(fn, self))
+
+
+class _AsyncSend:
+    """One asynchronous send."""
+
+    __slots__ = (
+        "_attempts",
+        "_callback",
+        "_outgoing",
+        "_queues",
+        "_sender",
+        "_undecided",
+        "future",
+    )
+
+    def __init__(
+        self,
+        sender: Sender,
+        outgoing: Outgoing,
+        attempts: Attempts,
+        callback: SendCallback | None,
+    ) -> None:
+        self.future = _SendFuture(sender.kernel.instance)
+        self._sender = sender
+        self._outgoing = outgoing
+        self._attempts = attempts
+        self._callback = callback
+        self._queues: tuple[MessageQueue, ...] = ()
+        self._undecided = [True]  # who takes this decides the outcome
+
+    def attempt(self) -> None:
+        """Make the next attempt; whatever goes wrong becomes its outcome."""
+        try:
+            self._ask()
+        except Exception as error:  # noqa: BLE001 - hooks and selectors are the user's code
+            self.end(None, error)
+
+    def _ask(self) -> None:
+        kernel, outgoing, attempts = self._sender.kernel, self._outgoing, self._attempts
+        if not self._queues and not attempts.is_over:
+            self._queues = kernel.queues(outgoing.topic, attempts.left_ms)
+        queue = attempts.next(self._queues)
+        if queue is None:
+            self.end(attempts.result, None)
+            return
+        try:
+            address = kernel.address_of(queue)
+        except MQClientException as error:
+            attempts.failed(error, asked=False)
+            self._go_on()
+            return
+        kernel.check_forbidden(outgoing, queue, address, ASYNC.name)
+        context = kernel.before(outgoing, queue, address, ASYNC.name)
+
+        def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+            try:
+                self._answered(queue, address, context, answer, error)
+            except Exception as trouble:  # noqa: BLE001 - somebody waits for an outcome
+                self.end(None, trouble)
+
+        command = kernel.request(outgoing, queue)
+        try:
+            kernel.instance.remoting.begin(address, command, attempts.left_ms, done)
+        except RocketMQError as error:
+            done(None, error)
+        except Exception as error:
+            self._show(context, None, error)
+            raise
+
+    def _answered(
+        self,
+        queue: MessageQueue,
+        address: str,
+        context: SendMessageContext | None,
+        answer: RemotingCommand | None,
+        error: RocketMQError | None,
+    ) -> None:
+        """Take an answer on the thread that has read it, so nothing of the user's runs here."""
+        kernel, result = self._sender.kernel, None
+        if answer is not None:
+            try:
+                result = kernel.result(self._outgoing, queue, address, answer)
+            except RocketMQError as refusal:
+                error = refusal
+        self._show(context, result, error)
+        if result is not None:
+            self._attempts.stored(result)
+        elif error is not None:
+            self._attempts.failed(error)
+        self._go_on()
+
+    def _show(
+        self,
+        context: SendMessageContext | None,
+        result: SendResult | None,
+        error: Exception | None,
+    ) -> None:
+        if context is not None:
+            kernel = self._sender.kernel
+            kernel.instance.submit_callback(kernel.after, context, result, error)
+
+    def _go_on(self) -> None:
+        """End, or let the sender threads make another attempt."""
+        attempts = self._attempts
+        if not attempts.is_over and self._sender.kernel.instance.is_running:
+            _log.debug("asynchronous send repeats topic=%s", self._outgoing.topic)
+            if self._sender.workers.submit(self.attempt):
+                return
+        self.end(attempts.result, None)
+
+    def end(self, result: SendResult | None, error: Exception | None) -> None:
+        """Decide the outcome, unless it is decided already; None twice: as the attempts say."""
+        try:
+            self._undecided.pop()
+        except IndexError:
+            return
+        if result is not None:
+            self.future.set_result(result)
+        else:
+            error = error or self._attempts.error()
+            self.future.set_exception(error)
+        if self._callback is not None:
+            instance = self._sender.kernel.instance
+            instance.submit_callback(_call_back, self._callback, result, error)
+        self._sender.leave(self)
+
+
+def _call_back(callback: SendCallback, result: SendResult | None, error: Exception | None) -> None:
+    try:
+        if result is not None:
+            callback.on_success(result)
+        elif error is not None:
+            callback.on_exception(error)
+    except Exception:  # noqa: BLE001 - the user's code cannot break sends
+        _log.exception("send callback failed")
