@@ -1,24 +1,29 @@
 """The broker's one lock, and what must wait until it is released.
 
-Answers: who may touch broker state (whoever is inside the door), and when bytes and callbacks
-leave it (after release). Must not know: requests, clocks, sockets. Read on:
-``embedded_broker/core/broker_core.py``, which every request enters through the door, and
-``embedded_broker/clocks/clock.py``, which enters it for timers.
+Answers: who may touch broker state (whoever is inside the door), and when bytes and callbacks leave
+it (after release). While the broker is paused, requests wait outside and answers inside, as with a
+process that was stopped for a while; what the test itself sends passes. Must not know: what a
+request means, clocks, sockets. Read on: ``embedded_broker/remoting/endpoint.py``, which enters it
+for requests, and ``embedded_broker/clocks/clock.py``, which enters it for timers.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from threading import Event, Lock, get_ident
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 from embedded_broker.errors import DoorReentryError
-from embedded_broker.pause import Pause
 from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.protocol.frame import Frame
 
-__all__ = ["Door", "Receiver"]
+__all__ = ["HELD_BYTES_MAX", "Door", "Pause", "Receiver"]
 
 logger = logging.getLogger(__name__)
+
+HELD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes of requests that wait at most; a peer that sends more is disconnected."""
 
 _NO_FRAMES: "dict[Receiver, list[bytes]]" = {}
 _NO_CALLS: list[Callable[[], None]] = []
@@ -26,7 +31,7 @@ _PATIENCE_NS: Final = 5_000_000
 
 
 class Receiver(Protocol):
-    """Where frames go after release; ``embedded_broker.core.peer.Connection`` is one."""
+    """Where frames go after release; ``remoting.connection.Connection`` is one."""
 
     @property
     def is_own(self) -> bool:
@@ -249,3 +254,57 @@ class _QuietEntry:
 
     def __exit__(self, *_: object) -> None:
         self._door.leave_quietly()
+
+
+class Sender(Protocol):
+    """Who sends requests, as far as a pause is concerned."""
+
+    closed: bool
+
+    def close(self) -> None:
+        """End it."""
+        ...
+
+
+class Pause:
+    """Requests that wait, in the order in which they came. ``on`` while the broker is paused."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self._lock = Lock()
+        self._waiting: deque[tuple[Sender, Callable[[], None]]] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def keep(self, peer: Sender, frames: list[Frame], handle: Callable[[], None]) -> bool:
+        """Let frames wait until ``handle`` is called for them; False when the pause is over."""
+        size = sum(len(frame.header) + len(frame.body) for frame in frames)
+        with self._lock:
+            if not self.on:
+                return False
+            if self._bytes + size <= HELD_BYTES_MAX:
+                self._bytes += size
+                self._waiting.append((peer, handle))
+                return True
+        logger.warning("closing %r: over %d bytes wait for a paused broker", peer, HELD_BYTES_MAX)
+        peer.close()
+        return True
+
+    def begin(self) -> None:
+        """Let what comes from now on wait."""
+        with self._lock:
+            self.on = True
+
+    def end(self) -> None:
+        """Handle what waits, then let requests pass again. Outside the door."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._bytes = 0
+                    self.on = False
+                    return
+                peer, handle = self._waiting.popleft()
+            if not peer.closed:
+                handle()

@@ -11,23 +11,44 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import timedelta
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
-from embedded_broker.clocks.clock import Advanced
+from embedded_broker.clocks.clock import Advanced, BrokerClock
 from embedded_broker.clocks.settle import Settled
 from embedded_broker.clocks.waiting import LOOK_AGAIN_S, describe, failed_wait
 from rocketmq_py.clock import monotonic
 
-if TYPE_CHECKING:
-    from embedded_broker.api.broker import EmbeddedBroker
-
 __all__ = ["AsyncFace"]
 
 
-class AsyncFace:
+class Watched(Protocol):
+    """As much of a broker as is needed to wait for it."""
+
+    @property
+    def clock(self) -> BrokerClock:
+        """What moves its time."""
+        ...
+
+    def watch(self, event: Event) -> None:
+        """Set the event after every change."""
+        ...
+
+    def unwatch(self, event: Event) -> None:
+        """Leave the event alone."""
+        ...
+
+    def seen(self) -> str:
+        """Tell in words what there is, for a wait that fails."""
+        ...
+
+
+Broker = TypeVar("Broker", bound=Watched)
+
+
+class AsyncFace(Generic[Broker]):
     """The waits of one broker as coroutines; arguments and errors as of the blocking calls."""
 
-    def __init__(self, broker: "EmbeddedBroker") -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
     async def settle(
@@ -66,7 +87,7 @@ class AsyncFace:
 
     async def wait_for(
         self,
-        condition: "Callable[[EmbeddedBroker], object]",
+        condition: Callable[[Broker], object],
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
     ) -> None:

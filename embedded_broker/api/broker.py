@@ -358,7 +358,7 @@ class EmbeddedBroker:
         self._wait(enough, lambda: f"{count} members in group {group!r}", timeout)
 
     @property
-    def aio(self) -> "AsyncFace":
+    def aio(self) -> "AsyncFace[EmbeddedBroker]":
         """``settle``, ``wait_for`` and ``advance`` as coroutines, for tests in an event loop."""
         from embedded_broker.api.aio import AsyncFace
 

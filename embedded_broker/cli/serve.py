@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from embedded_broker import EmbeddedCluster
+from embedded_broker.api.cluster import EmbeddedCluster
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
 from rocketmq_py import __version__

@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol
 
 from attrs import field, frozen
 
-from embedded_broker.clocks.jumps import Leaps
+from embedded_broker.clocks.jumps import Jumps
 from embedded_broker.clocks.settle import Resident, Settled, autojumping, wait_until_settled
 from embedded_broker.clocks.timeline import Deadline
 from embedded_broker.errors import ClockError
@@ -328,7 +328,7 @@ class VirtualClock(BrokerClock):
         self._pinned: int | None = None if rate else self._base_ms
         self._jump_lock = Lock()
         self._jumper = 0
-        self.leaps = Leaps()
+        self.jumps = Jumps()
         """The jumps that made nothing older; a store keeps them beside the time."""
 
     def __repr__(self) -> str:
@@ -426,7 +426,7 @@ class VirtualClock(BrokerClock):
     def aged_ms(self, since_ms: int) -> int:
         """Give how many milliseconds older something became since an instant."""
         now_ms = self.now_ms
-        return max(0, now_ms - since_ms - self.leaps.between(since_ms, now_ms))
+        return max(0, now_ms - since_ms - self.jumps.between(since_ms, now_ms))
 
     def autojump(self) -> AbstractContextManager[None]:
         """Let time go from deadline to deadline; see ``BrokerClock.autojump``."""
@@ -489,10 +489,10 @@ class VirtualClock(BrokerClock):
         """Fire everything due up to the target, stepping time to each due. Inside ``_jump``."""
         tracks = self._tracks
         if age:
-            self.leaps.clear()
+            self.jumps.clear()
         else:
             # Noted first: what housekeeping finds during the jump must not look old.
-            self.leaps.add(self.now_ms, target_ms)
+            self.jumps.add(self.now_ms, target_ms)
         fired = 0
         while True:
             heads: list[tuple[int, int]] = []

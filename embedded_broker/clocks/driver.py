@@ -37,7 +37,7 @@ LET_OTHERS_IN_S = 0.0002
 class Track:
     """Deadline sources of one broker that follow one clock.
 
-    ``stirs`` counts what may have brought one of their deadlines nearer: while it stays the same,
+    ``changes`` counts what may have brought one of their deadlines nearer: while it stays the same,
     nobody asks them again. Without it every entry of the door counts.
     """
 
@@ -48,14 +48,14 @@ class Track:
         sources: Sequence[DeadlineSource],
         *,
         visible: bool,
-        stirs: Callable[[], int] | None = None,
+        changes: Callable[[], int] | None = None,
     ) -> None:
         self.driver = driver
         self.clock = clock
         self.sources = sources
         self.visible = visible
-        self.stirs: Callable[[], int] = stirs or count().__next__
-        self.stirs_seen = -1
+        self.changes: Callable[[], int] = changes or count().__next__
+        self.changes_seen = -1
         self.planned_ms = NEVER_MS
         """The due time that the driver sleeps for."""
 
@@ -235,10 +235,10 @@ class ClockDriver:
         sources: Sequence[DeadlineSource],
         *,
         visible: bool,
-        stirs: Callable[[], int] | None = None,
+        changes: Callable[[], int] | None = None,
     ) -> Track:
         """Fire ``sources`` when ``clock`` says so. Not under the door."""
-        track = Track(self, clock, sources, visible=visible, stirs=stirs)
+        track = Track(self, clock, sources, visible=visible, changes=changes)
         self.tracks = [*self.tracks, track]
         if self._thread is not None:
             clock.attach(track)
@@ -283,10 +283,10 @@ class ClockDriver:
     def _look(self) -> None:
         """Wake the thread when something became due earlier than planned. Under the door."""
         for track in self.tracks:
-            stirs = track.stirs()
-            if stirs == track.stirs_seen or track.clock.jumping:
+            changes = track.changes()
+            if changes == track.changes_seen or track.clock.jumping:
                 continue  # whoever moves the clock wakes us when done
-            track.stirs_seen = stirs
+            track.changes_seen = changes
             first = track.earliest()
             if first is None or first[0].due_ms >= track.planned_ms:
                 continue

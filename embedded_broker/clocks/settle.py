@@ -36,7 +36,7 @@ class Resident(Protocol):
     """One broker that lives by a clock; ``embedded_broker.lifecycle.idleness.Idleness`` is one."""
 
     @property
-    def stirs(self) -> int:
+    def changes(self) -> int:
         """Count what has happened in the broker: nothing did while it stays the same."""
         ...
 
@@ -125,12 +125,12 @@ def _wait(
 
 def _look(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple[str, ...]:
     """Ask every broker; what moved from one client to another meanwhile makes it void."""
-    before = [one.stirs for one in residents]
+    before = [one.changes for one in residents]
     try:
         busy = [reason for one in residents for reason in one.busy(groups)]
     except BrokerStateError as error:
         return (str(error),)
-    if not busy and before != [one.stirs for one in residents]:
+    if not busy and before != [one.changes for one in residents]:
         return (JUST_NOW,)
     return tuple(dict.fromkeys(busy))
 

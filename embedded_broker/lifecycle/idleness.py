@@ -34,7 +34,7 @@ class Idleness:
         self._clients = clients
 
     @property
-    def stirs(self) -> int:
+    def changes(self) -> int:
         """Count what has happened in the broker: nothing did while it stays the same."""
         return self._core.door.entries
 

@@ -146,9 +146,11 @@ class BrokerNode:
         timers, driver = core.session.timers, runtime.driver
         self._tracks = [
             driver.add(
-                self._arguments.session_clock, [timers], visible=False, stirs=lambda: timers.asked
+                self._arguments.session_clock, [timers], visible=False, changes=lambda: timers.asked
             ),
-            driver.add(self._arguments.clock, core.sources, visible=True, stirs=self._stirs),
+            driver.add(
+                self._arguments.clock, core.sources, visible=True, changes=self._count_changes
+            ),
         ]
         driver.after_jump.append(self._after_jump)
         driver.after_age.append(self._aging.look_at_once)
@@ -258,10 +260,10 @@ class BrokerNode:
             work.append(core.levels.begin_flush())
         return [core.store.begin_flush(), *work]
 
-    def _stirs(self) -> int:
+    def _count_changes(self) -> int:
         """Count what can bring a timer's deadline nearer, for the clock driver."""
         core = self.core
-        return core.store.delayed_puts + core.transactions.stirs + self._changes
+        return core.store.delayed_puts + core.transactions.changes + self._changes
 
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""
@@ -289,7 +291,7 @@ def _restore(clock: VirtualClock, saved: object, last_store_timestamp: int) -> N
     document = saved if isinstance(saved, dict) else {}
     now_ms = document.get("nowMs")
     clock.raise_to(max(now_ms if isinstance(now_ms, int) else 0, last_store_timestamp))
-    clock.leaps.take_over(document.get("leaps"))
+    clock.jumps.take_over(document.get("leaps"))
 
 
 def _tell_of_left_time(owner: str, clock: BrokerClock, saved: object) -> None:

@@ -48,7 +48,7 @@ _LEFT_OUT: Final = frozenset({ABORT_FILE, LOCK_FILE, INDEX_FOLDER})
 
 def clock_document(clock: VirtualClock) -> dict[str, object]:
     """Give what the store keeps of a virtual clock."""
-    return {"nowMs": clock.now_ms, "leaps": clock.leaps.to_list()}
+    return {"nowMs": clock.now_ms, "leaps": clock.jumps.to_list()}
 
 
 def take_snapshot(core: BrokerCore, flusher: Flusher, path: str | PathLike[str]) -> Path:

@@ -194,7 +194,7 @@ class _View:
     def __init__(
         self,
         raw: bytes | memoryview,
-        layout: Any,  # a Layout of ranges.py, which needs numpy
+        layout: Any,  # a Layout of record_layout.py, which needs numpy
         rows: Array,
         table: PropertyTable | SameNames | None,
         decoder: Decoder,

@@ -66,3 +66,28 @@ def test_names_are_read_by_their_indentation() -> None:
         "rocketmq_py/c": {"d", "e"},
         "rocketmq_py/f": set(),
     }
+
+
+MENTION = re.compile(r"(?<![\w/.])((?:[a-z_]+/)*[a-z_]+\.py)\b")
+
+
+def named(path: Path) -> set[str]:
+    """Python files that a source file or page names by path, those of other projects left out."""
+    return set(MENTION.findall(path.read_text(encoding="utf-8")))
+
+
+def is_there(mention: str, where: Path) -> bool:
+    """Whether a path names a file: from its own folder up to the root, or by a bare name."""
+    folders = [folder for folder in where.parents if folder.is_relative_to(ROOT)]
+    return any((folder / mention).exists() for folder in folders)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_files_that_docstrings_name_are_there(package: str) -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)} names {mention}"
+        for path in (ROOT / package).rglob("*.py")
+        for mention in sorted(named(path))
+        if not is_there(mention, path)
+    ]
+    assert wrong == []

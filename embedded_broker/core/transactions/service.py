@@ -108,7 +108,7 @@ class TransactionalMessageService:
         self._highest_marked = -1
         self._captured: Progress | None = None
         self.counters: Counter[str] = Counter()
-        self.stirs = 0
+        self.changes = 0
         """Counts what may have brought the next deadline nearer, for the clock driver."""
         self._read_settings(frozenset())
 
@@ -187,7 +187,7 @@ class TransactionalMessageService:
             heap[:] = [entry for entry in heap if entry[1] in self._open]
             heapify(heap)
         heappush(heap, (due_ms, offset))
-        self.stirs += 1
+        self.changes += 1
 
     # --- half messages end -----------------------------------------------------------------
 
@@ -379,7 +379,7 @@ class TransactionalMessageService:
             if offset not in held
         ]
         heapify(self._heap)
-        self.stirs += 1
+        self.changes += 1
 
     # --- how far everything is done ----------------------------------------------------------
 

@@ -4,7 +4,7 @@ RocketMQ's SendMessageProcessor and AbstractSendMessageProcessor.msgCheck. Every
 same gate (`topic_for`), then it is one message (`_send_one`) or a batch (`_send_many`). Delay is
 not known here: the put hook of `timer/admission.py` reads it from the properties during the put.
 Every answer, refusals included, carries MSG_REGION and TRACE_ON. Request 36 and the way of retries
-to the dead letters are in `send_back.py`, store refusals in `core/put_status.py`.
+to the dead letters are in `send_back.py`, store refusals in `put_status.py`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -184,7 +184,7 @@ def test_sources_are_asked_again_only_when_something_stirred(
             return timers.next_deadline()
 
     clock = VirtualClock()
-    driver.add(clock, [Watched()], visible=True, stirs=lambda: timers.asked)
+    driver.add(clock, [Watched()], visible=True, changes=lambda: timers.asked)
     driver.start()
     with door:
         timers.at(clock.now_ms + 1, lambda: None)

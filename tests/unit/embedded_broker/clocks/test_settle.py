@@ -167,7 +167,7 @@ def test_wall_time_can_settle_but_not_jump() -> None:
 
 def test_a_broker_that_stops_while_it_is_asked_is_no_idle_one() -> None:
     class Gone:
-        stirs = 0
+        changes = 0
 
         def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
             return [f"asked for {sorted(groups or ())}"]
@@ -189,7 +189,7 @@ def test_traffic_between_two_clients_while_they_are_asked_makes_the_answer_void(
             self.looks = 0
 
         @property
-        def stirs(self) -> int:
+        def changes(self) -> int:
             self.looks += 1
             return min(self.looks, 6)
 

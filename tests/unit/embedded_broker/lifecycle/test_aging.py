@@ -215,7 +215,7 @@ def test_while_time_flows_old_files_go_in_the_hour_that_is_set_a_few_at_once() -
         session.advance(11)
         assert len(core.store.log.files.files) == files  # a jump made nothing old
 
-        clock.leaps.clear()  # as if those days had passed by themselves
+        clock.jumps.clear()  # as if those days had passed by themselves
         broker.config.update(deleteWhen=f"{hour:02d}")
         session.advance(11)
         assert len(core.store.log.files.files) == files  # not the hour
@@ -245,7 +245,7 @@ def test_cleaning_a_store_that_has_closed_meanwhile_does_nothing() -> None:
         fill(broker, "first")
         aging = Aging(broker._core(), clock)
         clock.advance(days=30)
-        clock.leaps.clear()
+        clock.jumps.clear()
         files = broker._core().store.fs.list("commitlog")
     fs = aging._core.store.fs
     aging.clean(FILES_AT_ONCE)

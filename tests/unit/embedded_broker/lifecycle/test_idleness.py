@@ -98,9 +98,9 @@ def test_members_of_a_broadcasting_group_commit_nothing(
 def test_what_is_due_and_not_fired_yet_counts(broker: EmbeddedBroker) -> None:
     core = broker._core()
     idleness = Idleness(core, NoClients())
-    before = idleness.stirs
+    before = idleness.changes
     broker.send("T", b"later", delay=5)
-    assert idleness.stirs > before
+    assert idleness.changes > before
     assert list(idleness.busy(None)) == []
 
     clock = broker._arguments.clock

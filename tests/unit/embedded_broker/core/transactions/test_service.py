@@ -442,9 +442,9 @@ def test_a_new_half_message_makes_the_clock_driver_look_again(
 ) -> None:
     node = broker.slot.node
     assert node is not None
-    before = node._stirs()
+    before = node._count_changes()
     send_half(peer)
-    assert node._stirs() > before
+    assert node._count_changes() > before
 
 
 def test_the_heap_does_not_grow_with_transactions_that_end_in_time(

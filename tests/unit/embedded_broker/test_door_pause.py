@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from embedded_broker import BrokerStateError, EmbeddedBroker, VirtualClock
-from embedded_broker.pause import HELD_BYTES_MAX, Pause
+from embedded_broker.door import HELD_BYTES_MAX, Pause
 from rocketmq_py import DefaultMQProducer, Message, RemotingTooMuchRequestException
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.frame import Frame
