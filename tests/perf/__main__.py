@@ -25,6 +25,7 @@ BENCHES = (
     "client_path",
     "java_load",
     "java_ceiling",
+    "old_and_new",
     "spark_read",
     "spark_write",
     "spark_memory",

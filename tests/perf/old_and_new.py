@@ -1,0 +1,124 @@
+"""This tree against an older one: `OLD_TREE=DIR python -m tests.perf old_and_new`.
+
+Each figure is taken in turn, old, new, old, new, every time in a process of its own, and the ratio
+pair by pair, so it holds when the machine's speed drifts. The older checkout needs its own copy of
+`tests/perf`; each tree measures itself with its own code. What is compared is CPU time where a
+figure has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from attrs import frozen
+
+from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, figure, keep
+
+WORSE_AT_MOST = 1.05
+ENDS_WITHIN_S = 900.0
+
+
+@frozen
+class Take:
+    """One figure of a tree: a program that prints it as its last line."""
+
+    name: str
+    unit: str
+    program: str
+    grows: bool = False
+    """Whether more is better, as with rates."""
+
+
+def _case(name: str, key: str, *arguments: int) -> str:
+    return (
+        "from tests.perf.timer_store_cases import CASES; "
+        f"print(CASES[{name!r}](*{arguments!r})[{key!r}])"
+    )
+
+
+_PATH = "from tests.perf import client_path as c; from rocketmq_py import DefaultMQProducer as P\n"
+_OVER_TCP = f"""{_PATH}
+with c.served() as server, P("Path", namesrv_addr=server.namesrv) as producer:
+    c.%s(producer)
+    print(c.%s(producer))
+"""
+_IN_PROCESS = f"""{_PATH}
+with c.EmbeddedBroker(tcp=False) as broker, P("Path", namesrv_addr=broker.namesrv_addr) as producer:
+    c.blocking_us(producer)
+    print(c.blocking_us(producer))
+"""
+_JAVA = """
+from tests.perf import java_load as j
+with j.served() as server:
+    print(j.load(server.namesrv, server.pid, %r, %d).rate)
+"""
+
+TAKES = (
+    Take("put to slot", "timers/s of a core", _case("put", "rate", 100_000), grows=True),
+    Take("frame to slot", "timers/s of a core", _case("frames", "rate", 50_000, 32, 1), grows=True),
+    Take(
+        "frame to slot, one at a time",
+        "timers/s of a core",
+        _case("frames", "rate", 50_000, 1, 1),
+        grows=True,
+    ),
+    Take("plain send", "us/message", _case("frames", "us", 50_000, 32, 0)),
+    Take("plain send, one at a time", "us/message", _case("frames", "us", 50_000, 1, 0)),
+    Take("pull", "us/message", _case("pulls", "us", 50_000)),
+    Take("release of 100k of one instant", "s CPU", _case("burst", "cpu", 100_000)),
+    Take("jump of 40 days over 100k timers", "s CPU", _case("jump", "cpu", 100_000, 0, 2, 40)),
+    Take("a hop that is made", "us", _case("hops", "us", 10_000)),
+    Take("blocking send, TCP", "us", _OVER_TCP % ("blocking_us", "blocking_us")),
+    Take("async send, TCP", "messages/s", _OVER_TCP % ("async_rate", "async_rate"), grows=True),
+    Take("blocking send, in process", "us", _IN_PROCESS),
+    Take("Java client, sync", "messages/s", _JAVA % ("sync", 40_000), grows=True),
+    Take("Java client, async", "messages/s", _JAVA % ("async", 100_000), grows=True),
+    Take("Java client, batches", "messages/s", _JAVA % ("batch", 320_000), grows=True),
+)
+
+
+def taken(take: Take, tree: Path) -> float:
+    """Take one figure in one tree."""
+    done = subprocess.run(
+        [sys.executable, "-c", take.program],
+        cwd=tree,
+        env=ENVIRONMENT | {"PYTHONPATH": str(tree)},
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=ENDS_WITHIN_S,
+    )
+    return float(done.stdout.splitlines()[-1])
+
+
+def compared(take: Take, old_tree: Path) -> list[Figure]:
+    """Take a figure in both trees in turn; a ratio above 1 says that the new tree is worse."""
+    pairs = [(taken(take, old_tree), taken(take, ROOT)) for _ in range(RUNS)]
+    ratios = [(old / new) if take.grows else (new / old) for old, new in pairs]
+    return [
+        figure(f"{take.name}: cost against before", "x", ratios, at_most=WORSE_AT_MOST),
+        figure(f"{take.name}: before", take.unit, [old for old, _ in pairs]),
+        figure(f"{take.name}: now", take.unit, [new for _, new in pairs]),
+    ]
+
+
+def main() -> None:
+    given = os.environ.get("OLD_TREE")
+    if given is None:
+        print("left out: OLD_TREE names no older checkout to compare with")
+        return
+    wanted = os.environ.get("TAKES", "")
+    old_tree = Path(given).resolve()
+    commit = ["git", "-C", str(old_tree), "rev-parse", "HEAD"]
+    before = subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip()
+    figures = [one for take in TAKES if wanted in take.name for one in compared(take, old_tree)]
+    if wanted:
+        for one in figures:
+            print(one.name, json.dumps(one.runs), statistics.median(one.runs))
+    else:
+        keep("old_and_new", figures, before=before)
