@@ -91,3 +91,13 @@ def test_files_that_docstrings_name_are_there(package: str) -> None:
         if not is_there(mention, path)
     ]
     assert wrong == []
+
+
+PLACE = re.compile(rf"`((?:{'|'.join((*PACKAGES, 'tests', 'examples'))})/[\w./*]*)`")
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "GAPS.md"])
+def test_files_and_folders_that_a_page_names_are_there(page: str) -> None:
+    places = PLACE.findall((ROOT / page).read_text(encoding="utf-8"))
+    assert places != []
+    assert [place for place in places if not any(ROOT.glob(place.rstrip("/")))] == []
