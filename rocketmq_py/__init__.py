@@ -18,8 +18,8 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
-    from rocketmq_py.client.namespaced_access import NamespacedQueueAccess
     from rocketmq_py.client.queue_access import (
+        NamespacedQueueAccess,
         PreparedMessage,
         QueueAccess,
         QueueBounds,
@@ -89,8 +89,9 @@ if TYPE_CHECKING:
 
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
-    "client.namespaced_access": "NamespacedQueueAccess",
-    "client.queue_access": "PreparedMessage QueueAccess QueueBounds RawPull RawSend SendOutcome",
+    "client.queue_access": (
+        "NamespacedQueueAccess PreparedMessage QueueAccess QueueBounds RawPull RawSend SendOutcome"
+    ),
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
     "config": "ClientConfig Credentials",

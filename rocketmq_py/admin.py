@@ -77,6 +77,6 @@ class DefaultMQAdminExt(Caller):
 
     def _ask(self, addr: str, code: RequestCode) -> bytes:
         split_host_port(addr)
-        answer = self._instance.invoke(addr, RemotingCommand(code), self.timeout_millis)
+        answer = self._instance.remoting.invoke(addr, RemotingCommand(code), self.timeout_millis)
         check_answer(answer, addr)
         return answer.body

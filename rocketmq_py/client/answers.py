@@ -59,7 +59,7 @@ def is_refusal(answer: RemotingCommand) -> bool:
 
 def broker_error(
     answer: RemotingCommand,
-    address: str,
+    address: str | None,
     *,
     topic: str | None = None,
     properties: Mapping[str, str] = _NOTHING,

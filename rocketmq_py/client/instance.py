@@ -15,7 +15,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from typing import TypeVar
 
 from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
@@ -23,7 +22,7 @@ from rocketmq_py.client.consumer_face import ConsumerFace
 from rocketmq_py.client.heartbeat import heartbeat_body, send_heartbeat, unregister
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.remoting import Remoting
-from rocketmq_py.client.routes import PublishInfo, RouteTable
+from rocketmq_py.client.routes import RouteTable
 from rocketmq_py.client.transaction_checks import TransactionChecks
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig
@@ -34,11 +33,8 @@ from rocketmq_py.errors import (
     NotStartedError,
     RocketMQError,
 )
-from rocketmq_py.message import MessageQueue
-from rocketmq_py.protocol.bodies.routes import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.transport.channel import Channel
 
 __all__ = ["ClientInstance", "ConsumerFace"]
@@ -58,7 +54,7 @@ _Member = TypeVar("_Member")
 
 
 class ClientInstance:
-    """Connections, routes and background tasks of one client id in this process.
+    """Connections (`remoting`), `routes` and background tasks of one client id in this process.
 
     Get one with `rocketmq_py.client.pool.acquire_instance`, `start` it, and give it back with
     `shutdown`; the last one who gives it back ends it. All calls are safe from any thread.
@@ -220,81 +216,6 @@ class ClientInstance:
         known = self.routes.broker_addresses(masters_only=False)
         for address in self.remoting.connected() & known:
             unregister(self.remoting, address, self.client_id, group, producer=producer)
-
-    # --- routes ----------------------------------------------------------------------------
-
-    def publish_info(
-        self,
-        topic: str,
-        *,
-        create_topic_key: str = AUTO_CREATE_TOPIC,
-        default_topic_queue_nums: int = 4,
-        timeout_ms: float | None = None,
-    ) -> PublishInfo:
-        """Return the writable queues of a topic, from the cache or the name server.
-
-        A topic that does not exist borrows the route of ``create_topic_key``. Raises `NoRouteError`
-        (10005) or `NameServerUnavailableError` (10004), with the first cause.
-        """
-        return self.routes.publish_info(
-            topic,
-            create_topic_key=create_topic_key,
-            default_topic_queue_nums=default_topic_queue_nums,
-            timeout_ms=self.config.mq_client_api_timeout if timeout_ms is None else timeout_ms,
-        )
-
-    def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        """Return the readable queues as known now; None when the route was never seen."""
-        return self.routes.subscribe_queues(topic)
-
-    def route(self, topic: str, *, refresh: bool = False) -> TopicRouteData | None:
-        """Return the route as known, asking the name server when unknown or ``refresh``.
-
-        None when no name server knows the topic. Raises `NameServerUnavailableError` when none
-        answers and nothing is cached.
-        """
-        return self.routes.route(topic, refresh=refresh)
-
-    def update_route(self, topic: str) -> bool:
-        """Ask the name server now; say whether the route changed. Raises as `publish_info`."""
-        return self.routes.update(topic)
-
-    def broker_address(
-        self, broker_name: str, *, broker_id: int = 0, only_this: bool = False
-    ) -> str | None:
-        """Return the address of a broker: the id asked for, else id + 1, else any of that name.
-
-        Sends and locks pass ``only_this=True`` (master 0 and nobody else).
-        """
-        return self.routes.broker_address(broker_name, broker_id=broker_id, only_this=only_this)
-
-    def any_broker_address(self, topic: str) -> str | None:
-        """Return the address of some broker that has the topic, a master when there is one."""
-        return self.routes.any_broker_address(topic)
-
-    # --- calls -----------------------------------------------------------------------------
-
-    def invoke(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Call and wait. The answer may have any code.
-
-        Raises `RemotingConnectException`, `RemotingSendRequestException`,
-        `RemotingTimeoutException`.
-        """
-        return self.remoting.invoke(address, command, timeout_ms)
-
-    def invoke_async(
-        self, address: str, command: RemotingCommand, timeout_ms: int
-    ) -> Future[RemotingCommand]:
-        """Call without waiting for the answer; connects first when needed (that may block).
-
-        The future never stays open longer than ``timeout_ms``. Its callbacks run on the thread that
-        read the answer: hand longer work over with `submit`.
-        """
-        return self.remoting.invoke_async(address, command, timeout_ms)
-
-    def invoke_oneway(self, address: str, command: RemotingCommand, timeout_ms: int) -> None:
-        """Write the request and return; there is no answer."""
-        self.remoting.invoke_oneway(address, command, timeout_ms)
 
     # --- background ------------------------------------------------------------------------
 

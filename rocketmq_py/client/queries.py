@@ -1,18 +1,19 @@
-"""What can be asked of brokers about topics, offsets and stored messages.
+"""What can be asked of brokers about topics and stored messages, besides single queues.
 
 The administration half of every client (``MQAdminImpl`` of the original). Blocking calls, each
-bounded by ``mq_client_api_timeout`` per broker. Must not know producers or consumers.
+bounded by ``mq_client_api_timeout`` per broker. Must not know producers or consumers. Questions
+about one queue are in ``queue_requests.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from attrs import frozen
 
-from rocketmq_py.client.answers import broker_error, check_answer
+from rocketmq_py.client.answers import check_answer
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.queue_requests import QueueRequests
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import (
     MQBrokerException,
@@ -21,20 +22,12 @@ from rocketmq_py.errors import (
     RemotingCommandException,
     RemotingException,
 )
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.handles import decode_offset_id
 from rocketmq_py.protocol.headers import Header
 from rocketmq_py.protocol.headers.admin import CreateTopicRequestHeader
-from rocketmq_py.protocol.headers.offsets import (
-    GetEarliestMsgStoretimeRequestHeader,
-    GetMaxOffsetRequestHeader,
-    GetMinOffsetRequestHeader,
-    OffsetResponseHeader,
-    SearchOffsetRequestHeader,
-    TimestampResponseHeader,
-)
 from rocketmq_py.protocol.headers.query import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
@@ -42,15 +35,12 @@ from rocketmq_py.protocol.headers.query import (
 )
 from rocketmq_py.protocol.message_codec import decode_records
 
-__all__ = ["Boundary", "Queries", "QueryResult"]
-
-Boundary = Literal["LOWER", "UPPER"]
+__all__ = ["Queries", "QueryResult"]
 
 CREATE_ATTEMPTS = 5
 UNIQUE_MAX = 32
 THREE_DAYS_MS = 3 * 24 * 3_600_000
 INT64_MAX = 2**63 - 1
-NOT_FOUND_TOPIC = 10005
 
 
 @frozen
@@ -61,52 +51,11 @@ class QueryResult:
     message_list: tuple[MessageExt, ...]
 
 
-class Queries:
+class Queries(QueueRequests):
     """Questions of one client. Every call is safe from any thread."""
 
     def __init__(self, instance: ClientInstance) -> None:
-        self._instance = instance
-        self._timeout_ms = instance.config.mq_client_api_timeout
-
-    # --- offsets ---------------------------------------------------------------------------
-
-    def max_offset(self, queue: MessageQueue) -> int:
-        """Return the offset that the queue's next message will get (30)."""
-        header = GetMaxOffsetRequestHeader(
-            topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name
-        )
-        answer = self._ask_master(queue, RequestCode.GET_MAX_OFFSET, header)
-        return OffsetResponseHeader.from_ext(answer.ext_fields).offset
-
-    def min_offset(self, queue: MessageQueue) -> int:
-        """Return the first offset that can be read (31)."""
-        header = GetMinOffsetRequestHeader(
-            topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name
-        )
-        answer = self._ask_master(queue, RequestCode.GET_MIN_OFFSET, header)
-        return OffsetResponseHeader.from_ext(answer.ext_fields).offset
-
-    def search_offset(
-        self, queue: MessageQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
-    ) -> int:
-        """Return the offset of a store time (29); 4.9 brokers ignore ``boundary``."""
-        header = SearchOffsetRequestHeader(
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            timestamp=timestamp_ms,
-            boundary_type=boundary,
-            broker_name=queue.broker_name,
-        )
-        answer = self._ask_master(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
-        return OffsetResponseHeader.from_ext(answer.ext_fields).offset
-
-    def earliest_msg_store_time(self, queue: MessageQueue) -> int:
-        """Return the store time of the first message in ms, -1 for an empty queue (32)."""
-        header = GetEarliestMsgStoretimeRequestHeader(
-            topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name
-        )
-        answer = self._ask_master(queue, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
-        return TimestampResponseHeader.from_ext(answer.ext_fields).timestamp
+        super().__init__(instance, instance.config.mq_client_api_timeout)
 
     # --- topics ----------------------------------------------------------------------------
 
@@ -155,7 +104,7 @@ class Queries:
     def _create_at(self, address: str, topic: str, header: CreateTopicRequestHeader) -> None:
         for attempt in range(1, CREATE_ATTEMPTS + 1):
             try:
-                answer = self._ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+                answer = self._ask_at(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
                 check_answer(answer, address, topic)
             except (RemotingException, MQBrokerException):
                 if attempt == CREATE_ATTEMPTS:
@@ -187,7 +136,7 @@ class Queries:
         # An id that a client made has the same look, and would name a stranger: ask none.
         if address in self._instance.routes.broker_addresses(masters_only=False):
             header = ViewMessageRequestHeader(offset=offset, topic=topic)
-            answer = self._ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
+            answer = self._ask_at(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
             if answer.code == ResponseCode.SUCCESS:
                 return self._messages(answer.body, "")[0]
         return self._by_unique_id(topic, msg_id)
@@ -218,7 +167,7 @@ class Queries:
         first: Exception | None = None
         for name, address in self._masters_of(topic):
             try:
-                answer = self._ask(address, RequestCode.QUERY_MESSAGE, header)
+                answer = self._ask_at(address, RequestCode.QUERY_MESSAGE, header)
                 if answer.code == ResponseCode.QUERY_NOT_FOUND:
                     continue
                 check_answer(answer, address, topic)
@@ -245,32 +194,16 @@ class Queries:
     # --- asking ----------------------------------------------------------------------------
 
     def _masters_of(self, topic: str) -> list[tuple[str, str]]:
-        self._instance.route(topic)
+        self._instance.routes.route(topic)
         masters = self._instance.routes.master_addresses(topic)
         if not masters:
             raise NoRouteError(
                 f"no route of topic {topic}: does it exist?",
-                response_code=NOT_FOUND_TOPIC,
+                response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
                 topic=topic,
             )
         return masters
 
-    def _ask_master(self, queue: MessageQueue, code: int, header: Header) -> RemotingCommand:
-        address = self._instance.broker_address(queue.broker_name)
-        if address is None:
-            self._instance.update_route(queue.topic)
-            address = self._instance.broker_address(queue.broker_name)
-        if address is None:
-            raise MQClientException(
-                f"broker {queue.broker_name} does not exist: no route of topic {queue.topic} "
-                "names it",
-                topic=queue.topic,
-            )
-        answer = self._ask(address, code, header)
-        if answer.code != ResponseCode.SUCCESS:
-            raise broker_error(answer, address, topic=queue.topic)
-        return answer
-
-    def _ask(self, address: str, code: int, header: Header) -> RemotingCommand:
+    def _ask_at(self, address: str, code: int, header: Header) -> RemotingCommand:
         command = RemotingCommand(code, ext_fields=header.to_ext())
-        return self._instance.invoke(address, command, self._timeout_ms)
+        return self._instance.remoting.invoke(address, command, self._timeout_ms)

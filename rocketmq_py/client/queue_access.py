@@ -10,7 +10,7 @@ or retries: a caller that wants another try makes one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar, Unpack
 
@@ -18,12 +18,17 @@ from attrs import define, frozen
 
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.caller import Caller
-from rocketmq_py.client.queries import Boundary, Queries
+from rocketmq_py.client.queue_requests import (
+    Boundary,
+    QueueRequests,
+    pull_answer,
+    queue_request,
+    send_fields,
+)
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings
 from rocketmq_py.errors import (
-    MQBrokerException,
     MQClientException,
     NoRouteError,
     RocketMQError,
@@ -34,19 +39,14 @@ from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
-from rocketmq_py.protocol.headers.offsets import (
-    OffsetResponseHeader,
-    QueryConsumerOffsetRequestHeader,
-    UpdateConsumerOffsetRequestHeader,
-)
-from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
+from rocketmq_py.protocol.headers.send import SendMessageResponseHeader
 from rocketmq_py.protocol.message_codec import decode_record
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, TOOLS_CONSUMER_GROUP
+from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
 from rocketmq_py.send_result import SendStatus
 from rocketmq_py.transport.channel import Done
 
 __all__ = [
+    "NamespacedQueueAccess",
     "PreparedMessage",
     "QueueAccess",
     "QueueBounds",
@@ -55,18 +55,9 @@ __all__ = [
     "SendOutcome",
 ]
 
-NOT_FOUND_TOPIC = 10005
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
 _T = TypeVar("_T")
-_PULL_CODES = frozenset(
-    {
-        ResponseCode.SUCCESS,
-        ResponseCode.PULL_NOT_FOUND,
-        ResponseCode.PULL_RETRY_IMMEDIATELY,
-        ResponseCode.PULL_OFFSET_MOVED,
-    }
-)
 
 
 @frozen
@@ -203,26 +194,27 @@ class QueueAccess(Caller):
 
         Raises `NoRouteError` when no name server knows the topic.
         """
-        instance = self._instance
-        if instance.route(topic, refresh=True) is None:
+        routes, topic = self._instance.routes, self._wire(topic)
+        if routes.route(topic, refresh=True) is None:
             raise NoRouteError(
                 f"no route of topic {topic} at name server {self.config.namesrv_addr}: does it "
                 "exist?",
-                response_code=NOT_FOUND_TOPIC,
+                response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
                 topic=topic,
             )
-        return tuple(sorted(instance.subscribe_queues(topic) or ()))
+        return self._bare_queues(routes.subscribe_queues(topic) or ())
 
     def write_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return the writable queues of a topic, sorted; a new topic borrows the default route.
 
         Raises `NoRouteError` when the topic is unknown and cannot be created by sending.
         """
-        return tuple(sorted(self._instance.publish_info(topic).queues))
+        return self._bare_queues(self._instance.routes.publish_info(self._wire(topic)).queues)
 
     def broker_names(self, topic: str) -> list[str]:
         """Return the names of the brokers of a topic as last heard, sorted."""
-        return [name for name, _ in self._instance.routes.master_addresses(topic)]
+        masters = self._instance.routes.master_addresses(self._wire(topic))
+        return [name for name, _ in masters]
 
     def address_of(
         self, broker_name: str, broker_id: int = 0, *, only_this: bool = False
@@ -231,7 +223,8 @@ class QueueAccess(Caller):
 
         Another one of that name stands in for the id, unless ``only_this`` is set.
         """
-        return self._instance.broker_address(broker_name, broker_id=broker_id, only_this=only_this)
+        find = self._instance.routes.broker_address
+        return find(broker_name, broker_id=broker_id, only_this=only_this)
 
     # --- offsets ---------------------------------------------------------------------------
 
@@ -249,17 +242,17 @@ class QueueAccess(Caller):
         A server that does not know the request is asked queue by queue (30, 31); then
         ``last_update_timestamp`` is 0.
         """
-        address = self._address(topic, broker_name, 0, only_this=True)
-        header = GetTopicStatsInfoRequestHeader(topic=topic)
-        try:
-            answer = self._ask(address, topic, RequestCode.GET_TOPIC_STATS_INFO, header.to_ext())
-        except MQBrokerException as error:
-            if error.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                raise
-            return self._bounds_one_by_one(topic, broker_name)
+        wire_topic = self._wire(topic)
+        address = self._master(wire_topic, broker_name)
+        header = GetTopicStatsInfoRequestHeader(topic=wire_topic)
+        command = RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, ext_fields=header.to_ext())
+        answer = self._instance.remoting.invoke(address, command, self._timeout_ms)
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return self._bounds_one_by_one(wire_topic, broker_name)
+        check_answer(answer, address, wire_topic)
         table = TopicStatsTable.decode(answer.body).offset_table
         return {
-            MessageQueue(key.topic, key.broker_name, key.queue_id): QueueBounds(
+            MessageQueue(self._bare(key.topic), key.broker_name, key.queue_id): QueueBounds(
                 one.min_offset, one.max_offset, one.last_update_timestamp
             )
             for key, one in table.items()
@@ -267,11 +260,11 @@ class QueueAccess(Caller):
 
     def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset that the queue's next message will get (30)."""
-        return self._known(queue).max_offset(queue)
+        return self._requests.max_offset(self._wire_queue(queue))
 
     def min_offset(self, queue: MessageQueue) -> int:
         """Return the first offset that can be read (31)."""
-        return self._known(queue).min_offset(queue)
+        return self._requests.min_offset(self._wire_queue(queue))
 
     def search_offset(
         self, queue: MessageQueue, timestamp_ms: int, boundary: Boundary = "LOWER"
@@ -281,7 +274,7 @@ class QueueAccess(Caller):
         5.x answers the first offset at or after the time (one past the end when none is); 4.9
         answers the nearest one, and never more than the last offset.
         """
-        return self._known(queue).search_offset(queue, timestamp_ms, boundary)
+        return self._requests.search_offset(self._wire_queue(queue), timestamp_ms, boundary)
 
     def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
         """Return the message at an offset, or None when there is none to read."""
@@ -291,36 +284,18 @@ class QueueAccess(Caller):
         record = decode_record(pulled.records)
         if record.queue_offset != offset:
             return None
-        return MessageExt.from_record(record, queue.broker_name)
+        message = MessageExt.from_record(record, queue.broker_name)
+        message.topic = self._bare(message.topic)
+        return message
 
     def group_offset(self, group: str, queue: MessageQueue) -> int | None:
         """Return the offset that the broker keeps for a group, None when it keeps none (14)."""
-        header = QueryConsumerOffsetRequestHeader(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            set_zero_if_not_found=False,
-            broker_name=queue.broker_name,
-        )
-        address = self._address(queue.topic, queue.broker_name, 0)
-        command = RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, ext_fields=header.to_ext())
-        answer = self._instance.invoke(address, command, self._timeout_ms)
-        if answer.code == ResponseCode.QUERY_NOT_FOUND:
-            return None
-        check_answer(answer, address, queue.topic)
-        return OffsetResponseHeader.from_ext(answer.ext_fields).offset
+        wire_queue = self._wire_queue(queue)
+        return self._requests.group_offset(self._wire(group), wire_queue, zero_if_none=False)
 
     def store_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Tell the broker a group's offset and wait for its answer (15)."""
-        header = UpdateConsumerOffsetRequestHeader(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            commit_offset=offset,
-            broker_name=queue.broker_name,
-        )
-        address = self._address(queue.topic, queue.broker_name, 0)
-        self._ask(address, queue.topic, RequestCode.UPDATE_CONSUMER_OFFSET, header.to_ext())
+        self._requests.store_group_offset(self._wire(group), self._wire_queue(queue), offset)
 
     # --- messages --------------------------------------------------------------------------
 
@@ -344,10 +319,11 @@ class QueueAccess(Caller):
         future holds `MQBrokerException` for a refusal. A broker caps a pull at 32 messages unless
         it is configured otherwise.
         """
-        header = PullMessageRequestHeader(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
+        queue = self._wire_queue(queue)
+        command = queue_request(
+            RequestCode.PULL_MESSAGE,
+            queue,
+            consumer_group=self._wire(group),
             queue_offset=offset,
             max_msg_nums=max_messages,
             sys_flag=PullSysFlag.SUBSCRIPTION,
@@ -356,26 +332,23 @@ class QueueAccess(Caller):
             subscription=expression,
             sub_version=wall_ms(),
             expression_type=expression_type,
-            broker_name=queue.broker_name,
         )
-        asked = address or self._address(queue.topic, queue.broker_name, broker_id)
-        command = RemotingCommand(RequestCode.PULL_MESSAGE, ext_fields=header.to_ext())
+        asked = address or self._instance.routes.require_address(
+            queue.topic, queue.broker_name, broker_id=broker_id
+        )
 
         def read(answer: RemotingCommand) -> RawPull:
-            if answer.code not in _PULL_CODES:
-                raise broker_error(answer, asked, topic=queue.topic)
-            told = PullMessageResponseHeader.from_ext(answer.ext_fields)
-            body = answer.body if answer.code == ResponseCode.SUCCESS else b""
+            told = pull_answer(answer, asked, queue.topic)
             return RawPull(
-                answer.code,
-                told.next_begin_offset,
+                told.code,
+                told.next_offset,
                 told.min_offset,
                 told.max_offset,
-                told.suggest_which_broker_id,
-                body,
+                told.suggested_broker,
+                told.body if told.code == ResponseCode.SUCCESS else b"",
             )
 
-        return _then(self._instance.invoke_async(asked, command, timeout_ms), read)
+        return _then(self._instance.remoting.invoke_async(asked, command, timeout_ms), read)
 
     def send(
         self,
@@ -395,11 +368,12 @@ class QueueAccess(Caller):
         here: what the broker refuses comes back as `MQBrokerException` in the future.
         """
         message = PreparedMessage(queue, body, properties, flag, sys_flag)
-        address = self._address(queue.topic, queue.broker_name, 0, only_this=True)
-        command = self._send_command(message, wall_ms(), batch=batch)
+        topic = self._wire(queue.topic)
+        address = self._master(topic, queue.broker_name)
+        command = self._send_command(message, topic, wall_ms(), batch=batch)
         return _then(
-            self._instance.invoke_async(address, command, timeout_ms),
-            lambda answer: _stored(answer, queue, address),
+            self._instance.remoting.invoke_async(address, command, timeout_ms),
+            lambda answer: self._stored(answer, queue, topic, address),
         )
 
     def send_many(
@@ -417,22 +391,21 @@ class QueueAccess(Caller):
         all are stored: for more, wait for each. For rows that may not be put into a batch, such
         as delayed ones; some hundreds at once are a good number.
         """
-        instance = self._instance
         now_ms = wall_ms()
         by_broker: dict[str, list[int]] = {}
+        topics = [self._wire(message.queue.topic) for message in messages]
         for number, message in enumerate(messages):
-            queue = message.queue
             try:
-                address = self._address(queue.topic, queue.broker_name, 0, only_this=True)
+                address = self._master(topics[number], message.queue.broker_name)
             except RocketMQError as error:
                 told(number, SendOutcome(None, error))
             else:
                 by_broker.setdefault(address, []).append(number)
         for address, numbers in by_broker.items():
-            commands = [self._send_command(messages[number], now_ms) for number in numbers]
-            dones = [_telling(told, number, messages[number], address) for number in numbers]
+            commands = [self._send_command(messages[n], topics[n], now_ms) for n in numbers]
+            dones = [self._telling(told, n, messages[n], topics[n], address) for n in numbers]
             try:
-                instance.remoting.begin_many(address, commands, timeout_ms, dones)
+                self._instance.remoting.begin_many(address, commands, timeout_ms, dones)
             except RocketMQError as error:
                 for number in numbers:
                     told(number, SendOutcome(None, error))
@@ -445,8 +418,9 @@ class QueueAccess(Caller):
         `MQBrokerException` for a refusal: 604 when it is too late, `RecallNotSupportedError` when
         the broker does not offer it.
         """
+        topic = self._wire(topic)
         parsed = parse_handle(topic, recall_handle)
-        address = self._address(topic, parsed.broker_name, 0, only_this=True)
+        address = self._master(topic, parsed.broker_name)
         command = recall_request(
             topic,
             recall_handle,
@@ -454,71 +428,76 @@ class QueueAccess(Caller):
             producer_group=self.producer_group,
         )
         return _then(
-            self._instance.invoke_async(address, command, timeout_ms),
+            self._instance.remoting.invoke_async(address, command, timeout_ms),
             lambda answer: recalled_id(answer, address, topic),
         )
 
     # --- inside ----------------------------------------------------------------------------
 
     def _bounds_one_by_one(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
-        found = {}
-        for queue in self._instance.subscribe_queues(topic) or ():
+        ask, found = self._requests, {}
+        for queue in self._instance.routes.subscribe_queues(topic) or ():
             if queue.broker_name == broker_name:
-                known = self._known(queue)
-                found[queue] = QueueBounds(known.min_offset(queue), known.max_offset(queue), 0)
+                bounds = QueueBounds(ask.min_offset(queue), ask.max_offset(queue), 0)
+                found[self._bare_queue(queue)] = bounds
         return found
 
     def _send_command(
-        self, message: PreparedMessage, born_ms: int, *, batch: bool = False
+        self, message: PreparedMessage, topic: str, born_ms: int, *, batch: bool = False
     ) -> RemotingCommand:
-        header = SendMessageRequestHeader(
-            producer_group=self.producer_group,
-            topic=message.queue.topic,
-            default_topic=AUTO_CREATE_TOPIC,
-            default_topic_queue_nums=4,
+        fields = send_fields(
+            self.producer_group,
+            topic,
             queue_id=message.queue.queue_id,
             sys_flag=message.sys_flag,
             born_timestamp=born_ms,
             flag=message.flag,
             properties=message.properties,
-            reconsume_times=0,
-            unit_mode=False,
             batch=batch,
             broker_name=message.queue.broker_name,
         )
         code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
-        return RemotingCommand(code, ext_fields=header.to_ext_v2(), body=message.body)
+        return RemotingCommand(code, ext_fields=fields, body=message.body)
 
     @property
     def _timeout_ms(self) -> int:
         return self.config.mq_client_api_timeout
 
-    def _known(self, queue: MessageQueue) -> Queries:
-        self._address(queue.topic, queue.broker_name, 0)
-        return Queries(self._instance)
+    @property
+    def _requests(self) -> QueueRequests:
+        return QueueRequests(self._instance, self._timeout_ms)
 
-    def _address(
-        self, topic: str, broker_name: str, broker_id: int, *, only_this: bool = False
-    ) -> str:
-        instance = self._instance
-        find = instance.broker_address
-        address = find(broker_name, broker_id=broker_id, only_this=only_this)
-        if address is None:
-            instance.update_route(topic)
-            address = find(broker_name, broker_id=broker_id, only_this=only_this)
-        if address is None:
-            raise MQClientException(
-                f"broker {broker_name} is in no route of topic {topic}: is it registered?",
-                topic=topic,
-            )
-        return address
+    def _master(self, topic: str, broker_name: str) -> str:
+        return self._instance.routes.require_address(topic, broker_name, only_this=True)
+
+    # Names of a namespace differ on the wire: `NamespacedQueueAccess`.
+
+    def _wire(self, name: str) -> str:
+        return name
+
+    def _bare(self, name: str) -> str:
+        return name
+
+    def _wire_queue(self, queue: MessageQueue) -> MessageQueue:
+        topic = self._wire(queue.topic)
+        if topic == queue.topic:
+            return queue
+        return MessageQueue(topic, queue.broker_name, queue.queue_id)
+
+    def _bare_queue(self, queue: MessageQueue) -> MessageQueue:
+        return MessageQueue(self._bare(queue.topic), queue.broker_name, queue.queue_id)
+
+    def _bare_queues(self, queues: Iterable[MessageQueue]) -> tuple[MessageQueue, ...]:
+        return tuple(sorted(map(self._bare_queue, queues)))
 
     def _ask_name_servers(self, code: RequestCode, what: str) -> bytes:
         """Return what the first name server that answers says; raise when none does."""
         failed: Exception | None = None
         for address in self.config.name_servers:
             try:
-                answer = self._instance.invoke(address, RemotingCommand(code), self._timeout_ms)
+                answer = self._instance.remoting.invoke(
+                    address, RemotingCommand(code), self._timeout_ms
+                )
                 check_answer(answer, address)
             except (OSError, MQClientException) as error:
                 failed = failed or error
@@ -528,41 +507,69 @@ class QueueAccess(Caller):
         self._instance.routes.check_name_servers()
         raise MQClientException(f"no name server lists its {what}: {failed}") from failed
 
-    def _ask(
-        self, address: str, topic: str, code: RequestCode, fields: dict[str, str]
-    ) -> RemotingCommand:
-        command = RemotingCommand(code, ext_fields=fields)
-        answer = self._instance.invoke(address, command, self._timeout_ms)
-        check_answer(answer, address, topic)
-        return answer
+    def _stored(
+        self, answer: RemotingCommand, queue: MessageQueue, topic: str, address: str
+    ) -> RawSend:
+        """Read the answer to a send; raises `MQBrokerException` for a refusal."""
+        status = SendStatus.from_code(answer.code)
+        if status is None:
+            raise broker_error(answer, address, topic=topic)
+        told = SendMessageResponseHeader.from_ext(answer.ext_fields)
+        where = MessageQueue(self._bare(queue.topic), queue.broker_name, told.queue_id)
+        return RawSend(status, where, told.queue_offset, told.msg_id, told.recall_handle)
+
+    def _telling(
+        self,
+        told: Callable[[int, SendOutcome], None],
+        number: int,
+        message: PreparedMessage,
+        topic: str,
+        address: str,
+    ) -> Done:
+        """Give what tells how a message ended, on the reading thread."""
+
+        def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+            stored: RawSend | None = None
+            wrong: Exception | None = error
+            if answer is not None:
+                try:
+                    stored = self._stored(answer, message.queue, topic, address)
+                except Exception as refused:  # noqa: BLE001 - it belongs to whoever waits
+                    wrong = refused
+            told(number, SendOutcome(stored, wrong))
+
+        return done
 
 
-def _stored(answer: RemotingCommand, queue: MessageQueue, address: str) -> RawSend:
-    """Read the answer to a send; raises `MQBrokerException` for a refusal."""
-    status = SendStatus.from_code(answer.code)
-    if status is None:
-        raise broker_error(answer, address, topic=queue.topic)
-    told = SendMessageResponseHeader.from_ext(answer.ext_fields)
-    where = MessageQueue(queue.topic, queue.broker_name, told.queue_id)
-    return RawSend(status, where, told.queue_offset, told.msg_id, told.recall_handle)
+class NamespacedQueueAccess(QueueAccess):
+    """Reads and writes queues of one namespace. Takes and gives bare names of topics and groups.
 
+    Arguments are ``namespace`` and the settings of `QueueAccess`, whose calls and errors it has.
+    Every topic and group gets the namespace on its way out and loses it on its way back
+    (``NamespaceUtil`` of the original), as in the instances of vendors' clouds. Texts of errors
+    and stored records show the names on the wire.
 
-def _telling(
-    told: Callable[[int, SendOutcome], None], number: int, message: PreparedMessage, address: str
-) -> Done:
-    """Give what tells how a message ended, on the reading thread."""
+    >>> from embedded_broker import EmbeddedBroker
+    >>> with EmbeddedBroker(topics=["shop%T"]) as broker:
+    ...     with NamespacedQueueAccess("shop", namesrv_addr=broker.namesrv_addr) as access:
+    ...         access.topic_names(), access.read_queues("T")[0].topic
+    (['T'], 'T')
+    """
 
-    def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-        stored: RawSend | None = None
-        wrong: Exception | None = error
-        if answer is not None:
-            try:
-                stored = _stored(answer, message.queue, address)
-            except Exception as refused:  # noqa: BLE001 - every failure belongs to whoever waits
-                wrong = refused
-        told(number, SendOutcome(stored, wrong))
+    def __init__(self, namespace: str, **settings: Unpack[ClientSettings]) -> None:
+        super().__init__(**settings)
+        self.namespace = namespace
 
-    return done
+    def topic_names(self) -> list[str]:
+        """Ask a name server for the names of the namespace's topics, sorted."""
+        bare = ((name, self._bare(name)) for name in super().topic_names())
+        return sorted(inner for name, inner in bare if inner != name)
+
+    def _wire(self, name: str) -> str:
+        return with_namespace(self.namespace, name)
+
+    def _bare(self, name: str) -> str:
+        return without_namespace(self.namespace, name)
 
 
 def _then(asked: Future[RemotingCommand], read: Callable[[RemotingCommand], _T]) -> Future[_T]:

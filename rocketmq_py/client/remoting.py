@@ -161,7 +161,11 @@ class Remoting:
     def invoke_async(
         self, address: str, command: RemotingCommand, timeout_ms: float
     ) -> Future[RemotingCommand]:
-        """Call without waiting; every outcome, also a failed connect, is in the future."""
+        """Call without waiting; every outcome, also a failed connect, is in the future.
+
+        It never stays open longer than ``timeout_ms``. Its callbacks run on the thread that has
+        read the answer, so they must not block.
+        """
         return future_of(lambda done: self.begin(address, command, timeout_ms, done))
 
     def invoke_oneway(self, address: str, command: RemotingCommand, timeout_ms: float) -> None:

@@ -37,8 +37,6 @@ __all__ = ["PublishInfo", "RouteTable", "vip_address"]
 
 _log = logging.getLogger(__name__)
 
-NO_NAME_SERVER = 10004
-NOT_FOUND_TOPIC = 10005
 REFRESH_LOCK_S = 3.0
 LOG_AGAIN_S = 60.0
 LOGGED_TOPICS_MAX = 1_024
@@ -79,17 +77,19 @@ class RouteTable:
         self,
         topic: str,
         *,
-        create_topic_key: str,
-        default_topic_queue_nums: int,
-        timeout_ms: float,
+        create_topic_key: str = AUTO_CREATE_TOPIC,
+        default_topic_queue_nums: int = 4,
+        timeout_ms: float | None = None,
     ) -> PublishInfo:
-        """Return the writable queues: cached, or asked for, or borrowed from the auto topic.
+        """Return the writable queues: cached, or asked for, or borrowed from ``create_topic_key``.
 
-        Raises `NoRouteError` (10005), `NameServerUnavailableError` (10004).
+        Raises `NoRouteError` (10005), `NameServerUnavailableError` (10004), with the first cause.
         """
         info = self._publish.get(topic)
         if info is not None and info.queues:
             return info
+        if timeout_ms is None:
+            timeout_ms = self._config.mq_client_api_timeout
         deadline = monotonic() + timeout_ms / 1000
         self._update(topic, deadline, topic, None)
         info = self._publish.get(topic)
@@ -101,20 +101,24 @@ class RouteTable:
                 f"no route of topic {topic} at name server {self._config.namesrv_addr}: create "
                 f"the topic, or switch on autoCreateTopicEnable at the broker (topic "
                 f"{create_topic_key} has no route either)",
-                response_code=NOT_FOUND_TOPIC,
+                response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
                 topic=topic,
             )
         if not info.queues:
             raise NoRouteError(
                 f"topic {topic} has no writable queue: its permission forbids writing, or its "
                 "brokers have no master",
-                response_code=NOT_FOUND_TOPIC,
+                response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
                 topic=topic,
             )
         return info
 
-    def route(self, topic: str, *, refresh: bool) -> TopicRouteData | None:
-        """Return the route as known; asks when unknown or when ``refresh``."""
+    def route(self, topic: str, *, refresh: bool = False) -> TopicRouteData | None:
+        """Return the route as known; asks when unknown or when ``refresh``.
+
+        None when no name server knows the topic. Raises `NameServerUnavailableError` when none
+        answers and nothing is known.
+        """
         known = self._routes.get(topic)
         if known is not None and not refresh:
             return known
@@ -165,7 +169,10 @@ class RouteTable:
     def broker_address(
         self, broker_name: str, *, broker_id: int = MASTER_ID, only_this: bool = False
     ) -> str | None:
-        """Return the address of the id, else (unless ``only_this``) of id + 1, else of any."""
+        """Return the address of the id, else (unless ``only_this``) of id + 1, else of any.
+
+        Sends and locks are for the master, 0, and nobody else.
+        """
         addresses = self._brokers.get(broker_name)
         if not addresses:
             return None
@@ -174,6 +181,27 @@ class RouteTable:
             address = addresses.get(broker_id + 1)
             if address is None:
                 address = addresses[min(addresses)]
+        return address
+
+    def require_address(
+        self, topic: str, broker_name: str, *, broker_id: int = MASTER_ID, only_this: bool = False
+    ) -> str:
+        """Return what `broker_address` does; asks for the topic's route again when it is unknown.
+
+        Raises `MQClientException` (10003) when the broker has no such address then.
+        """
+        address = self.broker_address(broker_name, broker_id=broker_id, only_this=only_this)
+        if address is None:
+            self.update(topic)
+            address = self.broker_address(broker_name, broker_id=broker_id, only_this=only_this)
+        if address is None:
+            master = ", or has no master there" if only_this else ""
+            raise MQClientException(
+                f"broker {broker_name} is in no route of topic {topic}{master}: no address to "
+                "ask. Is it registered at the name server?",
+                response_code=ResponseCode.BROKER_NOT_EXIST_EXCEPTION,
+                topic=topic,
+            )
         return address
 
     def any_broker_address(self, topic: str) -> str | None:
@@ -275,7 +303,7 @@ class RouteTable:
             raise NameServerUnavailableError(
                 "no name server address: set namesrv_addr='host:9876', or the environment "
                 "variable NAMESRV_ADDR",
-                response_code=NO_NAME_SERVER,
+                response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
                 topic=topic,
             )
         first: RocketMQError | None = None
@@ -301,7 +329,7 @@ class RouteTable:
         raise NameServerUnavailableError(
             f"no name server answers for topic {topic} ({self._config.namesrv_addr}): "
             f"{first or 'the time budget was used up before'}",
-            response_code=NO_NAME_SERVER,
+            response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
             topic=topic,
         ) from first
 

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import Clock
-from rocketmq_py.consumer.calls import Engine
 from rocketmq_py.consumer.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -46,7 +46,7 @@ class ConcurrentConsumer:
         self,
         *,
         group: str,
-        engine: Engine,
+        engine: ClientInstance,
         config: PushConsumerConfig,
         offsets: OffsetStore,
         send_back: SendBack,

@@ -11,8 +11,10 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
+from rocketmq_py.client.background import TimerHandle
+from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import Clock
-from rocketmq_py.consumer.calls import ConsumerCalls, Engine, Handle
+from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.concurrent import MINUTE_MS, ConcurrentConsumer
 from rocketmq_py.consumer.listener import ConsumeFunction
 from rocketmq_py.consumer.offsets import OffsetStore, first_offset
@@ -42,7 +44,7 @@ class GroupMember:
         self,
         *,
         group: str,
-        engine: Engine,
+        engine: ClientInstance,
         config: PushConsumerConfig,
         subscriptions: SubscriptionTable,
         consume: ConsumeFunction,
@@ -87,7 +89,7 @@ class GroupMember:
             ),
             pull=self.pulls.pull,
         )
-        self._sweeps: Handle | None = None
+        self._sweeps: TimerHandle | None = None
 
     def start(self) -> None:
         """Begin: routes, heartbeat, first assignment and first pulls, in the caller's thread.

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 
+from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import Clock, monotonic
-from rocketmq_py.consumer.calls import ConsumerCalls, Engine
+from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.listener import ConsumeFromWhere
 from rocketmq_py.consumer.settings import PushConsumerConfig, parse_instant
 from rocketmq_py.errors import MQClientException, RocketMQError
@@ -44,7 +45,7 @@ class _Offset:
 class OffsetStore:
     """Offsets of one group member; every method may be called by any thread."""
 
-    def __init__(self, engine: Engine, calls: ConsumerCalls) -> None:
+    def __init__(self, engine: ClientInstance, calls: ConsumerCalls) -> None:
         self._engine = engine
         self._calls = calls
         self._lock = threading.Lock()
@@ -191,7 +192,9 @@ def first_offset(
             offset = (
                 calls.max_offset(queue)
                 if retry
-                else calls.search_offset(queue, _timestamp_ms(config.consume_timestamp, clock))
+                else calls.search_offset(
+                    queue, _timestamp_ms(config.consume_timestamp, clock), None
+                )
             )
         case _:
             offset = 0 if retry else calls.max_offset(queue)

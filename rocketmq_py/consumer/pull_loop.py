@@ -14,14 +14,10 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
 
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.queue_requests import PullAnswer, pull_answer
 from rocketmq_py.clock import monotonic
-from rocketmq_py.consumer.calls import (
-    ConsumerCalls,
-    Engine,
-    PullAnswer,
-    PullAsk,
-    pull_answer,
-)
+from rocketmq_py.consumer.calls import ConsumerCalls, PullAsk
 from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import PullState
 from rocketmq_py.consumer.receive import Received, receive
@@ -53,7 +49,7 @@ class PullLoop:
     def __init__(
         self,
         *,
-        engine: Engine,
+        engine: ClientInstance,
         calls: ConsumerCalls,
         config: PushConsumerConfig,
         offsets: OffsetStore,

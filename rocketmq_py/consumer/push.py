@@ -272,10 +272,10 @@ class DefaultMQPushConsumer(SettingAttributes):
         instance = self._instance
         queues = None
         if instance is not None:
-            queues = instance.subscribe_queues(topic)
+            queues = instance.routes.subscribe_queues(topic)
             if queues is None:
-                instance.update_route(topic)
-                queues = instance.subscribe_queues(topic)
+                instance.routes.update(topic)
+                queues = instance.routes.subscribe_queues(topic)
         if queues is None:
             raise NoRouteError(f"no route of topic {topic}: does it exist?", topic=topic)
         return sorted(queues)

@@ -13,8 +13,10 @@ import threading
 from collections.abc import Callable
 from math import ceil
 
+from rocketmq_py.client.background import TimerHandle
+from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic
-from rocketmq_py.consumer.calls import ConsumerCalls, Engine, Handle
+from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
 from rocketmq_py.consumer.settings import UNLIMITED, PushConsumerConfig
@@ -44,7 +46,7 @@ class Rebalancer:
         self,
         *,
         group: str,
-        engine: Engine,
+        engine: ClientInstance,
         calls: ConsumerCalls,
         config: PushConsumerConfig,
         offsets: OffsetStore,
@@ -67,7 +69,7 @@ class Rebalancer:
         self._known_routes: set[str] = set()
         self._route_waits: dict[str, tuple[float, int]] = {}
         self._name_servers_silent = False
-        self._next: Handle | None = None
+        self._next: TimerHandle | None = None
         self._announced = False
         self._stopped = False
 
@@ -163,7 +165,7 @@ class Rebalancer:
         fresh: list[PullState],
         changed: list[str],
     ) -> bool:
-        address = self._engine.any_broker_address(topic)
+        address = self._engine.routes.any_broker_address(topic)
         if address is None:
             return False
         members = ids.get(address)
@@ -188,21 +190,21 @@ class Rebalancer:
         return listed and complete
 
     def _queues_of(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        queues = self._engine.subscribe_queues(topic)
+        queues = self._engine.routes.subscribe_queues(topic)
         if queues is None:
             due, wait = self._route_waits.get(topic, (0.0, ROUTE_WAIT_FIRST_MS))
             now = monotonic()
             if now < due or self._name_servers_silent:
                 return None
             try:
-                self._engine.update_route(topic)
+                self._engine.routes.update(topic)
             except NameServerUnavailableError as error:
                 # One time-out per run is enough, however many topics there are.
                 self._name_servers_silent = True
                 logger.warning("group %s: %s", self._group, error)
             except RocketMQError as error:
                 logger.debug("no route of %s yet: %s", topic, error)
-            queues = self._engine.subscribe_queues(topic)
+            queues = self._engine.routes.subscribe_queues(topic)
             if queues is None:
                 self._route_waits[topic] = (now + wait / 1000, min(wait * 2, ROUTE_WAIT_MAX_MS))
                 return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from rocketmq_py.consumer.calls import PullAnswer
+from rocketmq_py.client.queue_requests import PullAnswer
 from rocketmq_py.errors import RemotingCommandException
 from rocketmq_py.message import MessageExt, MessageQueue
 from rocketmq_py.protocol.message_codec import iter_records

@@ -14,25 +14,11 @@ from attrs import Attribute, define, field
 from rocketmq_py.config import ClientConfig, ClientSettings, a_text, switch, within
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.producer.fault import FaultTable
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, ResponseCode
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import CompressionType
 
 __all__ = ["RETRY_RESPONSE_CODES", "ProducerConfig", "ProducerSettings"]
-
-RETRY_RESPONSE_CODES = frozenset(
-    {
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.NO_BUYER_ID,
-        ResponseCode.NOT_IN_CURRENT_UNIT,
-        ResponseCode.GO_AWAY,
-    }
-)
-"""Answers after which another broker may succeed (``DefaultMQProducer.retryResponseCodes``)."""
 
 UNLIMITED = -1
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.queue_requests import queue_request
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import monotonic
-from rocketmq_py.errors import MQClientException, RemotingException, RocketMQError
+from rocketmq_py.errors import RemotingException, RocketMQError
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.fault import BrokerFaults
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.producer.send_kernel import SendKernel
 from rocketmq_py.producer.sending import Sender
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.handles import RecallHandle
 
 __all__ = ["ProducerEngine"]
@@ -59,30 +59,21 @@ class ProducerEngine:
     def warm_up(self, topic: str) -> None:
         """Look a topic up before it is needed; a failure will be told by the first send."""
         try:
-            self.instance.update_route(topic)
+            self.instance.routes.update(topic)
         except RocketMQError as error:
             self.instance.routes.log_failure(topic, error)
 
     def recall(self, topic: str, handle: str | RecallHandle | None) -> str:
         """Ask the broker named in the handle."""
         parsed = parse_handle(topic, handle)
-        address = self.instance.broker_address(parsed.broker_name)
-        if address is None:
-            self.instance.update_route(topic)
-            address = self.instance.broker_address(parsed.broker_name)
-        if address is None:
-            raise MQClientException(
-                f"the recall handle names broker {parsed.broker_name}, which no route of topic "
-                f"{topic} has",
-                topic=topic,
-            )
+        address = self.instance.routes.require_address(topic, parsed.broker_name)
         command = recall_request(
             topic,
             handle if isinstance(handle, str) else parsed,
             broker_name=parsed.broker_name,
             producer_group=self._group,
         )
-        answer = self.instance.invoke(address, command, self._config.send_msg_timeout)
+        answer = self.instance.remoting.invoke(address, command, self._config.send_msg_timeout)
         return recalled_id(answer, address, topic)
 
     def is_busy(self) -> str | None:
@@ -92,16 +83,13 @@ class ProducerEngine:
 
     def _answers(self, broker_name: str) -> bool:
         """Ask a broker something cheap."""
-        from rocketmq_py.protocol.headers.offsets import GetMaxOffsetRequestHeader
-
         queue = self.instance.routes.queue_of_broker(broker_name)
-        address = self.instance.broker_address(broker_name)
+        address = self.instance.routes.broker_address(broker_name)
         if queue is None or address is None:
             return False
-        header = GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        command = RemotingCommand(RequestCode.GET_MAX_OFFSET, ext_fields=header.to_ext())
+        command = queue_request(RequestCode.GET_MAX_OFFSET, queue)
         try:
-            self.instance.invoke(address, command, self._config.detect_timeout)
+            self.instance.remoting.invoke(address, command, self._config.detect_timeout)
         except RemotingException:
             return False
         return True

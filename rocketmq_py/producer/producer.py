@@ -47,7 +47,8 @@ from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.protocol.sysflag import CompressionType
 
 if TYPE_CHECKING:
-    from rocketmq_py.client.queries import Boundary, Queries, QueryResult
+    from rocketmq_py.client.queries import Queries, QueryResult
+    from rocketmq_py.client.queue_requests import Boundary
 
 __all__ = ["DefaultMQProducer", "SendCallback"]
 

@@ -21,6 +21,7 @@ from rocketmq_py.client.hooks import (
 )
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
+from rocketmq_py.client.queue_requests import send_fields
 from rocketmq_py.client.routes import vip_address
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import MQClientException, RemotingCommandException
@@ -32,7 +33,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.delay import translate_start_deliver
 from rocketmq_py.protocol.handles import UniqIdGenerator
-from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
+from rocketmq_py.protocol.headers.send import SendMessageResponseHeader
 from rocketmq_py.protocol.names import DEFAULT_REGION, is_retry_topic
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import (
@@ -198,24 +199,19 @@ class SendKernel:
         if fields is None:
             if len(self._shared) >= TOPICS_MAX:
                 self._shared.clear()
-            fields = self._shared[key] = SendMessageRequestHeader(
-                producer_group=self.group,
-                topic=topic,
+            fields = self._shared[key] = send_fields(
+                self.group,
+                topic,
                 default_topic=config.create_topic_key,
                 default_topic_queue_nums=config.default_topic_queue_nums,
-                queue_id=0,
-                sys_flag=0,
-                born_timestamp=0,
-                flag=0,
-                reconsume_times=0,
                 unit_mode=config.unit_mode,
                 batch=code == RequestCode.SEND_BATCH_MESSAGE,
-            ).to_ext_v2()
+            )
         return fields
 
     def queues(self, topic: str, timeout_ms: float | None = None) -> tuple[MessageQueue, ...]:
         """Return the writable queues; raises `NoRouteError`, `NameServerUnavailableError`."""
-        return self.instance.publish_info(
+        return self.instance.routes.publish_info(
             topic,
             create_topic_key=self.config.create_topic_key,
             default_topic_queue_nums=self.config.default_topic_queue_nums,
@@ -227,18 +223,9 @@ class SendKernel:
 
         Raises `MQClientException` (10003) when the broker has no master.
         """
-        routes = self.instance.routes
-        address = routes.broker_address(queue.broker_name, only_this=True)
-        if address is None:
-            routes.update(queue.topic)
-            address = routes.broker_address(queue.broker_name, only_this=True)
-        if address is None:
-            raise MQClientException(
-                f"broker {queue.broker_name} does not exist, or has no master: no address to "
-                f"send topic {queue.topic} to",
-                response_code=ResponseCode.BROKER_NOT_EXIST_EXCEPTION,
-                topic=queue.topic,
-            )
+        address = self.instance.routes.require_address(
+            queue.topic, queue.broker_name, only_this=True
+        )
         return vip_address(address) if self.config.vip_channel_enabled else address
 
     def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
@@ -269,7 +256,7 @@ class SendKernel:
         """Write the request of a send without answer; raises as `Remoting.invoke_oneway`."""
         command = self.request(outgoing, queue)
         with self._shown(outgoing, queue, address, "ONEWAY"):
-            self.instance.invoke_oneway(address, command, self.config.send_msg_timeout)
+            self.instance.remoting.invoke_oneway(address, command, self.config.send_msg_timeout)
 
     # --- hooks -----------------------------------------------------------------------------
 

@@ -437,7 +437,7 @@ class TransactionMQProducer(DefaultMQProducer):
         command = RemotingCommand(
             RequestCode.END_TRANSACTION, ext_fields=header.to_ext(), remark=remark
         )
-        engine.instance.invoke_oneway(address, command, timeout_ms)
+        engine.instance.remoting.invoke_oneway(address, command, timeout_ms)
 
 
 def _questions_of(listener: object) -> _Questions:

@@ -75,7 +75,7 @@ def test_a_heartbeat_names_every_group_and_subscription(
 ) -> None:
     instance.register_producer("P", object())
     instance.register_consumer("C", Consumer())
-    instance.update_route("T")
+    instance.routes.update("T")
     instance.send_heartbeats()
     body = json.loads(cluster.brokers[0].of(HEART_BEAT)[-1].body)
     assert body["clientID"] == instance.client_id
@@ -88,7 +88,7 @@ def test_a_heartbeat_names_every_group_and_subscription(
 def test_nobody_registered_means_no_heartbeat(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
-    instance.update_route("T")
+    instance.routes.update("T")
     instance.send_heartbeats()
     assert cluster.brokers[0].of(HEART_BEAT) == []
 
@@ -102,7 +102,7 @@ def test_producers_greet_masters_only_and_consumers_slaves_too(
     del cluster.routes["T"].broker_datas[1]
     instance = make_instance(cluster.namesrv_addr)
     instance.register_producer("P", object())
-    instance.update_route("T")
+    instance.routes.update("T")
     instance.send_heartbeats()
     assert slave.of(HEART_BEAT) == []
     instance.register_consumer("C", Consumer())
@@ -114,14 +114,14 @@ def test_a_broker_is_greeted_as_soon_as_it_is_connected(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
     instance.register_producer("P", object())
-    instance.update_route("T")
+    instance.routes.update("T")
     broker = cluster.brokers[0]
-    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    instance.remoting.invoke(broker.address, RemotingCommand(9001), 3_000)
     assert len(broker.wait_for(HEART_BEAT)) == 1
     broker.drop_peers()
     while instance.remoting.is_connected(broker.address):
         threading.Event().wait(0.001)
-    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    instance.remoting.invoke(broker.address, RemotingCommand(9001), 3_000)
     assert len(broker.wait_for(HEART_BEAT, 2)) == 2
 
 
@@ -129,7 +129,7 @@ def test_a_failing_or_refused_heartbeat_is_logged_and_no_more(
     cluster: ScriptedCluster, instance: ClientInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
     instance.register_producer("P", object())
-    instance.update_route("T")
+    instance.routes.update("T")
     cluster.brokers[0].answer(HEART_BEAT, 1, "not now")
     instance.send_heartbeats()
     assert "heartbeat refused" in caplog.text
@@ -143,7 +143,7 @@ def test_the_goodbye_goes_to_connected_brokers_and_its_failure_is_logged(
 ) -> None:
     consumer = Consumer()
     instance.register_consumer("C", consumer)
-    instance.update_route("T")
+    instance.routes.update("T")
     instance.send_heartbeats()
     cluster.brokers[0].on(RequestCode.UNREGISTER_CLIENT, lambda _, peer: peer.close())
     instance.unregister_consumer("C")
@@ -175,10 +175,10 @@ def test_a_vanished_broker_loses_its_connection_at_the_next_round(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
     broker = cluster.brokers[0]
-    instance.update_route("T")
-    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    instance.routes.update("T")
+    instance.remoting.invoke(broker.address, RemotingCommand(9001), 3_000)
     cluster.routes["T"].broker_datas[0].broker_addrs = {0: "127.0.0.1:1"}
-    instance.update_route("T")
+    instance.routes.update("T")
     instance._heartbeat_round()
     assert broker.address not in instance.remoting.connected()
 
@@ -190,7 +190,7 @@ def test_notice_40_makes_every_consumer_rebalance(
     instance.register_consumer("C", consumer)
     instance.register_consumer("D", Consumer("D"))
     broker = cluster.brokers[0]
-    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    instance.remoting.invoke(broker.address, RemotingCommand(9001), 3_000)
     code = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
     broker.peers[0].send(RemotingCommand(code, flag=2, ext_fields={"consumerGroup": "C"}))
     assert consumer.rebalanced.acquire(timeout=WAIT_S)
@@ -254,7 +254,7 @@ def test_requests_of_a_broker_are_answered_by_the_group_they_concern(
     consumer.fails = fails
     instance.register_consumer("C", consumer)
     broker = cluster.brokers[0]
-    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    instance.remoting.invoke(broker.address, RemotingCommand(9001), 3_000)
     broker.peers[0].send(RemotingCommand(code, opaque=77, ext_fields=fields))
     (reply,) = broker.wait_for(answer[0])
     assert (reply.is_response, reply.opaque, reply.remark) == (True, 77, answer[1])
@@ -264,7 +264,7 @@ def test_oneway_requests_of_a_broker_get_no_answer(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
     broker = cluster.brokers[0]
-    instance.invoke(broker.address, RemotingCommand(9001), 3_000)
+    instance.remoting.invoke(broker.address, RemotingCommand(9001), 3_000)
     broker.peers[0].send(RemotingCommand(39, flag=2), RemotingCommand(307, opaque=5))
     (reply,) = broker.wait_for(3)
     assert reply.opaque == 5
@@ -324,7 +324,7 @@ def test_a_closed_instance_ends_its_threads(
 ) -> None:
     instance = make_instance(cluster.namesrv_addr)
     instance.register_consumer("C", Consumer())
-    instance.update_route("T")
+    instance.routes.update("T")
     instance.send_heartbeats()
     instance.shutdown()
     assert not [t.name for t in threading.enumerate() if t.name.startswith("rocketmq-client")]

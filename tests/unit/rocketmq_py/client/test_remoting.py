@@ -30,6 +30,7 @@ class Hook:
 
     def __init__(self, name: str, log: list[str], fails: str = "") -> None:
         self.name, self.log, self.fails = name, log, fails
+        self.told = threading.Semaphore(0)
 
     def before_request(self, address: str, request: RemotingCommand) -> None:
         del address
@@ -43,6 +44,7 @@ class Hook:
     ) -> None:
         del address, request
         self.log.append(f"after {self.name} {response.code}")
+        self.told.release()
         if self.fails == "after":
             raise ValueError("the hook's own trouble")
 
@@ -54,7 +56,7 @@ def test_threads_that_need_the_same_server_share_one_connection(
     broker.on(ECHO, echo)
 
     def call(number: int) -> bytes:
-        return instance.invoke(
+        return instance.remoting.invoke(
             broker.address, RemotingCommand(ECHO, body=b"%d" % number), 5_000
         ).body
 
@@ -68,34 +70,38 @@ def test_a_connection_that_the_server_closed_is_opened_again(
 ) -> None:
     broker = cluster.brokers[0]
     broker.on(ECHO, echo)
-    instance.invoke(broker.address, RemotingCommand(ECHO), 3_000)
+    instance.remoting.invoke(broker.address, RemotingCommand(ECHO), 3_000)
     channel = instance.remoting.channel(broker.address, 100)
     broker.on(9002, lambda _, peer: peer.close())
     with pytest.raises(RemotingSendRequestException):
-        instance.invoke(broker.address, RemotingCommand(9002), 3_000)
+        instance.remoting.invoke(broker.address, RemotingCommand(9002), 3_000)
     assert not channel.is_open
-    assert instance.invoke(broker.address, RemotingCommand(ECHO), 3_000).code == 0
+    assert instance.remoting.invoke(broker.address, RemotingCommand(ECHO), 3_000).code == 0
 
 
 def test_hooks_see_every_call_in_order(
     cluster: ScriptedCluster, make_instance: InstanceMaker
 ) -> None:
     log: list[str] = []
-    instance = make_instance("", [Hook("a", log), Hook("b", log, fails="after")])
+    last = Hook("b", log, fails="after")
+    instance = make_instance("", [Hook("a", log), last])
     broker = cluster.brokers[0]
     broker.on(ECHO, echo)
-    answer = instance.invoke(broker.address, RemotingCommand(ECHO), 3_000)
+    answer = instance.remoting.invoke(broker.address, RemotingCommand(ECHO), 3_000)
     assert answer.ext_fields["hooked"] == "b"
     assert log == ["before a 9001", "before b 9001", "after a 0", "after b 0"]
-    assert instance.invoke_async(broker.address, RemotingCommand(ECHO), 3_000).result(5).code == 0
-    instance.invoke_oneway(broker.address, RemotingCommand(ECHO), 3_000)
+    called = instance.remoting.invoke_async(broker.address, RemotingCommand(ECHO), 3_000)
+    assert called.result(5).code == 0
+    assert last.told.acquire(timeout=5)
+    assert last.told.acquire(timeout=5)  # of the second call, on a callback thread
+    instance.remoting.invoke_oneway(broker.address, RemotingCommand(ECHO), 3_000)
     assert len(log) == 10
 
 
 def test_a_hook_may_stop_a_call(cluster: ScriptedCluster, make_instance: InstanceMaker) -> None:
     instance = make_instance("", [Hook("a", [], fails="before")])
     with pytest.raises(PermissionError):
-        instance.invoke(cluster.brokers[0].address, RemotingCommand(ECHO), 3_000)
+        instance.remoting.invoke(cluster.brokers[0].address, RemotingCommand(ECHO), 3_000)
     assert cluster.brokers[0].of(ECHO) == []
 
 
@@ -108,7 +114,7 @@ def test_every_request_is_signed_after_the_hooks(
     instance = make_instance("", [Hook("a", [])], credentials=source)
     broker = cluster.brokers[0]
     broker.on(ECHO, echo)
-    fields = instance.invoke(
+    fields = instance.remoting.invoke(
         broker.address, RemotingCommand(ECHO, ext_fields={"topic": "T"}, body=b"x"), 3_000
     ).ext_fields
     assert signing.verify("12345678", fields, b"x")
@@ -124,7 +130,7 @@ def test_the_signature_of_the_published_vector_leaves_the_client(
     broker = cluster.brokers[0]
     broker.on(ECHO, echo)
     command = RemotingCommand(ECHO, ext_fields={"topic": "TBW102"})
-    fields = instance.invoke(broker.address, command, 3_000).ext_fields
+    fields = instance.remoting.invoke(broker.address, command, 3_000).ext_fields
     assert fields["Signature"] == "/u5P/wZUbhjanu4LM/UzEdo2u2I="
 
 
@@ -137,9 +143,9 @@ def test_go_away_means_once_more_on_another_connection(
     broker.on(ECHO, lambda request, _: request.answer(next(answers)))
     command = RemotingCommand(ECHO)
     if asynchronous:
-        answer = instance.invoke_async(broker.address, command, 5_000).result(5)
+        answer = instance.remoting.invoke_async(broker.address, command, 5_000).result(5)
     else:
-        answer = instance.invoke(broker.address, command, 5_000)
+        answer = instance.remoting.invoke(broker.address, command, 5_000)
     assert answer.code == 0
     assert len(broker.peers) == 2
     instance.remoting.close_idle()
@@ -152,7 +158,7 @@ def test_idle_connections_are_closed_but_not_those_in_use(
     instance = make_instance("", channel_max_idle=1)
     broker = cluster.brokers[0]
     broker.silent(ECHO)
-    future = instance.invoke_async(broker.address, RemotingCommand(ECHO), 60_000)
+    future = instance.remoting.invoke_async(broker.address, RemotingCommand(ECHO), 60_000)
     channel = instance.remoting.channel(broker.address, 1_000)
     threading.Event().wait(0.005)  # longer than channel_max_idle
     instance.remoting.close_idle()
@@ -168,9 +174,9 @@ def test_a_connect_that_fails_is_an_outcome_of_the_future(instance: ClientInstan
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     with pytest.raises(RemotingConnectException):
-        instance.invoke_async(address, RemotingCommand(ECHO), 500).result(5)
+        instance.remoting.invoke_async(address, RemotingCommand(ECHO), 500).result(5)
     with pytest.raises(RemotingConnectException):
-        instance.invoke("no-such-host.invalid:1", RemotingCommand(ECHO), 500)
+        instance.remoting.invoke("no-such-host.invalid:1", RemotingCommand(ECHO), 500)
 
 
 def test_after_the_end_nothing_is_opened(
@@ -178,4 +184,4 @@ def test_after_the_end_nothing_is_opened(
 ) -> None:
     instance.end(5)
     with pytest.raises(RemotingConnectException, match="shut down"):
-        instance.invoke(cluster.brokers[0].address, RemotingCommand(ECHO), 500)
+        instance.remoting.invoke(cluster.brokers[0].address, RemotingCommand(ECHO), 500)

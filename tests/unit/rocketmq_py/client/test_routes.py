@@ -24,7 +24,7 @@ ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 
 
 def names(instance: ClientInstance, topic: str) -> list[tuple[str, int]]:
-    queues = instance.publish_info(topic).queues
+    queues = instance.routes.publish_info(topic).queues
     return [(queue.broker_name, queue.queue_id) for queue in queues]
 
 
@@ -43,7 +43,7 @@ def test_brokers_without_master_or_write_permission_take_no_messages(
     route.queue_datas[1].perm = 4
     cluster.routes["T"] = route
     assert names(instance, "T") == [("c", 0)]
-    readable = instance.subscribe_queues("T") or ()
+    readable = instance.routes.subscribe_queues("T") or ()
     assert [queue.broker_name for queue in readable] == ["a", "b", "c"]
 
 
@@ -52,7 +52,7 @@ def test_a_topic_that_nobody_may_write_is_an_error(
 ) -> None:
     cluster.routes["T"] = route_of([("a", "h:1")], perm=4)
     with pytest.raises(NoRouteError, match="no writable queue"):
-        instance.publish_info("T")
+        instance.routes.publish_info("T")
 
 
 def test_a_fixed_order_comes_from_the_order_configuration(
@@ -67,21 +67,21 @@ def test_a_fixed_order_comes_from_the_order_configuration(
 def test_a_change_is_noticed_and_the_same_route_is_none(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
-    assert instance.update_route("T")
-    assert not instance.update_route("T")
+    assert instance.routes.update("T")
+    assert not instance.routes.update("T")
     cluster.routes["T"] = cluster.whole_route(queues=8)
-    assert instance.update_route("T")
+    assert instance.routes.update("T")
     assert len(names(instance, "T")) == 8
 
 
 def test_an_unknown_topic_changes_nothing_and_keeps_what_was_known(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
-    assert instance.route("U") is None
-    known = instance.route("T")
+    assert instance.routes.route("U") is None
+    known = instance.routes.route("T")
     del cluster.routes["T"]
-    assert instance.route("T", refresh=True) == known
-    assert instance.subscribe_queues("U") is None
+    assert instance.routes.route("T", refresh=True) == known
+    assert instance.routes.subscribe_queues("U") is None
 
 
 def test_addresses_are_found_by_id_then_by_the_next_one_then_by_any(
@@ -90,8 +90,8 @@ def test_addresses_are_found_by_id_then_by_the_next_one_then_by_any(
     route = route_of([("a", "h:1")])
     route.broker_datas[0].broker_addrs = {0: "h:1", 2: "h:3"}
     cluster.routes["T"] = route
-    instance.update_route("T")
-    find = instance.broker_address
+    instance.routes.update("T")
+    find = instance.routes.broker_address
     assert (find("a"), find("a", broker_id=1), find("a", broker_id=7)) == ("h:1", "h:3", "h:1")
     assert find("a", broker_id=7, only_this=True) is None
     assert find("z") is None
@@ -103,22 +103,22 @@ def test_some_broker_of_a_topic_is_a_master_when_there_is_one(
     route = route_of([("a", "h:1"), ("b", "h:2")])
     route.broker_datas[0].broker_addrs = {1: "h:9"}
     cluster.routes["T"] = route
-    assert instance.any_broker_address("T") is None
-    instance.update_route("T")
-    assert instance.any_broker_address("T") == "h:2"
+    assert instance.routes.any_broker_address("T") is None
+    instance.routes.update("T")
+    assert instance.routes.any_broker_address("T") == "h:2"
     route.broker_datas[1].broker_addrs = {1: "h:8"}
-    instance.update_route("T")
-    assert instance.any_broker_address("T") in {"h:8", "h:9"}
+    instance.routes.update("T")
+    assert instance.routes.any_broker_address("T") in {"h:8", "h:9"}
 
 
 def test_a_broker_that_no_route_names_is_forgotten(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
-    instance.update_route("T")
+    instance.routes.update("T")
     cluster.routes["T"] = route_of([("new", "h:1")])
-    instance.update_route("T")
+    instance.routes.update("T")
     assert instance.routes.drop_offline_brokers() == {"h:1", cluster.namesrv_addr}
-    assert instance.broker_address("broker-a") is None
+    assert instance.routes.broker_address("broker-a") is None
     assert instance.routes.queue_of_broker("broker-a") is None
     assert instance.routes.broker_addresses(masters_only=True) == {"h:1"}
 
@@ -130,7 +130,7 @@ def test_the_next_name_server_is_asked_and_then_kept(
     dead.close()
     instance = make_instance(f"{dead.address};{cluster.namesrv_addr}")
     for _ in range(3):
-        instance.update_route("T")
+        instance.routes.update("T")
     assert len(cluster.name_server.of(ROUTE)) >= 3
 
 
@@ -140,18 +140,18 @@ def test_a_silent_name_server_leaves_time_for_the_next_one(
     silent = ScriptedServer()
     silent.silent(ROUTE)
     instance = make_instance(f"{silent.address};{cluster.namesrv_addr}", mq_client_api_timeout=400)
-    assert instance.route("T") is not None
+    assert instance.routes.route("T") is not None
     silent.close()
 
 
 def test_a_cached_route_hides_that_nobody_answers(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
-    known = instance.route("T")
+    known = instance.routes.route("T")
     cluster.name_server.close()
-    assert instance.route("T", refresh=True) == known
+    assert instance.routes.route("T", refresh=True) == known
     with pytest.raises(NameServerUnavailableError):
-        instance.route("U")
+        instance.routes.route("U")
 
 
 def test_a_refused_lookup_keeps_its_reason(
@@ -159,7 +159,7 @@ def test_a_refused_lookup_keeps_its_reason(
 ) -> None:
     cluster.name_server.answer(ROUTE, ResponseCode.NO_PERMISSION, "check signature failed.")
     with pytest.raises(MQClientException, match="signature") as caught:
-        instance.publish_info("T")
+        instance.routes.publish_info("T")
     assert isinstance(caught.value.__cause__, PermissionDeniedError)
     assert not isinstance(caught.value, NoRouteError)
 
@@ -169,14 +169,14 @@ def test_a_route_that_cannot_be_read_is_an_error(
 ) -> None:
     cluster.name_server.on(ROUTE, lambda request, _: request.answer(0, body=b"{broken"))
     with pytest.raises(RocketMQError):
-        instance.update_route("T")
+        instance.routes.update("T")
 
 
 def test_a_refresh_that_waits_too_long_for_another_one_says_so(
     instance: ClientInstance,
 ) -> None:
     with instance.routes._refresh_lock, pytest.raises(MQClientException, match="another thread"):
-        instance.publish_info("T", timeout_ms=20)
+        instance.routes.publish_info("T", timeout_ms=20)
 
 
 def test_failures_are_logged_once_a_minute_and_topic(
@@ -196,11 +196,11 @@ def test_a_route_that_is_used_is_never_changed_in_place(
     clusters: Callable[[int], ScriptedCluster],
 ) -> None:
     del clusters
-    before = instance.publish_info("T")
+    before = instance.routes.publish_info("T")
     assert isinstance(before.route, TopicRouteData)
     cluster.routes["T"] = cluster.whole_route(queues=1)
-    instance.update_route("T")
-    assert (len(before.queues), len(instance.publish_info("T").queues)) == (4, 1)
+    instance.routes.update("T")
+    assert (len(before.queues), len(instance.routes.publish_info("T").queues)) == (4, 1)
 
 
 def test_the_fast_port_is_kept_with_its_broker(
@@ -209,5 +209,5 @@ def test_the_fast_port_is_kept_with_its_broker(
     assert vip_address("10.0.0.1:10911") == "10.0.0.1:10909"
     instance = make_instance(cluster.namesrv_addr, vip_channel_enabled=True)
     cluster.routes["T"] = route_of([("a", "h:10911")])
-    instance.update_route("T")
+    instance.routes.update("T")
     assert {"h:10911", "h:10909"} < instance.routes.drop_offline_brokers()

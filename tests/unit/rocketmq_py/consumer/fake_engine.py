@@ -9,8 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, cast
 
+from rocketmq_py.client.background import TimerHandle
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.routes import RouteTable
 from rocketmq_py.consumer.pool import ListenerPool
 from rocketmq_py.errors import NoRouteError, RemotingConnectException
 from rocketmq_py.message import MessageExt, MessageQueue
@@ -33,7 +37,7 @@ class Writable(NamedTuple):
     queues: tuple[MessageQueue, ...]
 
 
-class FakeHandle:
+class FakeHandle(TimerHandle):
     def __init__(self, delay_ms: float, task: Callable[[], object]) -> None:
         self.delay_ms = delay_ms
         self.task = task
@@ -51,10 +55,14 @@ class FakeClock:
         return datetime.fromtimestamp(self.now_ms / 1000, tz=UTC)
 
 
-class FakeEngine:
+class FakeEngine(ClientInstance):
+    """Is its own routes and connections, too."""
+
+    is_running = True
+
     def __init__(self) -> None:
+        self.routes = self.remoting = cast("Any", self)
         self.client_id = ME
-        self.is_running = True
         self.queues: dict[str, tuple[MessageQueue, ...]] = {}
         self.name_server: dict[str, tuple[MessageQueue, ...]] = {}
         self.addresses: dict[tuple[str, int], str] = {(BROKER, 0): ADDRESS}
@@ -80,7 +88,7 @@ class FakeEngine:
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         return self.queues.get(topic)
 
-    def update_route(self, topic: str) -> bool:
+    def update(self, topic: str) -> bool:
         self.route_questions.append(topic)
         self.log.append(f"route {topic}")
         if topic in self.name_server:
@@ -92,6 +100,13 @@ class FakeEngine:
         self, broker_name: str, *, broker_id: int = 0, only_this: bool = False
     ) -> str | None:
         return self.addresses.get((broker_name, broker_id))
+
+    def require_address(
+        self, topic: str, broker_name: str, *, broker_id: int = 0, only_this: bool = False
+    ) -> str:
+        return RouteTable.require_address(
+            cast("Any", self), topic, broker_name, broker_id=broker_id, only_this=only_this
+        )
 
     def any_broker_address(self, topic: str) -> str | None:
         return ADDRESS if topic in self.queues else None
@@ -134,8 +149,8 @@ class FakeEngine:
         self.periodic.append(handle)
         return handle
 
-    def submit(self, task: Callable[[], object]) -> bool:
-        self.tasks.append(task)
+    def submit(self, task: Callable[..., object], *args: object) -> bool:
+        self.tasks.append(partial(task, *args))
         return True
 
     def rebalance_soon(self) -> None:

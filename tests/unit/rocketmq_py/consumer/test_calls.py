@@ -2,17 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.consumer.calls import ConsumerCalls, java_order, pull_answer
+from rocketmq_py.consumer.calls import ConsumerCalls, java_order
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import MQBrokerException, MQClientException
 from rocketmq_py.message import MessageQueue
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     ADDRESS,
     GROUP,
     FakeEngine,
     member_list,
-    pulled,
     refusal,
 )
 
@@ -47,19 +46,6 @@ def test_a_broker_that_is_in_no_route_is_named_after_the_route_was_asked() -> No
     with pytest.raises(MQClientException, match="broker-a"):
         calls(engine).max_offset(QUEUE)
     assert engine.route_questions == ["T"]
-
-
-@pytest.mark.parametrize("code", [0, 19, 20, 21])
-def test_the_four_results_of_a_pull_are_no_errors(code: int) -> None:
-    answer = pull_answer(pulled(code=code, next_offset=7, min_offset=1, max_offset=9, suggest=1))
-    assert answer == (code, 7, 1, 9, 1, 0, b"")
-
-
-@pytest.mark.parametrize("code", [1, 24, 25, ResponseCode.FLOW_CONTROL])
-def test_any_other_answer_of_a_pull_is_an_error(code: int) -> None:
-    with pytest.raises(MQBrokerException) as raised:
-        pull_answer(refusal(code), ADDRESS)
-    assert raised.value.code == code
 
 
 def test_an_offset_is_written_one_way_with_everything_that_names_it() -> None:

@@ -309,13 +309,13 @@ def test_a_pull_that_cannot_be_asked_any_more_after_the_stop_is_no_failure(
 ) -> None:
     bench = Bench()
     bench.engine.addresses.clear()
-    stop = bench.engine.update_route
+    stop = bench.engine.update
 
     def stopped_meanwhile(topic: str) -> bool:
         bench.loop.stop()
         return stop(topic)
 
-    bench.engine.update_route = stopped_meanwhile  # type: ignore[method-assign] # the moment
+    bench.engine.update = stopped_meanwhile  # type: ignore[method-assign] # the moment
     bench.loop.pull(bench.state)
     assert bench.waits() == []
     assert caplog.records == []

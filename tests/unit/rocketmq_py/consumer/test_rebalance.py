@@ -159,7 +159,7 @@ def test_silent_name_servers_cost_one_time_out_per_run(monkeypatch: pytest.Monke
         asked.append(topic)
         raise NameServerUnavailableError("nobody there")
 
-    monkeypatch.setattr(bench.engine, "update_route", silent)
+    monkeypatch.setattr(bench.engine, "update", silent)
     assert not bench.rebalancer.run()
     assert asked == ["T"]
     assert bench.engine.scheduled[-1].delay_ms == pytest.approx(100, abs=1)

@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from rocketmq_py.consumer.calls import PullAnswer, pull_answer
+from rocketmq_py.client.queue_requests import PullAnswer, pull_answer
 from rocketmq_py.consumer.receive import receive
 from rocketmq_py.errors import BodyError, RecordError
 from rocketmq_py.message import MessageQueue

@@ -1,0 +1,182 @@
+"""How a queue is asked about: the headers of sends, pulls and offsets, and what answers mean.
+
+The one place of the client that builds these headers (10 and 310, 11, 14, 15, 29 to 32), whoever
+asks. Must not know groups, retries or the life of a client. Read on: ``queries.py`` for questions
+about topics and messages, ``queue_access.py`` and ``../consumer/calls.py`` for who asks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NamedTuple
+
+from rocketmq_py.client.answers import broker_error, check_answer
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.errors import MQBrokerException
+from rocketmq_py.message import MessageQueue
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.headers import Header
+from rocketmq_py.protocol.headers.offsets import (
+    GetEarliestMsgStoretimeRequestHeader,
+    GetMaxOffsetRequestHeader,
+    GetMinOffsetRequestHeader,
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    SearchOffsetRequestHeader,
+    TimestampResponseHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+
+__all__ = [
+    "Boundary",
+    "PullAnswer",
+    "QueueRequests",
+    "pull_answer",
+    "queue_request",
+    "send_fields",
+]
+
+Boundary = Literal["LOWER", "UPPER"]
+
+_HEADERS: Final[dict[int, type[Header]]] = {
+    RequestCode.PULL_MESSAGE: PullMessageRequestHeader,
+    RequestCode.QUERY_CONSUMER_OFFSET: QueryConsumerOffsetRequestHeader,
+    RequestCode.UPDATE_CONSUMER_OFFSET: UpdateConsumerOffsetRequestHeader,
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: SearchOffsetRequestHeader,
+    RequestCode.GET_MAX_OFFSET: GetMaxOffsetRequestHeader,
+    RequestCode.GET_MIN_OFFSET: GetMinOffsetRequestHeader,
+    RequestCode.GET_EARLIEST_MSG_STORETIME: GetEarliestMsgStoretimeRequestHeader,
+}
+_NEW_MESSAGE: Final[dict[str, Any]] = {  # Any: a field of a header has a type of its own
+    "default_topic": AUTO_CREATE_TOPIC,
+    "default_topic_queue_nums": 4,
+    "queue_id": 0,
+    "sys_flag": 0,
+    "born_timestamp": 0,
+    "flag": 0,
+    "reconsume_times": 0,
+    "unit_mode": False,
+    "batch": False,
+}
+_PULL_RESULTS: Final = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    }
+)
+
+
+def queue_request(code: RequestCode, queue: MessageQueue, **fields: object) -> RemotingCommand:
+    """Make a request about one queue; ``fields`` are what its header has beyond the queue."""
+    header = _HEADERS[code](
+        topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name, **fields
+    )
+    return RemotingCommand(code, ext_fields=header.to_ext())
+
+
+def send_fields(group: str, topic: str, **fields: Any) -> dict[str, str]:
+    """Write the header of a send; ``fields`` are what it has beyond a plain new message's."""
+    values = {**_NEW_MESSAGE, "producer_group": group, "topic": topic, **fields}
+    return SendMessageRequestHeader(**values).to_ext_v2()
+
+
+class PullAnswer(NamedTuple):
+    """A broker's answer to a pull: `code` is 0, 19, 20 or 21, `body` records back to back."""
+
+    code: int
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    suggested_broker: int
+    offset_delta: int
+    body: bytes
+
+
+def pull_answer(
+    answer: RemotingCommand, address: str | None = None, topic: str | None = None
+) -> PullAnswer:
+    """Read the answer of a pull; MQBrokerException for a code that is no pull result."""
+    if answer.code not in _PULL_RESULTS:
+        raise broker_error(answer, address, topic=topic)
+    header = PullMessageResponseHeader.from_ext(answer.ext_fields)
+    return PullAnswer(
+        answer.code,
+        header.next_begin_offset,
+        header.min_offset,
+        header.max_offset,
+        header.suggest_which_broker_id,
+        header.offset_delta or 0,
+        answer.body,
+    )
+
+
+class QueueRequests:
+    """Questions about single queues; each call waits up to ``timeout_ms``, on any thread.
+
+    Calls raise `MQClientException` when no route names the broker, `RemotingException` when it
+    does not answer in time, `MQBrokerException` when it refuses.
+    """
+
+    def __init__(self, instance: ClientInstance, timeout_ms: int) -> None:
+        self._instance = instance
+        self._timeout_ms = timeout_ms
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """Return the offset that the queue's next message will get (30)."""
+        return self._offset(RequestCode.GET_MAX_OFFSET, queue)
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """Return the first offset that can be read (31)."""
+        return self._offset(RequestCode.GET_MIN_OFFSET, queue)
+
+    def search_offset(
+        self, queue: MessageQueue, timestamp_ms: int, boundary: Boundary | None = "LOWER"
+    ) -> int:
+        """Return the offset of a store time (29); 4.9 brokers ignore ``boundary``."""
+        return self._offset(
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
+            queue,
+            timestamp=timestamp_ms,
+            boundary_type=boundary,
+        )
+
+    def earliest_msg_store_time(self, queue: MessageQueue) -> int:
+        """Return the store time of the first message in ms, -1 for an empty queue (32)."""
+        code = RequestCode.GET_EARLIEST_MSG_STORETIME
+        return TimestampResponseHeader.from_ext(self._ask(code, queue).ext_fields).timestamp
+
+    def group_offset(
+        self, group: str, queue: MessageQueue, *, zero_if_none: bool | None = None
+    ) -> int | None:
+        """Return the offset that the broker keeps for a group, None when it keeps none (14)."""
+        try:
+            return self._offset(
+                RequestCode.QUERY_CONSUMER_OFFSET,
+                queue,
+                consumer_group=group,
+                set_zero_if_not_found=zero_if_none,
+            )
+        except MQBrokerException as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+
+    def store_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Tell the broker a group's offset and wait for its answer (15)."""
+        code = RequestCode.UPDATE_CONSUMER_OFFSET
+        self._ask(code, queue, consumer_group=group, commit_offset=offset)
+
+    def _offset(self, code: RequestCode, queue: MessageQueue, **fields: object) -> int:
+        return OffsetResponseHeader.from_ext(self._ask(code, queue, **fields).ext_fields).offset
+
+    def _ask(self, code: RequestCode, queue: MessageQueue, **fields: object) -> RemotingCommand:
+        address = self._instance.routes.require_address(queue.topic, queue.broker_name)
+        command = queue_request(code, queue, **fields)
+        answer = self._instance.remoting.invoke(address, command, self._timeout_ms)
+        check_answer(answer, address, queue.topic)
+        return answer
