@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import DeadlineSource, SessionTimers
+from embedded_broker.core.calls import Calls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Guards
 from embedded_broker.door import Door
@@ -22,15 +23,18 @@ from rocketmq_py.clock import Clock
 if TYPE_CHECKING:
     from random import Random
 
+    from embedded_broker.core.administration import Administration
     from embedded_broker.core.statistics import Traffic
     from embedded_broker.core.transactions.service import TransactionalMessageService
     from embedded_broker.core.waiters import ParkedPulls
     from embedded_broker.namesrv.name_server import NameServer
     from embedded_broker.store.message_store import MessageStore
     from embedded_broker.tables.consumers.groups import GroupTable
-    from embedded_broker.tables.consumers.locks import QueueLocks
-    from embedded_broker.tables.consumers.producers import ProducerRegistry
-    from embedded_broker.tables.consumers.registry import ConsumerRegistry
+    from embedded_broker.tables.consumers.registry import (
+        ConsumerRegistry,
+        ProducerRegistry,
+        QueueLocks,
+    )
     from embedded_broker.tables.files import Table
     from embedded_broker.tables.offsets.deliveries import DeliveryLog
     from embedded_broker.tables.offsets.table import OffsetTable
@@ -54,6 +58,7 @@ class BrokerCore:
     polls: "ParkedPulls"
     transactions: "TransactionalMessageService"
     traffic: "Traffic"
+    acts: "Administration"
 
     def __init__(
         self,
@@ -80,6 +85,7 @@ class BrokerCore:
         self.session = Session(session_clock, session_timers)
         self.durability = Durability(config, store, self.session)
         self.guards = Guards()
+        self.calls = Calls(self.session)
         self.config = config
         self.profile = profile
         self.limits = limits
@@ -114,6 +120,7 @@ class BrokerCore:
             profile=profile,
             guards=self.guards,
             durability=self.durability,
+            calls=self.calls,
         )
         self.flush_everything: Callable[[], None] = _nothing
         """Flushes now, for work that was given to ``in_background``; may raise ``StoreError``."""

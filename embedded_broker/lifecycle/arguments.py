@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Literal
 from attrs import field, frozen
 
 from embedded_broker.clocks.clock import BrokerClock, WallClock
+from embedded_broker.core.administration import Settings
 from embedded_broker.core.put_hooks import PutHooks
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Limits, Profile, find_limits, find_profile
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.names import topic_problem
 
 if TYPE_CHECKING:
@@ -63,6 +65,14 @@ class TopicSpec:
             raise ConfigError(
                 "message_type", self.message_type, "possible only with enableMixedMessageType=true"
             )
+
+    def create(self, settings: Settings) -> None:
+        """Create the topic, or change the one that exists; it was checked. Under the door."""
+        config = TopicConfig(
+            topic_name=self.name, read_queue_nums=self.queues, write_queue_nums=self.queues
+        )
+        kind = None if self.message_type is None else f"+message.type={self.message_type}"
+        settings.put_topic(config, kind, by_owner=True)
 
 
 @frozen(kw_only=True)

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Sequence
 from random import Random
 
-from embedded_broker.api.views import create_topic
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import Arguments
@@ -96,9 +95,8 @@ class BrokerSlot:
     def _create_topics(self, node: BrokerNode) -> None:
         for spec in self.arguments.topics:
             with node.core.door:
-                known = spec.name in node.core.topics
-            if not known:
-                create_topic(node.core, spec)
+                if spec.name not in node.core.topics:
+                    spec.create(node.core.acts.settings)
 
 
 class Ensemble:

@@ -25,6 +25,7 @@ def succeed(old: BrokerCore, new: BrokerCore) -> None:
             new.topics.ensure(retry_topic(name), group.retry_queue_nums)
         _begin_anew(name, old, new)
     old.durability.give_up_waiting()
+    old.calls.forget_all()
     for parked in old.polls.drain():
         request = parked.request
         _ask_again(new, request._replace(command=_without_commit(request.command)))

@@ -13,11 +13,13 @@ from itertools import count
 from typing import Any, NamedTuple, Protocol
 
 from embedded_broker.clocks.session import Session
+from embedded_broker.core.calls import Call, Calls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Action, Guards, Resource, ResourceKind
 from embedded_broker.core.refusals import Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.access import action_of, resources_of
+from embedded_broker.remoting.client_calls import answer_of, request_for
 from embedded_broker.remoting.connection import Connection
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange, Journal, kept_header
 from embedded_broker.remoting.reasons import code_for
@@ -123,6 +125,7 @@ class Endpoint:
         profile: Profile,
         guards: Guards | None = None,
         durability: Durability | None = None,
+        calls: Calls | None = None,
         handlers: dict[int, Handler] | None = None,
         is_namesrv: bool = False,
         silent_unknown: bool = False,
@@ -142,6 +145,10 @@ class Endpoint:
         self._journal = journal
         self._profile = profile
         self.durability = durability
+        self.calls = calls
+        """Who waits for the answers of clients; None drops them: nobody is called."""
+        if calls is not None:
+            calls.wires.append(self)
         self.is_namesrv = is_namesrv
         self._silent_unknown = silent_unknown
         self._pushed = count(1)
@@ -161,6 +168,9 @@ class Endpoint:
         self.on_disconnected = other.on_disconnected
         self.runs = other.runs
         self.durability = other.durability
+        self.calls = other.calls
+        if self.calls is not None:
+            self.calls.wires = [self if wire is other else wire for wire in self.calls.wires]
 
     def speaks_for(self, other: "Endpoint") -> bool:
         """Whether it uses the clocks of another address."""
@@ -279,9 +289,11 @@ class Endpoint:
         now_ms: int,
         started_ns: int,
     ) -> Exchange | None:
-        """Write a request into the journal; None for an answer to one of our own requests."""
+        """Write a request into the journal; an answer to one of our own goes to who waits."""
         if command.flag & FLAG_RESPONSE:
-            return None  # an answer to one of our pushes; none of them waits for one
+            if self.calls is not None:
+                self.calls.answered(connection, command.opaque, answer_of(command))
+            return None
         header: bytes | RemotingCommand = frame.header
         if len(frame.header) > HEADER_KEPT_MAX:
             header = kept_header(frame, command)
@@ -399,13 +411,17 @@ class Endpoint:
 
     # -- requests of the broker to its clients ----------------------------------------------------
 
-    def push(self, connection: Peer, command: RemotingCommand) -> None:
-        """Send a request of the broker to a client; it gets an opaque of our own numbering.
+    def call(self, peer: Peer, call: Call) -> int | None:
+        """Send one of the broker's calls to a client; see ``core/calls.py``."""
+        return self.push(peer, request_for(call))
 
-        A peer of another wire is left out: it has no frames.
+    def push(self, connection: Peer, command: RemotingCommand) -> int | None:
+        """Send a request of the broker to a client; gives its opaque, of our own numbering.
+
+        A peer of another wire is left out, and one that is gone: None.
         """
         if connection.closed or not isinstance(connection, Connection):
-            return
+            return None
         command.opaque = next(self._pushed) & 0x7FFF_FFFF
         command.language = LanguageCode.JAVA
         command.version = self._profile.version
@@ -422,6 +438,7 @@ class Endpoint:
         exchange.pushed = True
         self._journal.append(exchange)
         self.door.emit(connection, command.encode())
+        return command.opaque
 
 
 def _passed(

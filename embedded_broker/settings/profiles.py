@@ -63,6 +63,23 @@ class Profile:
     """DataVersion bodies carry ``stateVersion``."""
     stats_have_put_tps: bool
     """202 carries ``topicPutTps`` and 208 ``pullOffset``."""
+    marks_stored_messages: bool
+    """MSG_REGION and TRACE_ON are written into the message, UNIQ_KEY too when it is missing, and
+    a POP_CK of the sender is dropped."""
+    names_stored_messages: bool
+    """A send answer carries the UNIQ_KEY as transactionId, for ordinary messages too, and the
+    recall handle of a timer."""
+    retries_at_limit: bool
+    """A client's own send to %RETRY% goes to the dead letters above the maximum, not at it."""
+    locked_group_gives_up: bool
+    """The same send goes there at once while the group holds a queue lock: an orderly consumer
+    gives up."""
+    tells_broadcasting_groups: bool
+    """40 is sent to broadcasting groups too."""
+    checks_group_names: bool
+    """Request 200 refuses a bad group name."""
+    resets_at_pull: bool
+    """An offset that is reset reaches a consumer as the answer to its next pull, not by 220."""
     options: Mapping[str, OptionValue] = field(factory=dict)
     """Options whose default was another one in this version."""
 
@@ -86,6 +103,13 @@ PROFILES: dict[str, Profile] = {
         topic_attributes=False,
         data_version_has_state=False,
         stats_have_put_tps=False,
+        marks_stored_messages=False,
+        names_stored_messages=False,
+        retries_at_limit=False,
+        locked_group_gives_up=False,
+        tells_broadcasting_groups=True,
+        checks_group_names=False,
+        resets_at_pull=False,
         options={"transactionCheckInterval": 60_000},
     ),
     "rocketmq-5.x": Profile(
@@ -106,6 +130,13 @@ PROFILES: dict[str, Profile] = {
         topic_attributes=True,
         data_version_has_state=True,
         stats_have_put_tps=True,
+        marks_stored_messages=True,
+        names_stored_messages=True,
+        retries_at_limit=True,
+        locked_group_gives_up=True,
+        tells_broadcasting_groups=False,
+        checks_group_names=True,
+        resets_at_pull=True,
     ),
 }
 """The profiles by name. ``rocketmq-5.x`` is the default and answers as 5.3.3."""

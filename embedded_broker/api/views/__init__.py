@@ -19,7 +19,6 @@ from embedded_broker.api.views.timers import StageView as StageView
 from embedded_broker.api.views.timers import TimersView as TimersView
 from embedded_broker.api.views.topics import TopicsView as TopicsView
 from embedded_broker.api.views.topics import TopicView as TopicView
-from embedded_broker.api.views.topics import create_topic as create_topic
 from embedded_broker.api.views.topics import delivered as delivered
 from embedded_broker.api.views.trace import GroupTrace as GroupTrace
 from embedded_broker.api.views.trace import MessageState as MessageState
@@ -43,7 +42,6 @@ __all__ = [
     "TimersView",
     "TopicView",
     "TopicsView",
-    "create_topic",
     "delivered",
     "members_of",
     "send_message",

@@ -1,7 +1,7 @@
 """``broker.groups``: who consumes, how far each group is, and what it could not handle.
 
 Answers: members, lag, offsets, retries and dead letters of a consumer group, and moves it to
-another place. Must not know: how consumers are told (``remoting/handlers/admin/reset_offset.py``).
+another place. Must not know: how consumers are told (``core/administration/offsets.py``).
 Every look enters the door and holds it for at most a few milliseconds. Read on:
 ``tables/consumers/registry.py``, ``tables/offsets/`` for the numbers behind.
 """
@@ -19,10 +19,8 @@ from embedded_broker.api.views.retries import Retry, waiting_retries
 from embedded_broker.clocks.clock import epoch_ms
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.remoting.handlers.admin.reset_offset import reset_offsets
 from embedded_broker.tables.offsets.table import NOT_STORED
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.codes import LanguageCode
 from rocketmq_py.protocol.names import READY_MADE_GROUPS, dlq_topic, retry_topic
 
 __all__ = ["GroupMember", "GroupOffset", "GroupView", "GroupsView", "members_of"]
@@ -139,7 +137,7 @@ class GroupView:
                 raise ConfigError("queue", queue, f"0 to {len(queues) - 1}, the queues of {topic}")
             chosen = queues if queue is None else (queue,)
             targets = {queue_id: _target(core, topic, queue_id, to) for queue_id in chosen}
-            reset_offsets(core, self.name, topic, targets)
+            core.acts.offsets.reset(self.name, topic, targets)
             return [_offset(core, self.name, topic, queue_id) for queue_id in chosen]
 
     def dead_letters(self) -> list[StoredMessage]:
@@ -200,8 +198,8 @@ def members_of(core: BrokerCore, group: str) -> tuple[GroupMember, ...]:
     return tuple(
         GroupMember(
             client_id=member.client_id,
-            address="{}:{}".format(*member.connection.remote[:2]),
-            language=_language_name(member.language),
+            address=member.address,
+            language=member.language_name,
             version=member.version,
         )
         for member in live.members.values()
@@ -304,10 +302,3 @@ def _target(
             "to", to, f"an offset from {low} to {high}, what queue {queue_id} of {topic} holds"
         )
     return to
-
-
-def _language_name(number: int) -> str:
-    try:
-        return LanguageCode(number).name
-    except ValueError:
-        return LanguageCode.OTHER.name

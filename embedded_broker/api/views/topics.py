@@ -12,9 +12,8 @@ from embedded_broker.api.views.lookup import CoreSource, find_topic, told
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.lifecycle.arguments import MessageType, TopicSpec
 from embedded_broker.tables.topics.ready_made import ready_made_topics
-from rocketmq_py.protocol.bodies.topics import TopicConfig
 
-__all__ = ["TopicView", "TopicsView", "create_topic", "delivered"]
+__all__ = ["TopicView", "TopicsView", "delivered"]
 
 
 class TopicView:
@@ -78,7 +77,10 @@ class TopicsView:
     ) -> TopicView:
         """Create a topic, or change the one that exists; it is in the routes on return."""
         core = self._core()
-        create_topic(core, TopicSpec(name, queues, message_type))
+        spec = TopicSpec(name, queues, message_type)
+        spec.check(core.profile, core.config)
+        with core.door:
+            spec.create(core.acts.settings)
         return TopicView(self._core, name)
 
     def names(self) -> list[str]:
@@ -95,21 +97,6 @@ class TopicsView:
                 )
             }
             return [name for name in core.topics.names() if name not in ready_made]
-
-
-def create_topic(core: BrokerCore, spec: TopicSpec) -> None:
-    """Create or change a topic. Outside the door."""
-    spec.check(core.profile, core.config)
-    changes = {} if spec.message_type is None else {"+message.type": spec.message_type}
-    with core.door:
-        core.topics.update(
-            TopicConfig(
-                topic_name=spec.name,
-                read_queue_nums=spec.queues,
-                write_queue_nums=spec.queues,
-            ),
-            changes,
-        )
 
 
 def delivered(core: BrokerCore, topic: str) -> int:

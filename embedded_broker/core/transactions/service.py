@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
+from embedded_broker.core.calls import CheckTransaction
 from embedded_broker.core.transactions.half import (
     check_body,
     check_times,
@@ -37,10 +38,8 @@ from embedded_broker.core.transactions.half import (
     replaced_offset,
 )
 from embedded_broker.store.inner import Arrival, PutStatus
-from rocketmq_py.protocol.codes import FLAG_ONEWAY, MQVersion, RequestCode
-from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.codes import MQVersion
 from rocketmq_py.protocol.handles import encode_offset_id
-from rocketmq_py.protocol.headers.transactions import CheckTransactionStateRequestHeader
 from rocketmq_py.protocol.names import (
     HALF_TOPIC,
     OP_HALF_TOPIC,
@@ -285,33 +284,23 @@ class TransactionalMessageService:
 
     def _ask(self, producer: Peer, copy: InnerMessage, result: PutResult) -> None:
         """Send request 39 about the copy that was just stored."""
-        unique_key = copy.properties.get(Prop.UNIQ_KEY)
         store_host = self._store.store_host
-        header = CheckTransactionStateRequestHeader(
-            tran_state_table_offset=result.queue_offset,
-            commit_log_offset=result.commit_log_offset,
-            msg_id=unique_key,
-            transaction_id=unique_key,
-            offset_msg_id=encode_offset_id(store_host, result.commit_log_offset),
-            topic=HALF_TOPIC,
-            broker_name=self._core.broker_name,
-        )
-        body = check_body(
-            copy,
+        call = CheckTransaction(
             queue_offset=result.queue_offset,
             commit_log_offset=result.commit_log_offset,
-            at_ms=result.store_timestamp,
-            store_host=store_host,
-        )
-        self._core.endpoint.push(
-            producer,
-            RemotingCommand(
-                RequestCode.CHECK_TRANSACTION_STATE,
-                flag=FLAG_ONEWAY,
-                ext_fields=header.to_ext(),
-                body=body,
+            unique_key=copy.properties.get(Prop.UNIQ_KEY),
+            offset_id=encode_offset_id(store_host, result.commit_log_offset),
+            topic=HALF_TOPIC,
+            broker_name=self._core.broker_name,
+            record=check_body(
+                copy,
+                queue_offset=result.queue_offset,
+                commit_log_offset=result.commit_log_offset,
+                at_ms=result.store_timestamp,
+                store_host=store_host,
             ),
         )
+        self._core.calls.ask(producer, call)
 
     def _next_producer(self, group: str) -> Peer | None:
         """Choose a live producer of the group, each in turn (getAvailableChannel)."""

@@ -7,33 +7,27 @@ send_message          310, 10, 320 (the short way: plain_sends)
 send_back             36
 end_transaction       37 (half messages and 39: the room `core/transactions/`)
 pull_message          11, 361 (waiting pulls: polls)
-consumer_manage       38, 14, 15
-client_manage         34, 35, 46 (who is told, who is gone: liveness)
+client_manage         34, 35, 46, 38, 14, 15
 query_message         12, 33
-admin_broker          17, 200, 202, 203, 208, 29 to 32, 41, 42
+admin_broker          17, 200, 25, 26, 202, 203, 208, 29 to 32, 222, 41, 42
 recall_message        370
-broker_config         25, 26
 inspection            28, 45, 60, 61
-reset_offset          222 (tells members: 220)
 ====================  ===================================================
 
 The name server's 105, 106 and 206 are in `namesrv/name_server.py`. A handler gets a `Request` under
 the door and returns an answer, raises `RequestError`, or returns None for a parked one. Codes that
-no module takes are answered 3 by `core/broker_core.py`. `put_status` and `differences` are tables
+no module takes are answered 3 by `core/broker_core.py`. `put_status` is a table
 that several modules read. To add a request: the module of its family, one line in `register`, one
 in this table.
 """
 
+from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.liveness import Liveness
 from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.namesrv.registration import Registration
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
-from embedded_broker.remoting.handlers.admin.broker_config import BrokerConfigProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
-from embedded_broker.remoting.handlers.admin.consumer_manage import ConsumerManageProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor, traffic_of
-from embedded_broker.remoting.handlers.admin.reset_offset import ResetOffsetProcessor
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
 from embedded_broker.remoting.handlers.send.end_transaction import EndTransactionProcessor
@@ -41,15 +35,16 @@ from embedded_broker.remoting.handlers.send.plain_sends import PlainSends
 from embedded_broker.remoting.handlers.send.recall_message import RecallMessageProcessor
 from embedded_broker.remoting.handlers.send.send_back import SendBackProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
-from embedded_broker.tables.consumers import (
+from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.consumers.registry import (
     ConsumerRegistry,
-    GroupTable,
     ProducerRegistry,
     QueueLocks,
 )
 from embedded_broker.tables.files import keep_tables
-from embedded_broker.tables.offsets import DeliveryLog, OffsetTable
-from embedded_broker.tables.topics import TopicTable
+from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.topics.table import TopicTable
 
 __all__ = ["install"]
 
@@ -84,7 +79,8 @@ def install(core: BrokerCore) -> None:
     core.store.on_arrival.append(pulls.polls.on_arrival)
     core.door.before_release(pulls.polls.run_woken)
     core.on_leave.append(lambda: core.door.forget(pulls.polls.run_woken))
-    liveness = Liveness(core)
+    core.acts = acts = administration_of(core)
+    core.endpoint.on_disconnected.append(acts.clients.has_left)
     sends = SendMessageProcessor(core)
     core.endpoint.runs = PlainSends(core, sends)
     for processor in (
@@ -92,14 +88,56 @@ def install(core: BrokerCore) -> None:
         SendBackProcessor(core),
         EndTransactionProcessor(core),
         pulls,
-        ConsumerManageProcessor(core),
-        ClientManageProcessor(core, liveness),
         QueryMessageProcessor(core),
-        AdminBrokerProcessor(core),
-        BrokerConfigProcessor(core),
         RecallMessageProcessor(core),
         InspectionProcessor(core, core.traffic),
-        ResetOffsetProcessor(core),
     ):
         processor.register()
+    ClientManageProcessor(acts).register(core.endpoint)
+    AdminBrokerProcessor(acts, core.store, core.locks, core.session).register(core.endpoint)
     Registration(core)
+
+
+def administration_of(core: BrokerCore) -> Administration:
+    """Make the acts on a broker that has its tables and its waiting pulls."""
+    host, _, port = core.address.rpartition(":")
+    arguments = {
+        "brokerClusterName": core.cluster_name,
+        "brokerName": core.broker_name,
+        "brokerIP1": host,
+        "listenPort": port,
+    }
+    return Administration(
+        Settings(
+            config=core.config,
+            profile=core.profile,
+            clock=core.clock,
+            topics=core.topics,
+            groups=core.groups,
+            arguments=arguments,
+        ),
+        GroupOffsets(
+            broker_name=core.broker_name,
+            profile=core.profile,
+            store=core.store,
+            topics=core.topics,
+            groups=core.groups,
+            consumers=core.consumers,
+            offsets=core.offsets,
+            deliveries=core.deliveries,
+            calls=core.calls,
+            wake=core.polls.wake,
+        ),
+        Clients(
+            door=core.door,
+            session=core.session,
+            config=core.config,
+            profile=core.profile,
+            topics=core.topics,
+            groups=core.groups,
+            consumers=core.consumers,
+            producers=core.producers,
+            calls=core.calls,
+            forget=[core.polls.forget, core.calls.forget],
+        ),
+    )

@@ -1,13 +1,14 @@
-"""Which consumers are connected, by group, and what each group has subscribed to.
+"""Who is connected, by group; what each group has subscribed to; and who owns which queue.
 
-State of RocketMQ's ConsumerManager and ConsumerGroupInfo. Members are keyed by connection, as in
-the original: two sockets with one client id are two members. Subscriptions belong to the group,
-not to the member; the last heartbeat decides which topics there are, the largest subVersion
-which expression counts. This module notifies nobody: it says what changed,
-and `remoting/handlers/admin/client_manage.py` acts.
+State of RocketMQ's ConsumerManager, ConsumerGroupInfo, ProducerManager and RebalanceLockManager.
+Members are keyed by connection, as in the original: two sockets with one client id are two members.
+Subscriptions belong to the group, not to the member; the last heartbeat decides which topics there
+are, the largest subVersion which expression counts. Locks survive the owner's socket. This module
+notifies nobody: it says what changed, and `core/administration/clients.py` acts.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 from attrs import define, field, frozen
 
@@ -20,6 +21,11 @@ from rocketmq_py.protocol.bodies.heartbeat import (
     ConsumerData,
     SubscriptionData,
 )
+from rocketmq_py.protocol.bodies.topics import MessageQueueKey
+from rocketmq_py.protocol.codes import LanguageCode
+
+LOCK_LEASE_MS: Final = 60_000
+"""How long a lock lives without renewal (rocketmq.broker.rebalance.lockMaxLiveTime)."""
 
 
 @define(slots=True, eq=False)
@@ -31,6 +37,17 @@ class Member:
     language: int
     version: int
     last_seen_ms: int
+
+    @property
+    def address(self) -> str:
+        """Its `host:port`."""
+        return "{}:{}".format(*self.connection.remote[:2])
+
+    @property
+    def language_name(self) -> str:
+        """The name of its language; OTHER for a number that has none."""
+        known = self.language in LanguageCode.__members__.values()
+        return LanguageCode(self.language if known else LanguageCode.OTHER).name
 
 
 @frozen
@@ -160,3 +177,95 @@ class ConsumerRegistry:
         """Give every live membership; a connection in two groups comes twice."""
         for group in self._groups.values():
             yield from group.members.values()
+
+
+class ProducerRegistry:
+    """Producer group to its members by connection. Every call is made under the door."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[Peer, Member]] = {}
+
+    def register(self, group: str, member: Member) -> None:
+        """Add a producer or renew it."""
+        self._groups.setdefault(group, {})[member.connection] = member
+
+    def unregister(self, group: str, connection: Peer) -> None:
+        """Remove a producer from one group; an unknown one is no error."""
+        members = self._groups.get(group)
+        if members is not None and members.pop(connection, None) is not None and not members:
+            del self._groups[group]
+
+    def drop(self, connection: Peer) -> None:
+        """Remove a connection from every group."""
+        for group in list(self._groups):
+            self.unregister(group, connection)
+
+    def members(self, group: str) -> list[Member]:
+        """Give the live producers of a group, oldest first."""
+        return list(self._groups.get(group, {}).values())
+
+    def groups(self) -> list[str]:
+        """Name the groups with a live producer."""
+        return list(self._groups)
+
+    def take_over(self, other: "ProducerRegistry") -> None:
+        """Go on with the members of another registry, which is not used any more."""
+        self._groups = other._groups  # noqa: SLF001 - of the same class
+
+    def all_members(self) -> Iterator[Member]:
+        """Give every live membership; a connection in two groups comes twice."""
+        for members in self._groups.values():
+            yield from members.values()
+
+
+class Lease(NamedTuple):
+    """Who holds a queue and since when (session milliseconds) it was last renewed."""
+
+    client_id: str
+    renewed_ms: int
+
+
+class QueueLocks:
+    """Leases by group and queue. Calls name the session time, so no clock is read here."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[MessageQueueKey, Lease]] = {}
+
+    def lock(
+        self,
+        group: str,
+        queues: Iterable[MessageQueueKey],
+        client_id: str,
+        *,
+        now_ms: int,
+    ) -> list[MessageQueueKey]:
+        """Lock what is free or already the caller's; give the queues that it holds now."""
+        leases = self._groups.setdefault(group, {})
+        held = []
+        for queue in queues:
+            lease = leases.get(queue)
+            if (
+                lease is None
+                or lease.client_id == client_id
+                or now_ms - lease.renewed_ms >= LOCK_LEASE_MS
+            ):
+                leases[queue] = Lease(client_id, now_ms)
+                held.append(queue)
+        return held
+
+    def unlock(self, group: str, queues: Iterable[MessageQueueKey], client_id: str) -> None:
+        """Free the queues that the caller holds; another's lock is left alone."""
+        leases = self._groups.get(group, {})
+        for queue in queues:
+            lease = leases.get(queue)
+            if lease is not None and lease.client_id == client_id:
+                del leases[queue]
+        if not leases:
+            self._groups.pop(group, None)
+
+    def any_held(self, group: str, *, now_ms: int) -> bool:
+        """Say whether the group holds an unexpired lock, which marks it as an orderly one."""
+        return any(
+            now_ms - lease.renewed_ms < LOCK_LEASE_MS
+            for lease in self._groups.get(group, {}).values()
+        )

@@ -1,35 +1,40 @@
-"""Who is there: requests 34, 35 and 46.
+"""Who is there and how far they are: requests 34, 35, 46, 38, 14 and 15.
 
-RocketMQ's ClientManageProcessor: a heartbeat registers the socket for its groups, creates the
-group's settings and its retry topic, and replaces its subscriptions. Who is told about a change,
-and who is dropped for silence, is decided in `core/liveness.py`.
+RocketMQ's ClientManageProcessor and ConsumerManageProcessor, in front of
+`core/administration/clients.py` and `core/administration/offsets.py`.
 """
 
-from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.liveness import Liveness
-from embedded_broker.remoting.endpoint import Request, RequestError
-from embedded_broker.tables.consumers.registry import Member, is_tag_type
-from rocketmq_py.protocol.bodies.groups import ClientConfigCheck
-from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode, TopicSysFlag
+from embedded_broker.core.administration import Administration
+from embedded_broker.remoting.endpoint import Endpoint, Request
+from rocketmq_py.protocol.bodies.groups import ClientConfigCheck, ConsumerList
+from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.headers.client import UnregisterClientRequestHeader
-from rocketmq_py.protocol.names import retry_topic
+from rocketmq_py.protocol.headers.client import (
+    GetConsumerListByGroupRequestHeader,
+    UnregisterClientRequestHeader,
+)
+from rocketmq_py.protocol.headers.offsets import (
+    QueryConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
 
 
 class ClientManageProcessor:
-    """Keeps the registries of live clients up to date."""
+    """Hands over what clients say of themselves, and what a consumer asks before it pulls."""
 
-    def __init__(self, core: BrokerCore, liveness: Liveness) -> None:
-        self._core = core
-        self._liveness = liveness
+    def __init__(self, acts: Administration) -> None:
+        self._clients = acts.clients
+        self._offsets = acts.offsets
 
-    def register(self) -> None:
+    def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
-        register = self._core.endpoint.register
-        register(RequestCode.HEART_BEAT, self.heartbeat)
-        register(RequestCode.UNREGISTER_CLIENT, self.unregister)
-        register(RequestCode.CHECK_CLIENT_CONFIG, self.check_config)
+        endpoint.register(RequestCode.HEART_BEAT, self.heartbeat)
+        endpoint.register(RequestCode.UNREGISTER_CLIENT, self.unregister)
+        endpoint.register(RequestCode.CHECK_CLIENT_CONFIG, self.check_config)
+        endpoint.register(RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.consumers_of_group)
+        endpoint.register(RequestCode.QUERY_CONSUMER_OFFSET, self.query_offset)
+        endpoint.register(RequestCode.UPDATE_CONSUMER_OFFSET, self.update_offset)
 
     def heartbeat(self, request: Request) -> RemotingCommand:
         """34: register producers and consumers of one client.
@@ -39,65 +44,46 @@ class ClientManageProcessor:
         """
         command = request.command
         data = HeartbeatData.decode(command.body)
-        connection = request.connection
-        connection.client_id = data.client_id
-        member = Member(
-            connection,
-            data.client_id,
-            command.language,
-            command.version,
-            self._core.session_clock.now_ms,
-        )
-        for consumer in data.consumer_data_set:
-            self._register_consumer(consumer, member)
-        for producer in data.producer_data_set:
-            self._core.producers.register(producer.group_name, member)
-        self._liveness.heard()
+        self._clients.heartbeat(request.connection, data, command.language, command.version)
         return command.answer(ResponseCode.SUCCESS)
-
-    def _register_consumer(self, data: ConsumerData, member: Member) -> None:
-        """Do the consumer part; a group that may not be created is passed over, as upstream."""
-        settings = self._core.groups.find(data.group_name)
-        if settings is None:
-            return
-        topics = self._core.topics
-        ordered = any(
-            topic is not None and topic.order
-            for topic in (topics.get(one.topic) for one in data.subscription_data_set)
-        )
-        _, is_new = topics.ensure(
-            retry_topic(data.group_name),
-            settings.retry_queue_nums,
-            sys_flag=TopicSysFlag.UNIT_SUB if data.unit_mode else 0,
-            order=ordered,
-        )
-        changed = self._core.consumers.register(data, member)
-        group = self._core.consumers.get(data.group_name)
-        if changed and group is not None and settings.notify_consumer_ids_changed_enable:
-            self._liveness.tell(group)
-        if is_new:
-            self._liveness.tell_again_soon(data.group_name)
 
     def unregister(self, request: Request) -> RemotingCommand:
         """35: a client leaves one producer group or one consumer group."""
         header = UnregisterClientRequestHeader.from_ext(request.command.ext_fields)
-        if header.producer_group is not None:
-            self._core.producers.unregister(header.producer_group, request.connection)
-        if header.consumer_group is not None:
-            lost = self._core.consumers.unregister(header.consumer_group, request.connection)
-            settings = self._core.groups.get(header.consumer_group)
-            wants_notice = settings is None or settings.notify_consumer_ids_changed_enable
-            if lost is not None and wants_notice:
-                self._liveness.tell(lost)
+        self._clients.unregister(
+            request.connection,
+            producer_group=header.producer_group,
+            consumer_group=header.consumer_group,
+        )
         return request.command.answer(ResponseCode.SUCCESS)
 
     def check_config(self, request: Request) -> RemotingCommand:
         """46: may this subscription be used? Tags always; SQL92 needs enablePropertyFilter."""
         check = ClientConfigCheck.decode(request.command.body)
-        expression_type = check.subscription_data.expression_type
-        if not is_tag_type(expression_type):
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
-                f"The broker does not support consumer to filter message by {expression_type}",
-            )
+        self._clients.check_subscription(check.subscription_data.expression_type)
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    def consumers_of_group(self, request: Request) -> RemotingCommand:
+        """38: the client ids of a group's members in order of arrival; nobody there: 1."""
+        header = GetConsumerListByGroupRequestHeader.from_ext(request.command.ext_fields)
+        body = ConsumerList(self._clients.client_ids(header.consumer_group)).encode()
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    def query_offset(self, request: Request) -> RemotingCommand:
+        """14: the committed offset, else 0 or 22; a caller may say setZeroIfNotFound=false."""
+        header = QueryConsumerOffsetRequestHeader.from_ext(request.command.ext_fields)
+        offset = self._offsets.query(
+            header.consumer_group,
+            header.topic,
+            header.queue_id,
+            zero_if_none=header.set_zero_if_not_found is not False,
+        )
+        return request.command.answer(ResponseCode.SUCCESS, ext_fields={"offset": str(offset)})
+
+    def update_offset(self, request: Request) -> RemotingCommand:
+        """15: store an offset. From 5.1 on an unknown group is 26 and an unknown topic 17."""
+        header = UpdateConsumerOffsetRequestHeader.from_ext(request.command.ext_fields)
+        self._offsets.commit(
+            header.consumer_group, header.topic, header.queue_id, header.commit_offset
+        )
         return request.command.answer(ResponseCode.SUCCESS)

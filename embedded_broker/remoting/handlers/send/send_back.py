@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.remoting.endpoint import Request, RequestError
-from embedded_broker.settings.differences import differences
 from embedded_broker.store.inner import InnerMessage
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import (
@@ -47,7 +46,7 @@ class RetryRoutes:
 
     def __init__(self, core: BrokerCore) -> None:
         self._core = core
-        self._habits = differences(core.profile)
+        self._habits = core.profile
 
     def group(self, name: str) -> SubscriptionGroupConfig:
         """Give the settings of the consumer's group, or refuse with 26."""

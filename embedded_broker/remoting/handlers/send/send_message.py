@@ -16,7 +16,6 @@ from embedded_broker.remoting.endpoint import Request, RequestError
 from embedded_broker.remoting.handlers.send.batch_properties import joined_texts
 from embedded_broker.remoting.handlers.send.put_status import STORED, outcome_of
 from embedded_broker.remoting.handlers.send.send_back import RetryRoutes
-from embedded_broker.settings.differences import differences
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.run import Run, tags_codes
 from embedded_broker.tables.topics.message_types import type_problem
@@ -50,7 +49,7 @@ class SendMessageProcessor:
         self._core = core
         self._store = core.store
         self._topics = core.topics
-        self._habits = differences(core.profile)
+        self._habits = core.profile
         self._retries = RetryRoutes(core)
         self.host_digits = core.store.store_host.hex().upper()
         """The store host as every offset id begins."""

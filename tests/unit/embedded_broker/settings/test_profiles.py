@@ -1,5 +1,6 @@
 """Profiles are found by name, and carry the numbers of their version."""
 
+import attrs
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
@@ -31,6 +32,16 @@ def test_the_4_9_profile_answers_as_4_9_4() -> None:
     assert profile.invalid_parameter == 1
     assert profile.answers_with_request_type
     assert not profile.namesrv_answers_unknown
+
+
+def test_the_generations_differ_in_every_habit() -> None:
+    old, new = find_profile("rocketmq-4.9"), find_profile("rocketmq-5.x")
+    assert old.marks_stored_messages is False
+    assert new.marks_stored_messages is True
+    names = [field.name for field in attrs.fields(type(old))]
+    habits = names[names.index("marks_stored_messages") : names.index("options")]
+    assert len(habits) == 7
+    assert [name for name in habits if getattr(old, name) == getattr(new, name)] == []
 
 
 def test_a_profile_is_filed_under_its_own_name() -> None:

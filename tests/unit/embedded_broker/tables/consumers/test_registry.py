@@ -1,15 +1,21 @@
-"""Live consumers and their subscriptions by themselves."""
+"""Live consumers, their subscriptions, live producers and queue locks by themselves."""
 
 from __future__ import annotations
 
 from embedded_broker.remoting.connection import Connection
 from embedded_broker.tables.consumers.registry import (
+    LOCK_LEASE_MS,
     ConsumerRegistry,
     Member,
+    ProducerRegistry,
+    QueueLocks,
     Subscription,
     is_tag_type,
 )
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
+from rocketmq_py.protocol.bodies.topics import MessageQueueKey
+
+Q0, Q1 = (MessageQueueKey("T", "b", number) for number in range(2))
 
 
 class Peer(Connection):
@@ -104,3 +110,53 @@ def test_tag_codes_come_from_the_client_or_are_computed() -> None:
 
 def test_a_missing_expression_type_means_tags() -> None:
     assert [is_tag_type(kind) for kind in (None, "", "TAG", "SQL92")] == [True, True, True, False]
+
+
+def test_a_member_says_where_it_is_and_in_which_language_it_is_written() -> None:
+    assert member(Peer()).address == "127.0.0.1:1"
+    assert [Member(Peer(), "c", number, 479, 0).language_name for number in (0, 9, 99)] == [
+        "JAVA",
+        "GO",
+        "OTHER",
+    ]
+
+
+def test_producers_come_and_go_by_group_and_by_connection() -> None:
+    registry, peer, other = ProducerRegistry(), Peer(), Peer()
+    for group in ("g", "h"):
+        registry.register(group, Member(peer, "p", 0, 479, 1))
+    registry.register("g", Member(other, "q", 0, 479, 1))
+    registry.register("g", Member(peer, "p", 0, 479, 2))
+    assert [one.client_id for one in registry.members("g")] == ["p", "q"]
+    assert sorted(one.last_seen_ms for one in registry.all_members()) == [1, 1, 2]
+    registry.unregister("g", other)
+    registry.unregister("unknown", other)
+    assert registry.groups() == ["g", "h"]
+    registry.drop(peer)
+    assert registry.groups() == []
+
+
+def test_a_lease_is_renewed_by_its_owner_and_free_when_it_ends() -> None:
+    locks = QueueLocks()
+    assert locks.lock("g", [Q0], "x", now_ms=0) == [Q0]
+    assert locks.lock("g", [Q0], "x", now_ms=LOCK_LEASE_MS - 1) == [Q0]
+    assert locks.lock("g", [Q0, Q1], "y", now_ms=LOCK_LEASE_MS) == [Q1]
+    assert locks.lock("g", [Q0], "y", now_ms=2 * LOCK_LEASE_MS - 1) == [Q0]
+
+
+def test_groups_do_not_see_each_other() -> None:
+    locks = QueueLocks()
+    locks.lock("g", [Q0], "x", now_ms=0)
+    assert locks.lock("h", [Q0], "y", now_ms=0) == [Q0]
+
+
+def test_a_group_with_an_unexpired_lock_is_known() -> None:
+    locks = QueueLocks()
+    assert not locks.any_held("g", now_ms=0)
+    locks.lock("g", [Q0], "x", now_ms=0)
+    assert locks.any_held("g", now_ms=LOCK_LEASE_MS - 1)
+    assert not locks.any_held("g", now_ms=LOCK_LEASE_MS)
+    locks.unlock("g", [Q0], "y")
+    assert locks.any_held("g", now_ms=0)
+    locks.unlock("g", [Q0], "x")
+    assert not locks.any_held("g", now_ms=0)

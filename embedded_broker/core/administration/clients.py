@@ -1,0 +1,213 @@
+"""Who is connected, who must hear that a group has changed, and when a silent client is gone.
+
+RocketMQ's ClientManageProcessor, DefaultConsumerIdsChangeListener and ClientHousekeepingService. A
+heartbeat registers the connection for its groups, creates the group's settings and its retry topic,
+and replaces its subscriptions. Every member of a changed group is told, the newcomer too. A client
+that has sent no heartbeat for channelExpiredTimeout of session time loses its connection and its
+memberships; the original looks every 10 s, here it happens to the millisecond.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from embedded_broker.clocks.session import Session
+from embedded_broker.clocks.timeline import SessionTimer
+from embedded_broker.core.calls import Calls, GroupChanged
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.door import Door
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import Profile
+from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.consumers.registry import (
+    ConsumerGroup,
+    ConsumerRegistry,
+    Member,
+    ProducerRegistry,
+    is_tag_type,
+)
+from embedded_broker.tables.peer import Peer
+from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.protocol.bodies.groups import Connection, ConsumerConnection
+from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
+from rocketmq_py.protocol.codes import TopicSysFlag
+from rocketmq_py.protocol.names import retry_topic
+
+__all__ = ["Clients"]
+
+SECOND_NOTICE_MS: Final = 1000
+"""How long after a new retry topic its group is told again (a Java client learns the topic's
+route in its first rebalance and uses it in the next, which this notice starts)."""
+
+
+class Clients:
+    """The clients of one broker. `forget` is told of everybody who has left."""
+
+    def __init__(
+        self,
+        *,
+        door: Door,
+        session: Session,
+        config: BrokerConfig,
+        profile: Profile,
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerRegistry,
+        producers: ProducerRegistry,
+        calls: Calls,
+        forget: Sequence[Callable[[Peer], None]],
+    ) -> None:
+        self._door = door
+        self._session = session
+        self._config = config
+        self._tells_broadcasting = profile.tells_broadcasting_groups
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._producers = producers
+        self._calls = calls
+        self._forget = forget
+        self._scan: SessionTimer | None = None
+
+    # -- coming and going -------------------------------------------------------------------
+
+    def heartbeat(self, peer: Peer, data: HeartbeatData, language: int, version: int) -> None:
+        """Register producers and consumers of one client."""
+        peer.client_id = data.client_id
+        member = Member(peer, data.client_id, language, version, self._session.now_ms)
+        for consumer in data.consumer_data_set:
+            self._enter(consumer, member)
+        for producer in data.producer_data_set:
+            self._producers.register(producer.group_name, member)
+        if self._scan is None:
+            self._schedule()
+
+    def _enter(self, data: ConsumerData, member: Member) -> None:
+        """Do the consumer part; a group that may not be created is passed over, as upstream."""
+        settings = self._groups.find(data.group_name)
+        if settings is None:
+            return
+        subscribed = (self._topics.get(one.topic) for one in data.subscription_data_set)
+        _, is_new = self._topics.ensure(
+            retry_topic(data.group_name),
+            settings.retry_queue_nums,
+            sys_flag=TopicSysFlag.UNIT_SUB if data.unit_mode else 0,
+            order=any(topic is not None and topic.order for topic in subscribed),
+        )
+        changed = self._consumers.register(data, member)
+        group = self._consumers.get(data.group_name)
+        if changed and group is not None and settings.notify_consumer_ids_changed_enable:
+            self._tell(group)
+        if is_new:
+            self._tell_again_soon(data.group_name)
+
+    def unregister(
+        self, peer: Peer, *, producer_group: str | None, consumer_group: str | None
+    ) -> None:
+        """Let a client leave one producer group or one consumer group."""
+        if producer_group is not None:
+            self._producers.unregister(producer_group, peer)
+        if consumer_group is not None:
+            lost = self._consumers.unregister(consumer_group, peer)
+            settings = self._groups.get(consumer_group)
+            wants_notice = settings is None or settings.notify_consumer_ids_changed_enable
+            if lost is not None and wants_notice:
+                self._tell(lost)
+
+    def has_left(self, peer: Peer) -> None:
+        """Drop everything a connection was member of and tell the groups that lost it."""
+        self._producers.drop(peer)
+        for group in self._consumers.drop(peer):
+            self._tell(group)
+        for forget in self._forget:
+            forget(peer)
+
+    # -- who is there -----------------------------------------------------------------------
+
+    def client_ids(self, group: str) -> list[str]:
+        """Give the client ids of a group's members, in order of arrival; refuses when none is."""
+        live = self._consumers.get(group)
+        if live is None:
+            raise Refused(Reason.FAILED, f"no consumer for this group, {group}")
+        return live.client_ids()
+
+    def consumer_connections(self, group: str) -> ConsumerConnection:
+        """Tell who is connected in a group and to what it subscribes; refuses when none is."""
+        live = self._consumers.get(group)
+        if live is None:
+            raise Refused(Reason.CONSUMER_NOT_ONLINE, f"the consumer group[{group}] not online")
+        return ConsumerConnection(
+            connection_set=[
+                Connection(
+                    client_id=member.client_id,
+                    client_addr=member.address,
+                    language=member.language_name,
+                    version=member.version,
+                )
+                for member in live.members.values()
+            ],
+            subscription_table={
+                topic: subscription.data for topic, subscription in live.subscriptions.items()
+            },
+            consume_type=live.consume_type,
+            message_model=live.message_model,
+            consume_from_where=live.consume_from_where,
+        )
+
+    def check_subscription(self, expression_type: str | None) -> None:
+        """Refuse a kind of filter that is not there: all but tags."""
+        if not is_tag_type(expression_type):
+            raise Refused(
+                Reason.FAILED,
+                f"The broker does not support consumer to filter message by {expression_type}",
+            )
+
+    # -- notices ----------------------------------------------------------------------------
+
+    def _tell(self, group: ConsumerGroup) -> None:
+        """Tell every member, unless the broker's or the profile's rule says not to."""
+        if not self._config.flag("notifyConsumerIdsChangedEnable"):
+            return
+        if group.is_broadcasting and not self._tells_broadcasting:
+            return
+        for peer in group.members:
+            self._calls.tell(peer, GroupChanged(group.name))
+
+    def _tell_again_soon(self, group_name: str) -> None:
+        """Tell a second time one second from now, because the group's retry topic is new."""
+        if not self._config.flag("notifyAgainAfterRetryTopic"):
+            return
+
+        def tell() -> None:
+            group = self._consumers.get(group_name)
+            if group is not None:
+                self._tell(group)
+
+        self._session.after(SECOND_NOTICE_MS, tell, "second notice of a new retry topic")
+
+    # -- silence ----------------------------------------------------------------------------
+
+    def drop_silent(self) -> None:
+        """Close the connections whose last heartbeat is too old."""
+        self._scan = None
+        oldest_kept = self._session.now_ms - self._timeout_ms()
+        silent = dict.fromkeys(
+            member.connection for member in self._members() if member.last_seen_ms <= oldest_kept
+        )
+        for peer in silent:
+            self.has_left(peer)
+            self._door.after(peer.close)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        """Look again when the member that was heard of least recently would be gone."""
+        seen = min((member.last_seen_ms for member in self._members()), default=None)
+        if seen is not None:
+            self._scan = self._session.at(
+                seen + self._timeout_ms(), self.drop_silent, "expiry of silent clients"
+            )
+
+    def _members(self) -> list[Member]:
+        return [*self._consumers.all_members(), *self._producers.all_members()]
+
+    def _timeout_ms(self) -> int:
+        return self._config.int("channelExpiredTimeout")

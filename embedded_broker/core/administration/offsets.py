@@ -1,0 +1,274 @@
+"""How far groups are: asking, committing, and sending a group to another place in its queues.
+
+Answers: what is refused, and who hears of a reset. From 5.3 on the broker keeps a reset offset and
+the group's next pull is answered with it (`resetOffsetInner`, the option
+useServerSideResetOffset), so nobody has to be online; a pull that waits is answered at once, where
+the original leaves it to its time. Before, every member is called with all offsets
+(`Broker2Client.resetOffset`). Must not know: requests. Read on: `tables/offsets/table.py`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from embedded_broker.core.calls import Calls, ResetOffsets
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.settings.profiles import Profile
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.consumers.registry import ConsumerRegistry
+from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable
+from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.protocol.bodies.groups import ConsumeStats, OffsetWrapper
+from rocketmq_py.protocol.bodies.topics import (
+    MessageQueueKey,
+    TopicConfig,
+    TopicOffset,
+    TopicStatsTable,
+)
+
+__all__ = ["TO_THE_END", "GroupOffsets"]
+
+TO_THE_END: Final = -1
+"""The timestamp that means the end of the queue."""
+_BOUNDARIES: Final = frozenset({"LOWER", "UPPER"})
+
+
+class GroupOffsets:
+    """The offsets of queues and groups of one broker."""
+
+    def __init__(
+        self,
+        *,
+        broker_name: str,
+        profile: Profile,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerRegistry,
+        offsets: OffsetTable,
+        deliveries: DeliveryLog,
+        calls: Calls,
+        wake: Callable[[str, str, int], None],
+    ) -> None:
+        self._broker_name = broker_name
+        self._profile = profile
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._deliveries = deliveries
+        self._calls = calls
+        self._wake = wake
+
+    # -- queues -----------------------------------------------------------------------------
+
+    def search(self, topic: str, queue_id: int, timestamp: int, boundary: str | None) -> int:
+        """Give the offset for a store time: nearest in 4.9, LOWER (default) or UPPER in 5.x."""
+        if self._profile.nearest_offset_search:
+            boundary = "NEAREST"
+        elif not boundary:
+            boundary = "LOWER"
+        elif boundary not in _BOUNDARIES:
+            raise Refused(Reason.FAILED, f"boundaryType[{boundary}] is none of LOWER, UPPER")
+        return self._store.search_offset(topic, queue_id, timestamp, boundary)
+
+    def topic_stats(self, name: str) -> TopicStatsTable:
+        """Give bounds and last store time of every queue of a topic."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise Refused(Reason.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        table = TopicStatsTable(topic_put_tps=0.0 if self._profile.stats_have_put_tps else None)
+        for queue_id in range(max(topic.write_queue_nums, topic.read_queue_nums)):
+            newest = self._store.max_offset(name, queue_id)
+            table.offset_table[self._key(name, queue_id)] = TopicOffset(
+                min_offset=self._store.min_offset(name, queue_id),
+                max_offset=newest,
+                last_update_timestamp=self._store_time(name, queue_id, newest - 1),
+            )
+        return table
+
+    # -- groups -----------------------------------------------------------------------------
+
+    def progress(self, group: str, topics: Iterable[str] = ()) -> ConsumeStats:
+        """Give how far a group is in every queue; an unknown group has an empty table.
+
+        Without topics the group's committed ones are shown, as far as its live members still
+        subscribe to them; topics that are named are taken as they are.
+        """
+        names = list(topics)
+        if not names:
+            names = self._offsets.topics_of(group)
+            live = self._consumers.get(group)
+            if live is not None and live.subscriptions:
+                names = [name for name in names if name in live.subscriptions]
+        stats = ConsumeStats()
+        for name in names:
+            topic = self._topics.get(name)
+            for queue_id in range(topic.read_queue_nums if topic is not None else 0):
+                committed = max(0, self._offsets.query(group, name, queue_id))
+                stats.offset_table[self._key(name, queue_id)] = OffsetWrapper(
+                    broker_offset=self._store.max_offset(name, queue_id),
+                    consumer_offset=committed,
+                    pull_offset=committed if self._profile.stats_have_put_tps else None,
+                    last_timestamp=self._store_time(name, queue_id, committed - 1),
+                )
+        return stats
+
+    def query(self, group: str, topic: str, queue_id: int, *, zero_if_none: bool = True) -> int:
+        """Give the committed offset, else 0 for a queue of which nothing was deleted, or refuse.
+
+        With `zero_if_none` false there is no such 0. The original answers 0 only while the queue's
+        beginning is in memory, and 5.3.3 not for an empty queue, which lets a consumer miss the
+        first message; here nothing is missed.
+        """
+        offset = self._offsets.query(group, topic, queue_id)
+        if offset != NOT_STORED:
+            return offset
+        if not zero_if_none:
+            raise Refused(
+                Reason.NOT_FOUND, "Not found, do not set to zero, maybe this group boot first"
+            )
+        oldest = self._store.min_offset(topic, queue_id)
+        if oldest > 0:
+            raise Refused(
+                Reason.NOT_FOUND,
+                f"Not found, maybe this group boot first: the queue begins at {oldest}",
+            )
+        return 0
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Store an offset; from 5.1 on group and topic must be known.
+
+        While a reset waits for the group's next pull, what its members commit is stale.
+        """
+        if not self._profile.unknown_offset_group_accepted:
+            if group not in self._groups:
+                raise Refused(Reason.GROUP_NOT_EXIST, f"Group {group} not exist!")
+            if topic not in self._topics:
+                raise Refused(Reason.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        if self._offsets.is_reset(group, topic, queue_id):
+            raise Refused(
+                Reason.FAILED,
+                "Offset has been previously reset: the next pull says where the group continues",
+            )
+        self._offsets.commit(group, topic, queue_id, offset)
+
+    # -- reset ------------------------------------------------------------------------------
+
+    def reset_to_time(
+        self,
+        group: str,
+        name: str,
+        timestamp: int,
+        *,
+        queue_id: int = -1,
+        offset: int | None = None,
+        force: bool = False,
+    ) -> dict[MessageQueueKey, int]:
+        """Let a group continue at a store time, in all queues or one, or in one at an offset.
+
+        Gives the new places. Refuses an unknown topic or group and an offset outside the queue;
+        before 5.3 a group without an offset in every queue, and one of which nobody is online.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            raise Refused(Reason.TOPIC_NOT_EXIST, f"Topic {name} does not exist")
+        if not self._profile.resets_at_pull:
+            targets = self._targets_before_5_3(group, topic, timestamp, force=force)
+        elif group not in self._groups:
+            raise Refused(Reason.GROUP_NOT_EXIST, f"Group {group} does not exist")
+        elif queue_id < 0:
+            queues = range(topic.read_queue_nums)
+            targets = {one: self._by_time(name, one, timestamp) for one in queues}
+        elif offset is None or offset == NOT_STORED:
+            targets = {queue_id: self._by_time(name, queue_id, timestamp)}
+        else:
+            low = self._store.min_offset(name, queue_id)
+            high = self._store.max_offset(name, queue_id)
+            if not low <= offset <= high + 1:
+                raise Refused(
+                    Reason.FAILED,
+                    f"Target offset {offset} not in consume queue range [{low}-{high}]",
+                )
+            targets = {queue_id: offset}
+        self.reset(group, name, targets, timestamp=timestamp, tell_absent=True)
+        return self._by_key(name, targets)
+
+    def _targets_before_5_3(
+        self, group: str, topic: TopicConfig, timestamp: int, *, force: bool
+    ) -> dict[int, int]:
+        """Find the new offsets: forward only unless forced, members must be there."""
+        name, targets = topic.topic_name, {}
+        for queue_id in range(topic.write_queue_nums):
+            committed = self._offsets.query(group, name, queue_id)
+            if committed == NOT_STORED:
+                raise Refused(
+                    Reason.FAILED,
+                    f"THe consumer group <{group}> not exist: it has no offset in queue "
+                    f"{queue_id} of {name}",
+                )
+            found = self._by_time(name, queue_id, timestamp)
+            targets[queue_id] = found if force else min(found, committed)
+        if self._consumers.get(group) is None:
+            raise Refused(
+                Reason.CONSUMER_NOT_ONLINE,
+                f"Consumer not online, so can not reset offset, Group: {group} "
+                f"Topic: {name} Timestamp: {timestamp}",
+            )
+        return targets
+
+    def _by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
+        if timestamp <= TO_THE_END:
+            return self._store.max_offset(topic, queue_id)
+        return self.search(topic, queue_id, timestamp, None)
+
+    def reset(
+        self,
+        group: str,
+        topic: str,
+        targets: Mapping[int, int],
+        *,
+        timestamp: int = TO_THE_END,
+        tell_absent: bool = False,
+    ) -> None:
+        """Let a group continue at other offsets, by queue, and tell its members.
+
+        A group without members begins there when it comes; with `tell_absent` its first pull is
+        answered with the offset too, as the original does, which costs that consumer a pull.
+        Without it a queue in which the group is at that offset already is left alone.
+        """
+        live = self._consumers.get(group)
+        at_pull = self._profile.resets_at_pull
+        for queue_id, offset in targets.items():
+            committed = self._offsets.query(group, topic, queue_id)
+            following = self._deliveries.next_offset(group, topic, queue_id)
+            if not tell_absent and committed == offset and following in {None, offset}:
+                continue
+            tell = at_pull and (live is not None or tell_absent)
+            self._offsets.reset(group, topic, queue_id, offset, tell=tell)
+            self._deliveries.moved(group, topic, queue_id, offset)
+            if at_pull:
+                self._wake(group, topic, queue_id)
+        if at_pull or live is None:
+            return
+        call = ResetOffsets(
+            group=group, topic=topic, timestamp=timestamp, offsets=self._by_key(topic, targets)
+        )
+        for peer in live.members:
+            self._calls.ask(peer, call)
+
+    # -- shared -----------------------------------------------------------------------------
+
+    def _key(self, topic: str, queue_id: int) -> MessageQueueKey:
+        return MessageQueueKey(topic, self._broker_name, queue_id)
+
+    def _by_key(self, topic: str, offsets: Mapping[int, int]) -> dict[MessageQueueKey, int]:
+        return {self._key(topic, queue_id): offset for queue_id, offset in offsets.items()}
+
+    def _store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """Give the store time of the message at a queue offset; 0 when there is none."""
+        queue = self._store.consume_queue(topic, queue_id)
+        entry = None if queue is None or offset < 0 else queue.entry(offset)
+        return 0 if entry is None else self._store.log.store_timestamp(entry[0])

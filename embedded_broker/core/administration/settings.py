@@ -1,0 +1,129 @@
+"""How topics, groups and options of a running broker are changed.
+
+Answers: what is refused, and in which words. The rules are those of RocketMQ's
+AdminBrokerProcessor; but a real broker accepts any option, while here an unknown one, a bad value,
+and one that cannot change on a running broker are refused with a sentence. Must not know: requests.
+Read on: `tables/topics/table.py`, `tables/consumers/groups.py`, `settings/options.py`.
+"""
+
+from typing import Final
+
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.settings.config import BrokerConfig, check_known, read_properties
+from embedded_broker.settings.options import ARGUMENT_NAMES, show
+from embedded_broker.settings.profiles import Profile
+from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.topics.attributes import TopicAttributeError, parse_attributes
+from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.clock import Clock
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.names import topic_problem
+
+__all__ = ["Settings"]
+
+_MIXED: Final = "MIXED"
+BLACK_LIST: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
+"""Names that nobody may change by request (BrokerConfig.configBlackList)."""
+
+
+class Settings:
+    """Topics, groups and options of one broker."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        profile: Profile,
+        clock: Clock,
+        topics: TopicTable,
+        groups: GroupTable,
+        arguments: dict[str, str],
+    ) -> None:
+        self._config = config
+        self._profile = profile
+        self._clock = clock
+        self._topics = topics
+        self._groups = groups
+        self._arguments = arguments
+        """What `EmbeddedBroker(...)` was given, under RocketMQ's names for it."""
+        self._changes = 0
+        self._changed_ms = clock.now_ms
+
+    def put_topic(
+        self, wanted: TopicConfig, attributes: str | None = None, *, by_owner: bool = False
+    ) -> None:
+        """Create a topic or change it, with attribute changes as `+key=value,-key`.
+
+        Refuses a bad name, a system topic, and the type MIXED while it is switched off, and what is
+        wrong with an attribute; 4.9 does not look at attributes. The owner of the broker may
+        change system topics, and give attributes to a topic of 4.9.
+        """
+        profile, name = self._profile, wanted.topic_name
+        problem = topic_problem(
+            name,
+            length_max=profile.topic_length_max,
+            retry_length_max=profile.system_topic_length_max,
+        )
+        if problem is not None:
+            raise Refused(Reason.INVALID_PARAMETER, problem)
+        guarded = not by_owner and self._config.flag("validateSystemTopicWhenUpdateTopic")
+        if guarded and self._topics.is_system(name):
+            raise Refused(
+                Reason.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic."
+            )
+        try:
+            changes = parse_attributes(attributes if by_owner or profile.topic_attributes else None)
+            mixed_allowed = self._config.flag("enableMixedMessageType")
+            if changes.get("+message.type") == _MIXED and not mixed_allowed:
+                raise Refused(
+                    Reason.INVALID_PARAMETER,
+                    "MIXED message type is not supported: enableMixedMessageType=false",
+                )
+            self._topics.update(wanted, changes)
+        except TopicAttributeError as error:
+            raise Refused(Reason.FAILED, str(error)) from error
+
+    def put_group(self, group: SubscriptionGroupConfig) -> None:
+        """Create the settings of a consumer group or replace them; 4.9 takes any name."""
+        problem = self._groups.problem(group.group_name)
+        if problem is not None and self._profile.checks_group_names:
+            raise Refused(Reason.INVALID_PARAMETER, problem)
+        self._groups.put(group)
+
+    def update_options(self, text: str) -> list[str]:
+        """Change options, all of them or none, from lines of `name=value`.
+
+        Gives the names that a real broker has and this one has no use for. Nobody may change a
+        black-listed name this way.
+        """
+        settings: dict[str, object] = {}
+        without_effect: list[str] = []
+        try:
+            for name, value in read_properties(text):
+                if name in BLACK_LIST:
+                    raise Refused(
+                        Reason.NO_PERMISSION, f"Can not update config in black list: {name}"
+                    )
+                if check_known(name):
+                    settings[name] = value
+                else:
+                    without_effect.append(name)
+            self._config.update_inside(settings)
+        except ConfigError as error:
+            raise Refused(Reason.FAILED, str(error)) from error
+        if settings:
+            self._changes += 1
+            self._changed_ms = self._clock.now_ms
+        return without_effect
+
+    def options(self) -> dict[str, str]:
+        """Give every option with its value, the arguments first."""
+        given = {name: self._arguments[name] for name in ARGUMENT_NAMES if name in self._arguments}
+        return given | {name: show(value) for name, value in self._config.items()}
+
+    def options_version(self) -> dict[str, int]:
+        """Give the DataVersion of the options: how often they were changed, and when last."""
+        version = {"counter": self._changes, "timestamp": self._changed_ms}
+        return {**version, "stateVersion": 0} if self._profile.data_version_has_state else version
