@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from random import Random
 
     from embedded_broker.core.administration import Administration
+    from embedded_broker.core.consume import Consume
     from embedded_broker.core.statistics import Traffic
     from embedded_broker.core.transactions.service import TransactionalMessageService
-    from embedded_broker.core.waiters import ParkedPulls
     from embedded_broker.namesrv.name_server import NameServer
     from embedded_broker.store.message_store import MessageStore
     from embedded_broker.tables.consumers.groups import GroupTable
@@ -55,7 +55,7 @@ class BrokerCore:
     offsets: "OffsetTable"
     deliveries: "DeliveryLog"
     locks: "QueueLocks"
-    polls: "ParkedPulls"
+    consume: "Consume"
     transactions: "TransactionalMessageService"
     traffic: "Traffic"
     acts: "Administration"

@@ -1,159 +1,146 @@
-"""Which pulls wait for a message, and when they are run again.
+"""Who waits for a message, and when everybody is asked again.
 
-RocketMQ's PullRequestHoldService without its thread: a pull that found nothing is parked under
-topic and queue. It leaves when a message whose tag it wants arrives, when its time is up on the
-session clock (to the millisecond; the original looks every 5 s), or when its connection ends. A
-parked pull runs exactly once more, and then it is answered whatever it finds.
+RocketMQ's PullRequestHoldService without its thread. A waiter is asked again when a message that
+it may want arrives in one of its queues, when its time is up on the session clock (to the
+millisecond; the original looks every 5 s), or when it is woken for another reason. It is gone when
+its peer is.
 
-Arrivals only mark a pull; it is run at the end of the door entry in which they happened. So a
-batch, or a burst of timers, is one answer and not one message. This module knows no message
-format; `remoting/handlers/consume/pull_message.py` runs the pulls.
+Arrivals only mark a waiter. It is asked at the end of the door entry in which they happened, so a
+batch, or a burst of timers, is one answer and not one message. What arrived is not judged here:
+whoever waits reads and says whether that was an answer. Must not know: what is asked and how it is
+answered. Read on: `consume.py`.
 """
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from attrs import define
+from attrs import define, field
 
+from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import SessionTimer
-from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.remoting.endpoint import Request
 from embedded_broker.store.message_store import Arrival
+from embedded_broker.store.pull import Filter
 from embedded_broker.tables.peer import Peer
-from rocketmq_py.protocol.codes import ResponseCode
-from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader
 
-logger = logging.getLogger(__name__)
+__all__ = ["PARKED_MAX", "Waiter", "Waiters"]
 
 PARKED_MAX: Final = 100_000
-"""Most pulls that wait at one time; more are answered at once, as if nothing had been asked to
-wait. Far above what queues times clients of a test cluster need."""
+"""Most waiters at one time; more are answered at once, as if nothing had been asked to wait.
+Far above what queues times clients of a test cluster need."""
 
 
 @define(slots=True, eq=False)
-class ParkedPull:
-    """One waiting pull. `codes` are the tag hashes that wake it; None: every message does."""
+class Waiter:
+    """Somebody who waits until `due_ms` of session time.
 
-    request: Request
-    header: PullMessageRequestHeader
-    codes: frozenset[int] | None
-    timer: SessionTimer | None = None
-
-
-class ParkedPulls:
-    """The waiting pulls of one broker, by topic and queue. Used under the door.
-
-    `run_again` is called with every pull that leaves by arrival or expiry, once.
+    `queues` are topic and queue, each with the offset of the first message that is awaited there.
+    `answer` is called with whether the wait is over; then it must answer, whatever it finds. Before
+    that it may give False: it goes on waiting. It must not raise.
     """
 
-    def __init__(self, core: BrokerCore, run_again: Callable[[ParkedPull], None]) -> None:
-        self._core = core
-        self._run_again = run_again
-        self._parked: dict[tuple[str, int], dict[ParkedPull, None]] = {}
-        self._by_connection: dict[Peer, set[ParkedPull]] = {}
-        self._woken: list[ParkedPull] = []
+    peer: Peer
+    group: str
+    queues: Mapping[tuple[str, int], int]
+    wanted: Filter | None
+    due_ms: int
+    answer: Callable[[bool], bool]
+    timer: SessionTimer | None = field(default=None, init=False)
+
+
+class Waiters:
+    """The waiters of one broker, by topic and queue. Used under the door."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._waiting: dict[tuple[str, int], dict[Waiter, None]] = {}
+        self._by_peer: dict[Peer, dict[Waiter, None]] = {}
+        self._woken: list[tuple[Waiter, bool]] = []
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def waiting(self, topic: str, queue_id: int) -> int:
-        """Count the pulls that wait for a queue."""
-        return len(self._parked.get((topic, queue_id), ()))
+        """Count who waits for a queue."""
+        return len(self._waiting.get((topic, queue_id), ()))
 
-    def is_parked(self, group: str, topic: str, queue_id: int) -> bool:
-        """Say whether a pull of a group waits for a queue."""
-        return any(
-            pull.header.consumer_group == group for pull in self._parked.get((topic, queue_id), ())
-        )
+    def is_waiting(self, group: str, topic: str, queue_id: int) -> bool:
+        """Say whether a group waits for a queue."""
+        return any(one.group == group for one in self._waiting.get((topic, queue_id), ()))
 
-    def park(self, pull: ParkedPull, wait_ms: int) -> bool:
-        """Keep a pull for at most `wait_ms` of session time; false when there is no room."""
+    def add(self, waiter: Waiter) -> bool:
+        """Let somebody wait; false when there is no room."""
         if self._count >= PARKED_MAX:
             return False
-        header = pull.header
-        self._parked.setdefault((header.topic, header.queue_id), {})[pull] = None
-        self._by_connection.setdefault(pull.request.connection, set()).add(pull)
-        self._count += 1
-        pull.timer = self._core.session.at(
-            self._core.session_clock.now_ms + wait_ms, lambda: self._expire(pull), "long poll"
-        )
+        self._enter(waiter)
         return True
 
     def on_arrival(self, arrival: Arrival) -> None:
-        """Mark the pulls that want the message that just became visible."""
-        if not self._parked:
+        """Mark those who may want the message that just became visible."""
+        if not self._waiting:
             return
-        waiting = self._parked.get((arrival.topic, arrival.queue_id))
+        queue = (arrival.topic, arrival.queue_id)
+        waiting = self._waiting.get(queue)
         if not waiting:
             return
-        code = arrival.tags_code
-        for pull in list(waiting):
-            codes = pull.codes
-            if arrival.queue_offset >= pull.header.queue_offset and (
-                codes is None or code in codes
+        for waiter in list(waiting):
+            codes = None if waiter.wanted is None else waiter.wanted.codes
+            if arrival.queue_offset >= waiter.queues[queue] and (
+                codes is None or arrival.tags_code in codes
             ):
-                self._leave(pull)
-                self._woken.append(pull)
+                self._leave(waiter)
+                self._woken.append((waiter, False))
 
     def run_woken(self) -> None:
-        """Run every marked pull; called at the end of each door entry."""
+        """Ask everybody who is marked; called at the end of each door entry."""
         while self._woken:
             woken, self._woken = self._woken, []
-            for pull in woken:
-                self._run(pull)
+            for waiter, is_over in woken:
+                if not waiter.peer.closed and not waiter.answer(is_over):
+                    self._enter(waiter)
 
     def wake(self, group: str, topic: str, queue_id: int) -> None:
-        """Mark the pulls of a group that wait for a queue: something else than a message came."""
-        for pull in list(self._parked.get((topic, queue_id), ())):
-            if pull.header.consumer_group == group:
-                self._leave(pull)
-                self._woken.append(pull)
+        """Mark a group's waiters of a queue: something else than a message came."""
+        for waiter in list(self._waiting.get((topic, queue_id), ())):
+            if waiter.group == group:
+                self._leave(waiter)
+                self._woken.append((waiter, True))
 
-    def drain(self) -> list[ParkedPull]:
-        """Take every waiting pull out, unanswered."""
-        waiting = [pull for pulls in self._parked.values() for pull in pulls]
-        for pull in waiting:
-            self._leave(pull)
-        return waiting
+    def drain(self) -> list[Waiter]:
+        """Take everybody out, unanswered."""
+        waiters = [waiter for waiting in self._waiting.values() for waiter in waiting]
+        drained = list(dict.fromkeys(waiters))
+        for waiter in drained:
+            self._leave(waiter)
+        return drained
 
-    def forget(self, connection: Peer) -> None:
-        """Drop the pulls of a connection that has ended; nothing is answered."""
-        for pull in list(self._by_connection.get(connection, ())):
-            self._leave(pull)
+    def forget(self, peer: Peer) -> None:
+        """Drop the waiters of a peer that is gone; nothing is answered."""
+        for waiter in list(self._by_peer.get(peer, ())):
+            self._leave(waiter)
 
-    def _expire(self, pull: ParkedPull) -> None:
-        self._leave(pull)
-        self._run(pull)
+    def _expire(self, waiter: Waiter) -> None:
+        self._leave(waiter)
+        if not waiter.peer.closed:
+            waiter.answer(True)
 
-    def _run(self, pull: ParkedPull) -> None:
-        request = pull.request
-        if request.connection.closed:
-            return
-        try:
-            self._run_again(pull)
-        except Exception as error:
-            # Whoever happens to leave the door must not suffer; the puller hears of it.
-            logger.exception("a parked pull of %s failed", pull.header.topic)
-            remark = f"{type(error).__name__}: {error}"
-            self._core.endpoint.answer(
-                request, request.command.answer(ResponseCode.SYSTEM_ERROR, remark)
-            )
+    def _enter(self, waiter: Waiter) -> None:
+        for queue in waiter.queues:
+            self._waiting.setdefault(queue, {})[waiter] = None
+        self._by_peer.setdefault(waiter.peer, {})[waiter] = None
+        self._count += 1
+        waiter.timer = self._session.at(waiter.due_ms, lambda: self._expire(waiter), "long poll")
 
-    def _leave(self, pull: ParkedPull) -> None:
-        key = (pull.header.topic, pull.header.queue_id)
-        waiting = self._parked.get(key)
-        if waiting is None or pull not in waiting:
-            return
-        del waiting[pull]
-        if not waiting:
-            del self._parked[key]
-        connection = pull.request.connection
-        own = self._by_connection[connection]
-        own.discard(pull)
+    def _leave(self, waiter: Waiter) -> None:
+        for queue in waiter.queues:
+            waiting = self._waiting[queue]
+            del waiting[waiter]
+            if not waiting:
+                del self._waiting[queue]
+        own = self._by_peer[waiter.peer]
+        del own[waiter]
         if not own:
-            del self._by_connection[connection]
+            del self._by_peer[waiter.peer]
         self._count -= 1
-        if pull.timer is not None:
-            pull.timer.cancel()
+        if waiter.timer is not None:
+            waiter.timer.cancel()

@@ -117,7 +117,7 @@ class Idleness:
     def _unfinished(self, group: str, topic: str, queue_id: int) -> str | None:
         """Say what clients that cannot be asked were handed and have not committed."""
         core = self._core
-        if not core.polls.is_parked(group, topic, queue_id):
+        if not core.consume.waiters.is_waiting(group, topic, queue_id):
             return f"no pull is parked at {topic} queue {queue_id}"
         handed = core.deliveries.handed_end(group, topic, queue_id)
         committed = max(core.offsets.query(group, topic, queue_id), 0)

@@ -7,9 +7,6 @@ Read on: ``embedded_broker/lifecycle/ensemble.py`` (``reset``), which calls this
 """
 
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.remoting.endpoint import Request
-from rocketmq_py.protocol.codes import PullSysFlag
-from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.names import retry_topic
 
 __all__ = ["succeed"]
@@ -26,9 +23,7 @@ def succeed(old: BrokerCore, new: BrokerCore) -> None:
         _begin_anew(name, old, new)
     old.durability.give_up_waiting()
     old.calls.forget_all()
-    for parked in old.polls.drain():
-        request = parked.request
-        _ask_again(new, request._replace(command=_without_commit(request.command)))
+    old.consume.hand_over(new.consume)
 
 
 def _begin_anew(group: str, old: BrokerCore, new: BrokerCore) -> None:
@@ -41,17 +36,3 @@ def _begin_anew(group: str, old: BrokerCore, new: BrokerCore) -> None:
         for queue_id in range(0 if config is None else config.read_queue_nums):
             if old.deliveries.next_offset(group, topic, queue_id):
                 new.offsets.begin_anew(group, topic, queue_id)
-
-
-def _without_commit(command: RemotingCommand) -> RemotingCommand:
-    """Take the offset out that rides on a pull: it counts messages that are gone."""
-    fields = dict(command.ext_fields)
-    flags = int(fields.get("sysFlag") or 0) & ~PullSysFlag.COMMIT_OFFSET
-    fields["sysFlag"] = str(flags)
-    command.ext_fields = fields
-    return command
-
-
-def _ask_again(core: BrokerCore, request: Request) -> None:
-    if not request.connection.closed:
-        core.endpoint.handle(request.connection, request.command, request.exchange)

@@ -161,8 +161,10 @@ class Endpoint:
     def become(self, other: "Endpoint") -> None:
         """Ask another broker state from now on, on behalf of the same connections. Under the door.
 
-        The other endpoint is not used any more.
+        Nobody reaches the other endpoint any more; what its handlers say later leaves by it as if
+        it were this one.
         """
+        other.interceptors = self.interceptors
         self.clock, self.session = other.clock, other.session
         self.guards, self.handlers = other.guards, other.handlers
         self.on_disconnected = other.on_disconnected

@@ -1,8 +1,8 @@
 """What a consumer gets that asks a queue from an offset on.
 
 The status table and the limits of ``DefaultMessageStore.getMessage`` and ``isTheBatchFull``. Must
-not know: requests, groups, long polling. Read on: ``remoting/handlers/consume/pull_message.py`` for
-what is answered, ``message_store.py`` for the face.
+not know: requests, groups, long polling. Read on: ``embedded_broker/core/consume.py``
+for who asks, ``message_store.py`` for the face.
 """
 
 from __future__ import annotations
@@ -11,14 +11,24 @@ from bisect import bisect_right
 from collections.abc import Callable
 from enum import Enum
 from itertools import accumulate
-from typing import Final
+from typing import Final, Protocol
 
 from attrs import define, frozen
 
 from embedded_broker.store.commit_log import CommitLog
-from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue
+from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
+from rocketmq_py.protocol.message_codec import MessageRecord
 
-__all__ = ["Boundary", "GetResult", "GetStatus", "PullLimits", "read_queue", "search_by_time"]
+__all__ = [
+    "Boundary",
+    "Filter",
+    "GetResult",
+    "GetStatus",
+    "PullLimits",
+    "is_wanted",
+    "read_queue",
+    "search_by_time",
+]
 
 FILTER_BYTES_MAX: Final = 16_000
 """Consume-queue bytes looked at for one pull, at least; ``maxFilterMessageSize``."""
@@ -30,13 +40,34 @@ class GetStatus(Enum):
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
     MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
-    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
-    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
     OFFSET_RESET = "OFFSET_RESET"
+
+
+class Filter(Protocol):
+    """Which messages somebody wants: a value that is asked twice, and as cheaply as it can be.
+
+    First about a queue's entry, by ``codes``: what has none of these tags codes is passed over, and
+    its record is not touched. Then by ``accepts``, if ``reads_records`` says that the entry cannot
+    tell all. Where anybody takes a filter, None stands for one that every message passes.
+    """
+
+    @property
+    def codes(self) -> frozenset[int] | None:
+        """The tags codes of the messages that may be wanted; None: the code does not matter."""
+        ...
+
+    @property
+    def reads_records(self) -> bool:
+        """Whether the answer depends on more than the tags code."""
+        ...
+
+    def accepts(self, entry: Entry, record: MessageRecord | None) -> bool:
+        """Say whether a message is wanted; ``record`` is never None if it ``reads_records``."""
+        ...
 
 
 class Boundary(Enum):
@@ -77,12 +108,12 @@ def read_queue(
     queue: ConsumeQueue | None,
     offset: int,
     max_count: int,
-    codes: frozenset[int] | None,
+    wanted: Filter | None,
     limits: PullLimits,
     *,
     max_bytes: int,
 ) -> GetResult:
-    """Read messages whose tags code is in ``codes`` (None: all), from ``offset`` on.
+    """Read messages that are wanted (None: all), from ``offset`` on.
 
     At least one message is returned when one matches, however large it is. One file of the
     queue is walked at most, as ``travelCqFileNumWhenGetMessage`` = 1 does.
@@ -103,26 +134,56 @@ def read_queue(
     most = max(min(max_count, limits.count), 1)
     bytes_max = min(max(max_bytes, 100), limits.total_bytes)
     last = offset + max(FILTER_BYTES_MAX, max_count * ENTRY_SIZE) // ENTRY_SIZE
-    if codes is None:
+    if wanted is None:
         all_there = _read_all(log, queue, offset, most, bytes_max)
         if all_there is not None:
             views, count = all_there
             return GetResult(GetStatus.FOUND, offset + count, low, high, views, count)
-    spans: list[tuple[int, int]] = []  # begin and end in the log; neighbours are joined
+    spans, count, next_offset, removed = _walk(log, queue, offset, last, most, bytes_max, wanted)
+    if not count:
+        status = GetStatus.MESSAGE_WAS_REMOVING if removed else GetStatus.NO_MATCHED_MESSAGE
+        return GetResult(status, next_offset, low, high, [], 0)
+    buffers = []
+    for start, stop in spans:
+        view = log.files.read(start, stop - start)
+        if view is not None:
+            buffers.append(view)
+    return GetResult(GetStatus.FOUND, next_offset, low, high, buffers, count)
+
+
+def _walk(
+    log: CommitLog,
+    queue: ConsumeQueue,
+    offset: int,
+    last: int,
+    most: int,
+    bytes_max: int,
+    wanted: Filter | None,
+) -> tuple[list[tuple[int, int]], int, int, bool]:
+    """Look at entries from ``offset`` to before ``last``, one by one, until enough are wanted.
+
+    Gives begin and end of the records in the log (neighbours are joined), how many they are, the
+    offset of the next entry, and whether the last entry was wanted and its record is gone.
+    """
+    spans: list[tuple[int, int]] = []
     count = total = 0
     begin = end = -1
     removed = False
-    next_offset = offset
     log_min = log.min_offset
+    codes = None if wanted is None else wanted.codes
+    judge = wanted if wanted is not None and wanted.reads_records else None
     for at, size, code in queue.file_entries(offset):
-        if next_offset >= last or (count and (count >= most or total + size > bytes_max)):
+        if offset >= last or (count and (count >= most or total + size > bytes_max)):
             break
-        next_offset += 1
+        offset += 1
         if codes is not None and code not in codes:
             removed = False
             continue
         if at < log_min or log.files.read(at, size) is None:
             removed = not count
+            continue
+        if judge is not None and not is_wanted(judge, (at, size, code), log):
+            removed = False
             continue
         if at == end:
             end += size
@@ -132,16 +193,19 @@ def read_queue(
             begin, end = at, at + size
         count += 1
         total += size
-    if not count:
-        status = GetStatus.MESSAGE_WAS_REMOVING if removed else GetStatus.NO_MATCHED_MESSAGE
-        return GetResult(status, next_offset, low, high, [], 0)
-    spans.append((begin, end))
-    buffers = []
-    for start, stop in spans:
-        view = log.files.read(start, stop - start)
-        if view is not None:
-            buffers.append(view)
-    return GetResult(GetStatus.FOUND, next_offset, low, high, buffers, count)
+    if count:
+        spans.append((begin, end))
+    return spans, count, offset, removed
+
+
+def is_wanted(wanted: Filter, entry: Entry, log: CommitLog) -> bool:
+    """Ask a filter about one message; a record is read only if that is needed."""
+    if not wanted.reads_records:
+        return wanted.accepts(entry, None)
+    if wanted.codes is not None and entry[2] not in wanted.codes:
+        return False
+    record = log.record(entry[0])
+    return record is not None and wanted.accepts(entry, record)
 
 
 def _read_all(

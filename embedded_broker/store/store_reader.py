@@ -14,7 +14,14 @@ from embedded_broker.store.commit_log import CommitLog, Parts
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.key_index import KeyIndex
-from embedded_broker.store.pull import Boundary, GetResult, PullLimits, read_queue, search_by_time
+from embedded_broker.store.pull import (
+    Boundary,
+    Filter,
+    GetResult,
+    PullLimits,
+    read_queue,
+    search_by_time,
+)
 from rocketmq_py.protocol.message_codec import MessageRecord
 
 __all__ = ["StoreReader"]
@@ -40,17 +47,17 @@ class StoreReader:
         offset: int,
         max_count: int,
         *,
-        codes: frozenset[int] | None = None,
+        wanted: Filter | None = None,
         max_bytes: int = _PULL_BYTES_MAX,
     ) -> GetResult:
-        """Read messages of a queue from an offset on: those with a tags code in ``codes``.
+        """Read messages of a queue from an offset on: those that are wanted.
 
         At most ``max_count``, the broker's 32 messages or 256 KiB (settings
         ``maxTransfer...OnMessageInMemory``), but one message always. The buffers are live views.
         """
         queue = self.queues.get((topic, queue_id))
         return read_queue(
-            self.log, queue, offset, max_count, codes, self._limits, max_bytes=max_bytes
+            self.log, queue, offset, max_count, wanted, self._limits, max_bytes=max_bytes
         )
 
     def read(self, commit_log_offset: int, size: int | None = None) -> memoryview | None:
@@ -60,6 +67,12 @@ class StoreReader:
     def record(self, commit_log_offset: int) -> MessageRecord | None:
         """Decode the record at an offset; None if no whole record begins there."""
         return self.log.record(commit_log_offset)
+
+    def message(self, topic: str, queue_id: int, offset: int) -> MessageRecord | None:
+        """Decode the message at a queue offset; None if there is none, or it is gone."""
+        queue = self.queues.get((topic, queue_id))
+        entry = None if queue is None else queue.entry(offset)
+        return None if entry is None else self.log.record(entry[0])
 
     def scan(self, commit_log_offset: int) -> Iterator[MessageRecord]:
         """Give all records from an offset on; it must be the begin of a record or of a file."""

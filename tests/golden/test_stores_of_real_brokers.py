@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from embedded_broker.core.filters import TagFilter
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import DirectoryFileSystem
 from embedded_broker.store.key_index import KeyIndex
@@ -106,7 +107,8 @@ def test_every_ordinary_message_is_pulled_from_its_queue(opened: Opened) -> None
             _check(record, sent)
             assert (record.queue_id, record.queue_offset) == (queue_id, offset)
             found += 1
-        tagged = store.get("FIX_normal", queue_id, 0, 32, codes=frozenset({tags_code("Tag1")}))
+        wanted = TagFilter(frozenset({tags_code("Tag1")}))
+        tagged = store.get("FIX_normal", queue_id, 0, 32, wanted=wanted)
         assert tagged.count == len([one for one in mine if one.number % 3 == 1])
     assert found == len(expected)
 

@@ -19,6 +19,7 @@ from embedded_broker.api.views.retries import Retry, waiting_retries
 from embedded_broker.clocks.clock import epoch_ms
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.store.pull import is_wanted
 from embedded_broker.tables.offsets.table import NOT_STORED
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import READY_MADE_GROUPS, dlq_topic, retry_topic
@@ -262,10 +263,8 @@ def _offset(core: BrokerCore, group: str, topic: str, queue_id: int) -> GroupOff
 def _count_unread(core: BrokerCore, group: str, place: GroupOffset) -> int:
     """Count what a group has not got of one queue; outside the door."""
     with core.door.quiet:
-        live = core.consumers.get(group)
-        subscription = None if live is None else live.subscriptions.get(place.topic)
-    codes = None if subscription is None else subscription.codes
-    if codes is None:
+        wanted = core.consume.wanted_by(group, place.topic)
+    if wanted is None:
         return max(place.max_offset - place.next_offset, 0)
     found, offset = 0, place.next_offset
     while offset < place.max_offset:
@@ -274,9 +273,9 @@ def _count_unread(core: BrokerCore, group: str, place: GroupOffset) -> int:
             if queue is None:
                 break
             budget = Budget()
-            for number, (_, _, code) in queue.iterate(offset, place.max_offset):
+            for number, entry in queue.iterate(offset, place.max_offset):
                 offset = number + 1
-                found += code in codes
+                found += is_wanted(wanted, entry, core.store.log)
                 if budget.exhausted():
                     break
             else:

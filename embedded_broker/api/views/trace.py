@@ -208,10 +208,10 @@ def _is_passed_over(
     core: BrokerCore, group: str, record: MessageRecord, state: MessageState
 ) -> bool:
     """Say whether a group never gets a record. Under the door."""
-    live = core.consumers.get(group)
-    subscription = None if live is None else live.subscriptions.get(record.topic)
-    if subscription is not None and subscription.codes is not None:
-        return tags_code(record.properties.get(Prop.TAGS)) not in subscription.codes
+    wanted = core.consume.wanted_by(group, record.topic)
+    if wanted is not None:
+        code = tags_code(record.properties.get(Prop.TAGS))
+        return not wanted.accepts((record.commit_log_offset, record.size, code), record)
     first = core.deliveries.first_offset(group, record.topic, record.queue_id)
     return state is MessageState.READY and first is not None and record.queue_offset < first
 

@@ -23,7 +23,6 @@ from embedded_broker.tables.consumers.registry import (
     ConsumerRegistry,
     Member,
     ProducerRegistry,
-    is_tag_type,
 )
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
@@ -145,21 +144,11 @@ class Clients:
                 )
                 for member in live.members.values()
             ],
-            subscription_table={
-                topic: subscription.data for topic, subscription in live.subscriptions.items()
-            },
+            subscription_table=dict(live.subscriptions),
             consume_type=live.consume_type,
             message_model=live.message_model,
             consume_from_where=live.consume_from_where,
         )
-
-    def check_subscription(self, expression_type: str | None) -> None:
-        """Refuse a kind of filter that is not there: all but tags."""
-        if not is_tag_type(expression_type):
-            raise Refused(
-                Reason.FAILED,
-                f"The broker does not support consumer to filter message by {expression_type}",
-            )
 
     # -- notices ----------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ module                requests
 send_message          310, 10, 320 (the short way: plain_sends)
 send_back             36
 end_transaction       37 (half messages and 39: the room `core/transactions/`)
-pull_message          11, 361 (waiting pulls: polls)
+pull_message          11, 361 (what a pull gets: core/consume)
 client_manage         34, 35, 46, 38, 14, 15
 query_message         12, 33
 admin_broker          17, 200, 25, 26, 202, 203, 208, 29 to 32, 222, 41, 42
@@ -23,6 +23,7 @@ in this table.
 
 from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
 from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.consume import Consume
 from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.namesrv.registration import Registration
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
@@ -74,11 +75,22 @@ def install(core: BrokerCore) -> None:
     core.sources.append(core.transactions)
 
     core.traffic = traffic_of(core)
-    pulls = PullMessageProcessor(core)
-    core.polls = pulls.polls
-    core.store.on_arrival.append(pulls.polls.on_arrival)
-    core.door.before_release(pulls.polls.run_woken)
-    core.on_leave.append(lambda: core.door.forget(pulls.polls.run_woken))
+    core.consume = Consume(
+        address=core.address,
+        config=core.config,
+        store=core.store,
+        session=core.session,
+        topics=core.topics,
+        groups=core.groups,
+        consumers=core.consumers,
+        offsets=core.offsets,
+        deliveries=core.deliveries,
+        traffic=core.traffic,
+    )
+    waiters = core.consume.waiters
+    core.store.on_arrival.append(waiters.on_arrival)
+    core.door.before_release(waiters.run_woken)
+    core.on_leave.append(lambda: core.door.forget(waiters.run_woken))
     core.acts = acts = administration_of(core)
     core.endpoint.on_disconnected.append(acts.clients.has_left)
     sends = SendMessageProcessor(core)
@@ -87,13 +99,13 @@ def install(core: BrokerCore) -> None:
         sends,
         SendBackProcessor(core),
         EndTransactionProcessor(core),
-        pulls,
+        PullMessageProcessor(core.endpoint, core.consume),
         QueryMessageProcessor(core),
         RecallMessageProcessor(core),
         InspectionProcessor(core, core.traffic),
     ):
         processor.register()
-    ClientManageProcessor(acts).register(core.endpoint)
+    ClientManageProcessor(acts, core.consume.filters).register(core.endpoint)
     AdminBrokerProcessor(acts, core.store, core.locks, core.session).register(core.endpoint)
     Registration(core)
 
@@ -126,7 +138,7 @@ def administration_of(core: BrokerCore) -> Administration:
             offsets=core.offsets,
             deliveries=core.deliveries,
             calls=core.calls,
-            wake=core.polls.wake,
+            wake=core.consume.waiters.wake,
         ),
         Clients(
             door=core.door,
@@ -138,6 +150,6 @@ def administration_of(core: BrokerCore) -> Administration:
             consumers=core.consumers,
             producers=core.producers,
             calls=core.calls,
-            forget=[core.polls.forget, core.calls.forget],
+            forget=[core.consume.waiters.forget, core.calls.forget],
         ),
     )

@@ -10,17 +10,10 @@ notifies nobody: it says what changed, and `core/administration/clients.py` acts
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from embedded_broker.tables.peer import Peer
-from rocketmq_py.errors import BodyError
-from rocketmq_py.protocol.bodies.heartbeat import (
-    ALL_TAGS,
-    BROADCASTING,
-    TAG,
-    ConsumerData,
-    SubscriptionData,
-)
+from rocketmq_py.protocol.bodies.heartbeat import BROADCASTING, ConsumerData, SubscriptionData
 from rocketmq_py.protocol.bodies.topics import MessageQueueKey
 from rocketmq_py.protocol.codes import LanguageCode
 
@@ -50,35 +43,6 @@ class Member:
         return LanguageCode(self.language if known else LanguageCode.OTHER).name
 
 
-@frozen
-class Subscription:
-    """A group's subscription of one topic, ready for a pull.
-
-    `codes` are the tag hashes to look for in the consume queue; None takes every message.
-    """
-
-    data: SubscriptionData
-    codes: frozenset[int] | None
-
-    @classmethod
-    def of(cls, data: SubscriptionData) -> "Subscription":
-        """Prepare a subscription; tag hashes that the client left out are computed."""
-        if not is_tag_type(data.expression_type) or data.sub_string in {"", ALL_TAGS}:
-            return cls(data, None)
-        if data.code_set:
-            return cls(data, data.code_set)
-        try:
-            parsed = SubscriptionData.parse(data.topic, data.sub_string, data.sub_version)
-        except BodyError:
-            return cls(data, frozenset())  # an expression without any tag matches nothing
-        return cls(data, parsed.code_set)
-
-
-def is_tag_type(expression_type: str | None) -> bool:
-    """Say whether an expression type means tags; a missing one does (ExpressionType.isTagType)."""
-    return not expression_type or expression_type == TAG
-
-
 @define(slots=True, eq=False)
 class ConsumerGroup:
     """The live side of a consumer group: who is connected and what they subscribe to."""
@@ -88,7 +52,7 @@ class ConsumerGroup:
     message_model: str
     consume_from_where: str
     members: dict[Peer, Member] = field(factory=dict)
-    subscriptions: dict[str, Subscription] = field(factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(factory=dict)
 
     @property
     def is_broadcasting(self) -> bool:
@@ -115,8 +79,8 @@ class ConsumerGroup:
         for data in wanted:
             topics.add(data.topic)
             known = self.subscriptions.get(data.topic)
-            if known is None or data.sub_version > known.data.sub_version:
-                self.subscriptions[data.topic] = Subscription.of(data)
+            if known is None or data.sub_version > known.sub_version:
+                self.subscriptions[data.topic] = data
                 changed = changed or known is None
         for topic in [topic for topic in self.subscriptions if topic not in topics]:
             del self.subscriptions[topic]

@@ -5,6 +5,7 @@ RocketMQ's ClientManageProcessor and ConsumerManageProcessor, in front of
 """
 
 from embedded_broker.core.administration import Administration
+from embedded_broker.core.filters import Filters
 from embedded_broker.remoting.endpoint import Endpoint, Request
 from rocketmq_py.protocol.bodies.groups import ClientConfigCheck, ConsumerList
 from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
@@ -23,9 +24,10 @@ from rocketmq_py.protocol.headers.offsets import (
 class ClientManageProcessor:
     """Hands over what clients say of themselves, and what a consumer asks before it pulls."""
 
-    def __init__(self, acts: Administration) -> None:
+    def __init__(self, acts: Administration, filters: Filters) -> None:
         self._clients = acts.clients
         self._offsets = acts.offsets
+        self._filters = filters
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
@@ -60,7 +62,7 @@ class ClientManageProcessor:
     def check_config(self, request: Request) -> RemotingCommand:
         """46: may this subscription be used? Tags always; SQL92 needs enablePropertyFilter."""
         check = ClientConfigCheck.decode(request.command.body)
-        self._clients.check_subscription(check.subscription_data.expression_type)
+        self._filters.maker(check.subscription_data.expression_type)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def consumers_of_group(self, request: Request) -> RemotingCommand:

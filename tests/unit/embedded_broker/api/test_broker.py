@@ -429,11 +429,11 @@ def test_a_client_that_vanishes_takes_its_waiting_requests_along(dial: Dial) -> 
                 for queue in range(5)
             )
         )
-        broker.wait_for(lambda _: len(core.polls) == 5, timeout=GUARD_S)
+        broker.wait_for(lambda _: len(core.consume.waiters) == 5, timeout=GUARD_S)
 
         client.close()
 
         broker.wait_for(lambda _: not core.connections, timeout=GUARD_S)
-        assert len(core.polls) == 0
+        assert len(core.consume.waiters) == 0
         assert core.consumers.get("G") is None
         assert dial(broker.addr).ask(9999).code == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core import waiters as polls
+from embedded_broker.core import waiters
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.wire_peer import (
@@ -33,11 +33,11 @@ def test_every_pull_that_waits_for_a_queue_is_woken(
     peers = [connect(broker.addr) for _ in range(3)]
     opaques = [park(peer) for peer in peers]
     core = broker._core()
-    assert core.polls.waiting("T", 0) == 3
+    assert core.consume.waiters.waiting("T", 0) == 3
     peers[0].send("T", b"new")
     answers = [peer.answer(opaque) for peer, opaque in zip(peers, opaques, strict=True)]
     assert [bodies(answer) for answer in answers] == [[b"new"]] * 3
-    assert (len(core.polls), core.polls.waiting("T", 0)) == (0, 0)
+    assert (len(core.consume.waiters), core.consume.waiters.waiting("T", 0)) == (0, 0)
 
 
 def test_an_answered_pull_leaves_no_timer_behind(broker: EmbeddedBroker, connect: Connect) -> None:
@@ -65,17 +65,17 @@ def test_the_pulls_of_one_group_can_be_woken_without_a_message(
     woken, waiting = park(mine), park(other, consumerGroup="others")
     core = broker._core()
     with core.door:
-        core.polls.wake("consumers", "T", 1)
-        core.polls.wake("consumers", "T", 0)
+        core.consume.waiters.wake("consumers", "T", 1)
+        core.consume.waiters.wake("consumers", "T", 0)
     assert mine.answer(woken).code == ResponseCode.PULL_NOT_FOUND
     assert not other.has_answer(waiting)
-    assert core.polls.waiting("T", 0) == 1
+    assert core.consume.waiters.waiting("T", 0) == 1
 
 
 def test_a_pull_that_finds_no_room_to_wait_is_answered_at_once(
     broker: EmbeddedBroker, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polls, "PARKED_MAX", 1)
+    monkeypatch.setattr(waiters, "PARKED_MAX", 1)
     peer = connect(broker.addr)
     waiting = park(peer)
     answer = peer.ask(RequestCode.PULL_MESSAGE, pull_fields("T", 0, sysFlag="6"))
@@ -95,8 +95,7 @@ def test_a_pull_that_fails_when_it_runs_again_is_answered_1_and_hurts_nobody_els
     def broken(*_args: object, **_options: object) -> None:
         raise RuntimeError("out of luck")
 
-    processor = broker._core().handlers[RequestCode.PULL_MESSAGE].__self__  # type: ignore[attr-defined] # a bound method
-    monkeypatch.setattr(processor, "_get", broken)
+    monkeypatch.setattr(broker._core().store, "get", broken)
     assert other.send("T").code == 0
     answer = peer.answer(opaque)
     assert (answer.code, answer.remark) == (1, "RuntimeError: out of luck")

@@ -53,7 +53,7 @@ def test_a_group_over_tcp_is_busy_until_it_has_committed_and_waits_for_more(
 
     fields = pull_fields("T", 2, consumerGroup="g", sysFlag="6", suspendTimeoutMillis="60000")
     peer.post(RequestCode.PULL_MESSAGE, fields)
-    broker.wait_for(lambda b: len(b._core().polls) == 1, timeout=GUARD_S)
+    broker.wait_for(lambda b: len(b._core().consume.waiters) == 1, timeout=GUARD_S)
     assert busy(broker) == (
         f"g: message {first.msg_id} of T queue 0 is handed out and not committed (client c1)",
     )

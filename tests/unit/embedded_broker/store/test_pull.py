@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from embedded_broker.core.filters import TagFilter
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.pull import GetStatus
 from rocketmq_py.protocol.message_codec import decode_records
@@ -19,9 +20,9 @@ def _store(count: int, tags: str = "") -> MessageStore:
 
 
 def _status(
-    store: MessageStore, offset: int, codes: frozenset[int] | None = None
+    store: MessageStore, offset: int, wanted: TagFilter | None = None
 ) -> tuple[str, int, int, int, int]:
-    got = store.get("T", 0, offset, 32, codes=codes)
+    got = store.get("T", 0, offset, 32, wanted=wanted)
     return got.status.value, got.next_begin_offset, got.min_offset, got.max_offset, got.count
 
 
@@ -65,17 +66,17 @@ def test_a_queue_without_messages_answers_offset_zero() -> None:
 @pytest.mark.case("W57")
 def test_messages_with_other_tags_are_passed_over() -> None:
     store = _store(10, "TagB")
-    wanted = frozenset({tags_code("TagA")})
-    assert _status(store, 0, codes=wanted) == ("NO_MATCHED_MESSAGE", 10, 0, 10, 0)
+    wanted = TagFilter(frozenset({tags_code("TagA")}))
+    assert _status(store, 0, wanted=wanted) == ("NO_MATCHED_MESSAGE", 10, 0, 10, 0)
     store.put(message(10, TAGS="TagA"))
-    got = store.get("T", 0, 0, 32, codes=wanted)
+    got = store.get("T", 0, 0, 32, wanted=wanted)
     assert (got.status, got.next_begin_offset, got.count) == (GetStatus.FOUND, 11, 1)
 
 
 @pytest.mark.case("W58")
 def test_a_tag_with_the_same_hash_is_returned() -> None:
     store = _store(1, "Aa")
-    got = store.get("T", 0, 0, 32, codes=frozenset({tags_code("BB")}))
+    got = store.get("T", 0, 0, 32, wanted=TagFilter(frozenset({tags_code("BB")})))
     assert got.status is GetStatus.FOUND
     assert decode_records(b"".join(got.buffers))[0].properties["TAGS"] == "Aa"
 
@@ -109,9 +110,9 @@ def test_messages_that_lie_among_others_are_given_in_runs() -> None:
 
 def test_800_entries_are_looked_at_when_few_match() -> None:
     store = _store(900, "TagB")
-    wanted = frozenset({tags_code("TagA")})
-    assert _status(store, 5, codes=wanted)[1] == 805
-    assert store.get("T", 0, 0, 850, codes=wanted).next_begin_offset == 850
+    wanted = TagFilter(frozenset({tags_code("TagA")}))
+    assert _status(store, 5, wanted=wanted)[1] == 805
+    assert store.get("T", 0, 0, 850, wanted=wanted).next_begin_offset == 850
 
 
 def test_a_pull_walks_one_file_of_the_queue() -> None:

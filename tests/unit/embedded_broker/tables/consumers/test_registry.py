@@ -9,8 +9,6 @@ from embedded_broker.tables.consumers.registry import (
     Member,
     ProducerRegistry,
     QueueLocks,
-    Subscription,
-    is_tag_type,
 )
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
 from rocketmq_py.protocol.bodies.topics import MessageQueueKey
@@ -81,7 +79,7 @@ def test_topics_that_come_or_go_are_a_change_and_newer_versions_are_not() -> Non
     assert not registry.register(data("T", version=1, expression="b"), member(peer))
     group = registry.get("g")
     assert group is not None
-    assert group.subscriptions["T"].data.sub_string == "a"
+    assert group.subscriptions["T"].sub_string == "a"
 
 
 def test_a_group_is_gone_with_its_last_member() -> None:
@@ -95,21 +93,6 @@ def test_a_group_is_gone_with_its_last_member() -> None:
     registry.drop(peers[1])
     assert registry.groups() == []
     assert registry.get("g") is None
-
-
-def test_tag_codes_come_from_the_client_or_are_computed() -> None:
-    assert Subscription.of(SubscriptionData.parse("T", "*", 1)).codes is None
-    assert Subscription.of(SubscriptionData("T", "")).codes is None
-    assert Subscription.of(SubscriptionData("T", "TagA")).codes == frozenset({2598919})
-    given = SubscriptionData("T", "TagA", code_set=frozenset({7}))
-    assert Subscription.of(given).codes == frozenset({7})
-    assert Subscription.of(SubscriptionData("T", "||")).codes == frozenset()
-    sql = SubscriptionData("T", "a > 5", expression_type="SQL92")
-    assert Subscription.of(sql).codes is None
-
-
-def test_a_missing_expression_type_means_tags() -> None:
-    assert [is_tag_type(kind) for kind in (None, "", "TAG", "SQL92")] == [True, True, True, False]
 
 
 def test_a_member_says_where_it_is_and_in_which_language_it_is_written() -> None:

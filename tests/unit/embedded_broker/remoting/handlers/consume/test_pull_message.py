@@ -246,9 +246,9 @@ def test_a_closed_socket_takes_its_parked_pulls_with_it(
     leaving = connect(waiting_broker.addr)
     park(leaving)
     core = waiting_broker._core()
-    assert len(core.polls) == 1
+    assert len(core.consume.waiters) == 1
     leaving.close()
-    waiting_broker.wait_for(lambda _: len(core.polls) == 0, timeout=20)
+    waiting_broker.wait_for(lambda _: len(core.consume.waiters) == 0, timeout=20)
     staying = connect(waiting_broker.addr)
     assert staying.send("T").code == 0
     assert caplog.records == []

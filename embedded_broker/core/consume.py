@@ -1,0 +1,324 @@
+"""What a consumer gets that pulls, at once or when a message arrives.
+
+RocketMQ's PullMessageProcessor: its checks in their order (broker, group, topic and queue,
+subscription); then the store is read, the offset that came along is committed, what is handed out
+is noted, and a pull that found nothing may wait (`waiters.py`) and is looked at again. Which
+messages match is decided by a filter (`filters/`). Must not know: headers, response codes, how an
+answer travels. Read on: `embedded_broker/store/pull.py` for how a queue is read.
+"""
+
+import logging
+from collections.abc import Callable
+from enum import Enum, auto
+from functools import partial
+from typing import NamedTuple
+
+from attrs import define
+
+from embedded_broker.clocks.session import Session
+from embedded_broker.core.filters import NO_TAG, Filter, Filters
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.statistics import Traffic
+from embedded_broker.core.waiters import Waiter, Waiters
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.message_store import GetResult, GetStatus
+from embedded_broker.store.store_reader import StoreReader
+from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.consumers.registry import ConsumerGroup, ConsumerRegistry
+from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.peer import Peer
+from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.codes import PERM_READ
+
+__all__ = ["Consume", "Forbidden", "Pull", "Pulled", "Reply", "Who"]
+
+logger = logging.getLogger(__name__)
+
+
+class Who(Enum):
+    """Whose settings forbid a pull."""
+
+    BROKER = auto()
+    GROUP = auto()
+    TOPIC = auto()
+    BROADCASTING = auto()
+
+
+class Forbidden(Refused):
+    """A pull that a setting forbids."""
+
+    def __init__(self, who: Who, remark: str) -> None:
+        super().__init__(Reason.NO_PERMISSION, remark)
+        self.who = who
+
+
+@define(slots=True, eq=False)
+class Pull:
+    """What is asked for: at most `max_count` messages of a queue, from `offset` on.
+
+    `subscription` is the one that came along; None means the one of the group's heartbeats, not
+    older than `sub_version`. `commit_offset` is committed on the way. `wait_ms`: how long to wait
+    for a message, None not at all. The broker may refuse all pulls that are `is_lite`.
+    """
+
+    peer: Peer
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    max_count: int
+    subscription: SubscriptionData | None = None
+    sub_version: int = 0
+    commit_offset: int | None = None
+    wait_ms: int | None = None
+    is_lite: bool = False
+
+
+class Pulled(NamedTuple):
+    """What was found. `is_at_end`: nothing is there yet, but the next message will be."""
+
+    found: GetResult
+    is_at_end: bool
+    topic: TopicConfig
+    group: SubscriptionGroupConfig
+
+
+Reply = Callable[[Pulled | Refused], None]
+"""Told once how a pull ended that had to wait."""
+
+
+class Consume:
+    """Hands out messages. Used under the door.
+
+    `address` is named when the broker refuses.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: str,
+        config: BrokerConfig,
+        store: StoreReader,
+        session: Session,
+        topics: TopicTable,
+        groups: GroupTable,
+        consumers: ConsumerRegistry,
+        offsets: OffsetTable,
+        deliveries: DeliveryLog,
+        traffic: Traffic,
+    ) -> None:
+        self._address = address
+        self._config = config
+        self._store = store
+        self._session = session
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._deliveries = deliveries
+        self._traffic = traffic
+        self._heir = self
+        self.filters = Filters()
+        self.waiters = Waiters(session)
+
+    def pull(self, pull: Pull, reply: Reply) -> Pulled | None:
+        """Give messages, or say why there are none; None: `reply` is told later."""
+        pulled, wanted = self._look(pull)
+        if pull.commit_offset is not None and pulled.found.status is not GetStatus.OFFSET_RESET:
+            self._offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)
+        if pulled.is_at_end and pull.wait_ms is not None and self._park(pull, wanted, reply):
+            return None
+        return pulled
+
+    def wanted_by(self, group: str, topic: str) -> Filter | None:
+        """Give the filter of a connected group; None: every message, or nothing is known."""
+        live = self._consumers.get(group)
+        data = None if live is None else live.subscriptions.get(topic)
+        try:
+            return None if data is None else self._of_heartbeat(data)
+        except Refused:
+            return None
+
+    def hand_over(self, heir: "Consume") -> None:
+        """Ask another state from now on: whoever waits here is asked again there.
+
+        The offset that came along is left out: it counts messages that are gone.
+        """
+        self._heir = heir
+        for waiter in self.waiters.drain():
+            if not waiter.peer.closed:
+                waiter.answer(True)
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def _look(self, pull: Pull) -> tuple[Pulled, Filter | None]:
+        """Check a pull and read, unless the group's offset was reset: then it begins there."""
+        group, topic, wanted = self._checked(pull)
+        reset = self._offsets.take_reset(pull.group, pull.topic, pull.queue_id)
+        if reset is not None:
+            low = self._store.min_offset(pull.topic, pull.queue_id)
+            high = self._store.max_offset(pull.topic, pull.queue_id)
+            found = GetResult(GetStatus.OFFSET_RESET, reset, low, high, [], 0)
+        else:
+            found = self._store.get(
+                pull.topic, pull.queue_id, pull.offset, pull.max_count, wanted=wanted
+            )
+        self._traffic.note_pull(found.count)
+        self._deliveries.handed_out(
+            pull.group,
+            pull.topic,
+            pull.queue_id,
+            pull.offset,
+            found.next_begin_offset,
+            found.count,
+        )
+        is_at_end = found.status is GetStatus.OFFSET_OVERFLOW_ONE or (
+            found.status is GetStatus.NO_MESSAGE_IN_QUEUE and pull.offset == 0
+        )
+        return Pulled(found, is_at_end, topic, group), wanted
+
+    def _park(self, pull: Pull, wanted: Filter | None, reply: Reply) -> bool:
+        wait_ms = pull.wait_ms or 0
+        if not self._config.flag("longPollingEnable"):
+            wait_ms = self._config.int("shortPollingTimeMills")
+        if wait_ms <= 0:
+            return False
+        queues = {(pull.topic, pull.queue_id): pull.offset}
+        due_ms = self._session.now_ms + wait_ms
+        answer = partial(self._look_again, pull, reply)
+        return self.waiters.add(Waiter(pull.peer, pull.group, queues, wanted, due_ms, answer))
+
+    def _look_again(self, pull: Pull, reply: Reply, is_over: bool) -> bool:
+        """Answer a pull that waited; false when nothing that came was wanted, and it may wait on.
+
+        Topic and group are checked again.
+        """
+        outcome: Pulled | Refused | None
+        try:
+            if self._heir is not self:
+                pull.commit_offset = None
+                outcome = self._heir.pull(pull, reply)
+            else:
+                outcome, _ = self._look(pull)
+                found = outcome.found
+                if (
+                    not is_over
+                    and found.status is GetStatus.NO_MATCHED_MESSAGE
+                    and found.next_begin_offset >= found.max_offset
+                ):
+                    pull.offset = found.next_begin_offset
+                    return False
+        except Refused as refused:
+            outcome = refused
+        except Exception as error:
+            # Whoever happens to leave the door must not suffer; the puller hears of it.
+            logger.exception("a parked pull of %s failed", pull.topic)
+            outcome = Refused(Reason.FAILED, f"{type(error).__name__}: {error}")
+        if outcome is not None:
+            reply(outcome)
+        return True
+
+    # -- the checks, in order ---------------------------------------------------------------
+
+    def _checked(self, pull: Pull) -> tuple[SubscriptionGroupConfig, TopicConfig, Filter | None]:
+        """Refuse a pull by the first check that fails, in the order of the original."""
+        if pull.is_lite and not self._config.flag("litePullMessageEnable"):
+            raise Forbidden(
+                Who.BROKER,
+                f"the broker[{self._address}] for lite pull consumer is forbidden: "
+                "litePullMessageEnable=false",
+            )
+        perm = self._config.int("brokerPermission")
+        if not perm & PERM_READ:
+            raise Forbidden(
+                Who.BROKER,
+                f"the broker[{self._address}] pulling message is forbidden: "
+                f"brokerPermission={perm} has no read bit (4)",
+            )
+        group = self._group(pull)
+        topic = self._topic(pull)
+        if pull.subscription is not None:
+            return group, topic, self.filters.of(pull.subscription)
+        return group, topic, self._from_heartbeat(pull, group)
+
+    def _group(self, pull: Pull) -> SubscriptionGroupConfig:
+        group = self._groups.find(pull.group)
+        if group is None:
+            raise Refused(
+                Reason.GROUP_NOT_EXIST,
+                f"subscription group [{pull.group}] does not exist: "
+                "autoCreateSubscriptionGroup is false or the name is not legal",
+            )
+        if not group.consume_enable:
+            raise Forbidden(
+                Who.GROUP,
+                f"subscription group no permission, {pull.group}: consumeEnable=false",
+            )
+        return group
+
+    def _topic(self, pull: Pull) -> TopicConfig:
+        topic = self._topics.get(pull.topic)
+        if topic is None:
+            raise Refused(
+                Reason.TOPIC_NOT_EXIST, f"topic[{pull.topic}] not exist, apply first please!"
+            )
+        if not topic.perm & PERM_READ:
+            raise Forbidden(
+                Who.TOPIC,
+                f"the topic[{pull.topic}] pulling message is forbidden: "
+                f"its perm={topic.perm} has no read bit (4)",
+            )
+        if not 0 <= pull.queue_id < topic.read_queue_nums:
+            raise Refused(
+                Reason.INVALID_PARAMETER,
+                f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[{pull.group}]",
+            )
+        return topic
+
+    def _from_heartbeat(self, pull: Pull, group: SubscriptionGroupConfig) -> Filter | None:
+        """Give the filter of the subscription that the group's heartbeats registered."""
+        live = self._consumers.get(pull.group)
+        if live is None:
+            raise Refused(
+                Reason.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's group info not exist: no heartbeat of {pull.group}",
+            )
+        if live.is_broadcasting and not group.consume_broadcast_enable:
+            raise Forbidden(
+                Who.BROADCASTING,
+                f"the consumer group[{pull.group}] can not consume by broadcast way: "
+                "consumeBroadcastEnable=false",
+            )
+        return self._subscribed(live, pull)
+
+    def _subscribed(self, live: ConsumerGroup, pull: Pull) -> Filter | None:
+        data = live.subscriptions.get(pull.topic)
+        if data is None:
+            raise Refused(
+                Reason.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's subscription not exist: {pull.group} has not "
+                f"subscribed to {pull.topic}",
+            )
+        if data.sub_version < pull.sub_version:
+            is_tag = (data.expression_type or TAG) == TAG
+            if not is_tag or not self._config.flag("acceptNewerSubVersion"):
+                raise Refused(
+                    Reason.SUBSCRIPTION_NOT_LATEST,
+                    f"the consumer's subscription not latest: the pull has subVersion "
+                    f"{pull.sub_version}, the last heartbeat {data.sub_version}",
+                )
+            return None  # the client filters tags itself, so nothing is lost
+        return self._of_heartbeat(data)
+
+    def _of_heartbeat(self, data: SubscriptionData) -> Filter | None:
+        try:
+            return self.filters.of(data)
+        except Refused as refused:
+            if refused.reason is Reason.SUBSCRIPTION_PARSE_FAILED:
+                return NO_TAG  # nobody refused the heartbeat
+            raise

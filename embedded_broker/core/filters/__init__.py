@@ -1,0 +1,62 @@
+"""Which messages a subscription wants.
+
+Answers: how an expression becomes a filter, for each type of expression there is. What a filter is
+asked stands in ``embedded_broker/store/pull.py`` (``Filter``). To add a type: a module beside
+``tags.py`` with a class of filters and its maker, and a line in ``Filters.makers``. Must not know:
+queues, who subscribes, long polling.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from embedded_broker.core.filters.tags import NO_TAG, TagFilter, tag_filter
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.store.pull import Filter
+from rocketmq_py.errors import BodyError
+from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
+
+__all__ = ["NO_TAG", "Filter", "Filters", "Maker", "TagFilter"]
+
+Maker = Callable[[str, frozenset[int]], Filter | None]
+"""Makes a filter of an expression and the tags codes that came with it.
+
+It gives None when every message passes, and raises ``BodyError`` for an expression that is wrong.
+"""
+
+_KEPT = 1024
+
+
+class Filters:
+    """Makes filters. One that was made for an expression is given again for the same."""
+
+    def __init__(self) -> None:
+        self.makers: dict[str, Maker] = {TAG: tag_filter}
+        """By type of expression; the name is what clients say."""
+        self._make = lru_cache(_KEPT)(_make)
+
+    def maker(self, kind: str | None) -> Maker:
+        """Give who makes filters of a type of expression; no type means tags. Refuses others."""
+        maker = self.makers.get(kind or TAG)
+        if maker is None:
+            raise Refused(
+                Reason.FAILED, f"The broker does not support consumer to filter message by {kind}"
+            )
+        return maker
+
+    def of(self, data: SubscriptionData) -> Filter | None:
+        """Give the filter of a subscription; None when every message passes.
+
+        Refuses a type of expression that nobody makes filters of, and a wrong expression.
+        """
+        maker = self.maker(data.expression_type)
+        try:
+            return self._make(maker, data.sub_string, data.code_set)
+        except BodyError as error:
+            raise Refused(
+                Reason.SUBSCRIPTION_PARSE_FAILED,
+                f"parse the consumer's subscription failed: {error}",
+            ) from error
+
+
+def _make(maker: Maker, expression: str, codes: frozenset[int]) -> Filter | None:
+    return maker(expression, codes)

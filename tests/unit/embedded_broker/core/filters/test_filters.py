@@ -1,0 +1,40 @@
+"""How a subscription becomes a filter."""
+
+from __future__ import annotations
+
+import pytest
+
+from embedded_broker.core.filters import Filter, Filters, TagFilter
+from embedded_broker.core.refusals import Reason, Refused
+from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
+
+
+def test_an_unknown_type_of_expression_is_refused_by_name() -> None:
+    with pytest.raises(Refused, match="filter message by SQL92") as caught:
+        Filters().of(SubscriptionData("T", "a > 5", expression_type="SQL92"))
+    assert caught.value.reason is Reason.FAILED
+
+
+def test_a_missing_expression_type_means_tags() -> None:
+    filters = Filters()
+    assert filters.maker(None) is filters.maker("") is filters.maker("TAG")
+
+
+def test_a_tag_expression_of_separators_only_is_refused() -> None:
+    with pytest.raises(Refused, match="names no tag") as caught:
+        Filters().of(SubscriptionData("T", "||"))
+    assert caught.value.reason is Reason.SUBSCRIPTION_PARSE_FAILED
+
+
+def test_filters_of_another_type_come_from_its_maker_and_are_made_once() -> None:
+    made: list[str] = []
+
+    def maker(expression: str, codes: frozenset[int]) -> Filter | None:
+        made.append(expression)
+        return TagFilter(codes)
+
+    filters = Filters()
+    filters.makers["MINE"] = maker
+    data = SubscriptionData("T", "x", code_set=frozenset({3}), expression_type="MINE")
+    assert filters.of(data) == filters.of(data) == TagFilter(frozenset({3}))
+    assert made == ["x"]
