@@ -1,6 +1,6 @@
 """`python -m spark_connector`: shows the options of the data source, or packs it into a zip.
 
-Must not know more than its arguments. Read on: ``options/option_listing.py``, ``bundle.py``.
+Must not know more than its arguments. Read on: ``options/table.py``, ``bundle.py``.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ def main(arguments: list[str]) -> int:
     """Run one command; exit status 2 for what `USAGE` does not have or cannot be written."""
     match arguments:
         case ["options"]:
-            from spark_connector.options.option_listing import as_text
+            from spark_connector.options.table import as_text
 
             sys.stdout.write(as_text())
         case ["options", "--markdown"]:
-            from spark_connector.options.option_listing import as_markdown
+            from spark_connector.options.table import as_markdown
 
             sys.stdout.write(as_markdown())
         case ["bundle", out]:

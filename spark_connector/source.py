@@ -23,8 +23,8 @@ from pyspark.sql.types import StructType
 
 from spark_connector.decoding.read_columns import ddl_of
 from spark_connector.errors import OptionError, SchemaError
-from spark_connector.options.options import ReadOptions, read_options
 from spark_connector.options.parsing import HiddenOptions, OtherUseError
+from spark_connector.options.read_options import ReadOptions, read_options
 
 __all__ = ["RocketMQDataSource"]
 

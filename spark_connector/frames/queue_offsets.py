@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_connector.frames.row_calls import option_texts, row_call
-from spark_connector.options.options import ReadOptions, read_options
+from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.start_places import bounds_of
 from spark_connector.servers.access import access_for, retrying
 
@@ -67,9 +67,9 @@ def _rows(options: ReadOptions) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for queue, one in sorted(bounds_of(access, options).items()):
         done = None
-        if options.group is not None:
-            what = f"asking for the offset of group {options.group}"
-            done = retrying(options, what, partial(access.group_offset, options.group, queue))
+        if options.group_id is not None:
+            what = f"asking for the offset of group {options.group_id}"
+            done = retrying(options, what, partial(access.group_offset, options.group_id, queue))
         stored = one.last_update_timestamp
         found.append(
             {

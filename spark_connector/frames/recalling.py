@@ -23,7 +23,7 @@ from rocketmq_py import (
     RemotingException,
     RocketMQError,
 )
-from spark_connector.options.options import WriteOptions
+from spark_connector.options.write_options import WriteOptions
 from spark_connector.servers.access import access_for, is_transient
 
 __all__ = ["OUTCOME_FIELDS", "Recaller"]
@@ -89,7 +89,7 @@ class Recaller:
     def _asked(self, one: _Asked) -> _Asked:
         try:
             one.future = self._access.recall(
-                one.topic, one.handle, timeout_ms=self._options.timeout_ms
+                one.topic, one.handle, timeout_ms=self._options.send_timeout_ms
             )
         except NameServerUnavailableError:
             raise
@@ -106,7 +106,7 @@ class Recaller:
         except (RemotingException, MQBrokerException, MQClientException) as error:
             if not is_transient(error):
                 self._outcomes[one.row] = "REFUSED", one.message_id, str(error)
-            elif one.attempt < self._options.retries:
+            elif one.attempt < self._options.send_retries:
                 one.attempt += 1
                 threading.Event().wait(WAIT_AGAIN_S)
                 self._flying.append(self._asked(one))

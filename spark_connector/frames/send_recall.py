@@ -18,7 +18,7 @@ from rocketmq_py import RocketMQError
 from spark_connector.errors import InvalidRowError, OptionError, SchemaError
 from spark_connector.frames.recalling import OUTCOME_FIELDS, Recaller
 from spark_connector.frames.row_calls import RowWork, once, option_texts, row_call
-from spark_connector.options.options import write_options
+from spark_connector.options.write_options import write_options
 from spark_connector.writing.row_answers import FAILED, FIELDS, INVALID, Answers
 from spark_connector.writing.write_task import WriteTask, micro_batch
 

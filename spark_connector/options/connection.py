@@ -63,15 +63,15 @@ def connection_of(given: Given) -> Connection:
             "no options at all: a table made by CREATE TABLE loses its options when it is read; "
             "use CREATE TEMPORARY VIEW ... USING rocketmq OPTIONS (...) instead"
         )
-    namespace = given.text("namespace") or ""
+    namespace = given.value("namespace") or ""
     if namespace and not NAMESPACE.fullmatch(namespace):
         raise OptionError(
             f"option namespace = {namespace!r}: must be 1 to 64 letters, digits, _ and -"
         )
     return Connection(
-        name_server=_name_server(given.text("nameServer")),
+        name_server=_name_server(given.value("nameServer")),
         settings=_settings(given.client_settings),
-        address_map=_address_map(given.text("addressMap")),
+        address_map=_address_map(given.value("addressMap")),
         namespace=namespace,
         tls=_tls(given),
         **_keys(given),
@@ -94,9 +94,9 @@ def _is_address(text: str) -> bool:
 
 
 def _keys(given: Given) -> dict[str, Any]:
-    access_key, secret_key = given.text("accessKey"), given.secret("secretKey")
+    access_key, secret_key = given.value("accessKey"), given.secret("secretKey")
     token = given.secret("securityToken")
-    env, file = given.text("credentialsEnv"), given.text("credentialsFile")
+    env, file = given.value("credentialsEnv"), given.value("credentialsFile")
     if (access_key is None) != (secret_key is None):
         raise OptionError("options accessKey and secretKey belong together: one is missing")
     if token is not None and access_key is None:
@@ -113,9 +113,9 @@ def _keys(given: Given) -> dict[str, Any]:
 
 
 def _tls(given: Given) -> Tls | None:
-    ca, cert, key = (given.text(name) for name in ("tlsCa", "tlsCert", "tlsKey"))
-    named = [name for name in ("tlsCa", "tlsCert", "tlsKey") if given.text(name)]
-    if not given.flag("tls"):
+    ca, cert, key = (given.value(name) for name in ("tlsCa", "tlsCert", "tlsKey"))
+    named = [name for name in ("tlsCa", "tlsCert", "tlsKey") if given.value(name)]
+    if not given.value("tls"):
         if named:
             raise OptionError(f"option {named[0]} needs tls=true")
         return None

@@ -1,26 +1,25 @@
-"""How a user's options are taken: matched without regard to case, checked against a table.
+"""How a user's options are taken: matched without regard to case, checked against the table.
 
-`Given` holds the options of one use (batch read, stream read, write) and gives each as a text, a
-word, a switch or a number, or says what is wrong with it. No value stands in a local variable of
-a function that raises unless it is shown in the error anyway, because Spark can print the local
-variables of a traceback. Must not know what an option means: that is ``options.py``.
+`Given` holds the options of one use (batch read, stream read, write) and gives the value of each,
+or says what is wrong with it. No value stands in a local variable of a function that raises unless
+it is shown in the error anyway, because Spark can print the local variables of a traceback. Must
+not know what an option means. Read on: ``table.py``.
 """
 
 from __future__ import annotations
 
 import difflib
-import json
-import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from attrs import frozen
+from attrs import fields
 
 from spark_connector.errors import OptionError
 from spark_connector.options.secret import Secret
+from spark_connector.options.table import OPTIONS, USES
 
-__all__ = ["USES", "Given", "HiddenOptions", "Option", "OtherUseError"]
+__all__ = ["CLIENT_PREFIX", "Given", "HiddenOptions", "OtherUseError"]
 
-USES = {"B": "batch reads", "S": "streaming reads", "W": "writes"}
 CLIENT_PREFIX = "rocketmq."
 ALIASES = {
     "namesrvaddr": "nameserver",
@@ -34,25 +33,6 @@ ALIASES = {
 }
 IGNORED = ("provider", "owner", "checkpointlocation", "queryname", "outputmode")
 """Keys that Spark adds: those of CREATE TABLE (besides ``option.NAME``), and a query's own."""
-
-NUMBER_MOST = (1 << 63) - 1
-
-
-@frozen
-class Option:
-    """One option: `kind` is text, int, bool, json or one of several words joined by ``|``.
-
-    `uses` holds letters of `USES`; `low` and `high` are the limits of an int; `meaning` is what
-    users are told about it.
-    """
-
-    name: str
-    kind: str
-    default: str | None
-    uses: str
-    low: int = 0
-    high: int = NUMBER_MOST
-    meaning: str = ""
 
 
 class HiddenOptions(Mapping[str, str]):
@@ -85,13 +65,12 @@ class OtherUseError(OptionError):
 class Given:
     """A user's options for one use, under their lower-case names, each checked when read.
 
-    ``table`` has every option by its lower-case name. `client_settings` are the texts of the
-    options ``rocketmq.NAME`` by lower-case NAME. Every call raises `OptionError`.
+    `client_settings` are the texts of the options ``rocketmq.NAME`` by lower-case NAME. Every call
+    raises `OptionError`.
     """
 
-    def __init__(self, options: Mapping[str, str], use: str, table: Mapping[str, Option]) -> None:
+    def __init__(self, options: Mapping[str, str], use: str) -> None:
         self._use = use
-        self._table = table
         self._values: dict[str, Secret] = {}
         self.client_settings: dict[str, str] = {}
         for key in options:
@@ -107,7 +86,7 @@ class Given:
         if name.startswith(CLIENT_PREFIX):
             self.client_settings[name.removeprefix(CLIENT_PREFIX)] = value.reveal()
             return
-        option = self._table.get(name)
+        option = OPTIONS.get(name)
         if option is None:
             raise OptionError(f"unknown option {key}{self._nearest(name)}")
         if self._use not in option.uses:
@@ -120,68 +99,28 @@ class Given:
         self._values[name] = value
 
     def _nearest(self, name: str) -> str:
-        known = {key: key for key, one in self._table.items() if self._use in one.uses}
+        known = {key: key for key, one in OPTIONS.items() if self._use in one.uses}
         known |= {alias: key for alias, key in ALIASES.items() if key in known}
         near = difflib.get_close_matches(name, known, n=1)
-        return f": did you mean {self._table[known[near[0]]].name}?" if near else ""
+        return f": did you mean {OPTIONS[known[near[0]]].name}?" if near else ""
 
     def __bool__(self) -> bool:
         return bool(self._values)
 
-    def text(self, name: str) -> str | None:
-        """Return the text of an option; blank counts as not given, which gives its default."""
-        value = self._values.get(name.lower())
-        return (value.reveal().strip() if value else "") or self._table[name.lower()].default
+    def value(self, name: str) -> Any:  # Any: of the type that the table says
+        """Return what an option says, else its default; blank counts as not given."""
+        option = OPTIONS[name.lower()]
+        given = self.secret(name)
+        text = option.default if given is None else given.reveal()
+        return None if text is None else option.value(text)
+
+    def values(self, kind: type) -> dict[str, Any]:
+        """Return the value of each field of a class that is named like an option."""
+        options = {option.field: option.name for option in OPTIONS.values()}
+        names = [one.name for one in fields(kind)]
+        return {name: self.value(options[name]) for name in names if name in options}
 
     def secret(self, name: str) -> Secret | None:
         """Return the text of an option that must not show up anywhere."""
         value = self._values.get(name.lower())
         return Secret(value.reveal().strip()) if value and value.reveal().strip() else None
-
-    def word(self, name: str) -> str:
-        """Return one of an option's words."""
-        kind = self._table[name.lower()].kind
-        value = self.text(name) or ""
-        for word in kind.split("|"):
-            if word.lower() == value.lower():
-                return word
-        raise OptionError(f"option {name} = {value!r}: must be one of {kind.replace('|', ', ')}")
-
-    def flag(self, name: str) -> bool:
-        """Return a switch."""
-        value = (self.text(name) or "false").lower()
-        if value not in {"true", "false"}:
-            raise OptionError(f"option {name} = {value!r}: must be true or false")
-        return value == "true"
-
-    def number(self, name: str) -> int | None:
-        """Return a whole number within the option's limits, None when it is not given."""
-        option = self._table[name.lower()]
-        value = self.text(name)
-        if value is None:
-            return None
-        if not re.fullmatch(r"-?[0-9]{1,19}", value) or not (
-            option.low <= int(value) <= option.high
-        ):
-            limit = f"at least {option.low}"
-            if option.high != NUMBER_MOST:
-                limit = f"{option.low} to {option.high}"
-            raise OptionError(f"option {name} = {value!r}: must be a whole number, {limit}")
-        return int(value)
-
-    def count(self, name: str) -> int:
-        """Return a whole number that has a default."""
-        value = self.number(name)
-        if value is None:
-            raise OptionError(f"option {name} is empty: give a whole number")
-        return value
-
-    def json(self, name: str) -> object:
-        """Return the value of a JSON option, None when it is not given."""
-        value = self.text(name)
-        if value is None:
-            return None
-        try:
-            return json.loads(value)
-        except ValueError as error:
-            raise OptionError(f"option {name} is no JSON: {error}") from None

@@ -22,8 +22,8 @@ from rocketmq_py import (
     RocketMQError,
 )
 from rocketmq_py.clock import monotonic
-from spark_connector.options.options import ReadOptions
 from spark_connector.options.positions import places
+from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.start_places import Bounds, find_topics
 from spark_connector.servers.access import is_transient
 from spark_connector.servers.back_off import PATIENCE_S, RECHECK_S, BackOff, Place, in_background
@@ -54,7 +54,7 @@ class Watch:
         self._options = options
         self._brokers: dict[str, list[str]] = {}
         self._routes_at: float | None = None
-        self._wait_s = options.poll_interval_ms / 1000
+        self._wait_s = options.offset_poll_interval_ms / 1000
         self._away = BackOff()
         self._met: set[Place] = set()
         self._looks: dict[str, Future[_Said]] = {}
@@ -84,7 +84,7 @@ class Watch:
         is_late = any(look.done() for look in self._looks.values())
         is_new = is_late and self._collect()  # before it is asked anew
         now = monotonic()
-        least = self._options.poll_interval_ms / 1000
+        least = self._options.offset_poll_interval_ms / 1000
         if self.asked_at is None or now - self.asked_at >= self._wait_s:
             if self._routes_at is None or (now - self._routes_at) * 1000 >= (
                 self._options.route_refresh_ms

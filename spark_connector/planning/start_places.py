@@ -15,8 +15,8 @@ from functools import partial
 
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds, RawMessages
 from spark_connector.errors import GO_ON, OptionError
-from spark_connector.options.options import ReadOptions
 from spark_connector.options.positions import EARLIEST, LATEST, Positions, Start, look, places
+from spark_connector.options.read_options import ReadOptions
 from spark_connector.servers.access import retrying
 
 __all__ = ["Bounds", "bounds_of", "chosen", "find_topics", "first_at", "resolve"]
@@ -141,7 +141,7 @@ def _check_known(positions: Positions, bounds: Mapping[MessageQueue, object]) ->
 def _by_group(
     access: QueueAccess, options: ReadOptions, start: Start, bounds: Bounds
 ) -> dict[MessageQueue, int]:
-    group = options.group or ""
+    group = options.group_id or ""
     found = {}
     for queue, one in bounds.items():
         what = f"asking for the offset of group {group}"
@@ -173,7 +173,7 @@ def _group_past_end(
     latest = now.get(queue, one)
     if offset <= latest.max_offset:
         return one.max_offset
-    text = _past_the_end(f"group {options.group}: offset", offset, queue, latest)
+    text = _past_the_end(f"group {options.group_id}: offset", offset, queue, latest)
     if options.fail_on_data_loss:
         raise OptionError(f"{text} {GO_ON}")
     _log.warning("%s reading begins at %d", text, one.min_offset)
@@ -198,7 +198,8 @@ def _by_time(
         asked = True
         found[queue] = first_at(access, options, queue, one, moment)
         reached = reached or found[queue] < one.max_offset
-    if asked and not reached and not is_end and options.strategy == "error":
+    is_strict = options.starting_offsets_by_timestamp_strategy == "error"
+    if asked and not reached and not is_end and is_strict:
         raise OptionError(
             "startingTimestamp: no message is that new; set "
             "startingOffsetsByTimestampStrategy=latest to begin at the end"

@@ -22,8 +22,8 @@ from rocketmq_py import (
 )
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
-from spark_connector.options.options import ReadOptions
 from spark_connector.options.positions import Positions, look, places, put
+from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.broker_watch import Watch
 from spark_connector.planning.group_progress import GroupProgress
 from spark_connector.planning.limits import share
@@ -63,8 +63,8 @@ class Tracker:
         self._options = options
         self._watch = Watch(access, options)
         self._group: GroupProgress | None = None
-        if options.commit_offsets and options.group is not None:
-            self._group = GroupProgress(access, options.group)
+        if options.commit_offsets and options.group_id is not None:
+            self._group = GroupProgress(access, options.group_id)
         self._done: Positions = {}
         self._missing_since: dict[MessageQueue, float] = {}
         self._told_missing: set[MessageQueue] = set()
@@ -200,7 +200,7 @@ class Tracker:
         if refusal is None and (is_done or queue in self._told_missing):
             return None
         since = self._missing_since.setdefault(queue, self._watch.asked_at or monotonic())
-        over = since + self._options.grace_ms / 1000
+        over = since + self._options.missing_queue_grace_ms / 1000
         if monotonic() < over:
             return None
         self._watch.ask_once_more(queue, over)
@@ -215,8 +215,9 @@ class Tracker:
         last = self._watch.last_failure(queue)
         text = (
             f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id} has been "
-            f"missing for {self._options.grace_ms} ms (missingQueueGraceMs); the stream stands at "
-            f"{offset}" + ("" if last is None else f"; the last failure was: {last[0]}")
+            f"missing for {self._options.missing_queue_grace_ms} ms (missingQueueGraceMs); the "
+            f"stream stands at {offset}"
+            + ("" if last is None else f"; the last failure was: {last[0]}")
         )
         if self._options.fail_on_data_loss:
             raise RocketMQDataLossError(f"{text}; {GO_ON}", topic=queue.topic)
@@ -238,7 +239,7 @@ class Tracker:
         self, queue: MessageQueue, offset: int, refusal: MQBrokerException
     ) -> MQClientException:
         return MQClientException(
-            f"broker {queue.broker_name} has refused for {self._options.grace_ms} ms "
+            f"broker {queue.broker_name} has refused for {self._options.missing_queue_grace_ms} ms "
             f"(missingQueueGraceMs) to tell the bounds of topic {queue.topic}; the stream stands "
             f"at {offset} of queue {queue.queue_id}; the last answer was: {refusal}; check the "
             "credentials and what they permit, then start the query again",
@@ -272,9 +273,9 @@ class Tracker:
             ]
             now = monotonic()
             since = [self._missing_since.setdefault(queue, now) for queue in away]
-            if not any((now - one) * 1000 < self._options.grace_ms for one in since):
+            if not any((now - one) * 1000 < self._options.missing_queue_grace_ms for one in since):
                 return
-            threading.Event().wait(self._options.poll_interval_ms / 1000)
+            threading.Event().wait(self._options.offset_poll_interval_ms / 1000)
             self._refresh()
 
     # --- limits ----------------------------------------------------------------------------------

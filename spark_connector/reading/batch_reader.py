@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from spark_connector.decoding.read_columns import projection
-from spark_connector.options.options import ReadOptions, read_options
+from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.queue_ranges import QueueRange, split
 from spark_connector.planning.start_places import bounds_of, first_at, resolve
 from spark_connector.reading.pulling import lost
@@ -26,7 +26,7 @@ from spark_connector.reading.range_reader import read_range
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
 
-__all__ = ["BatchReader", "FilteringBatchReader", "RangePartition", "arrow_schema"]
+__all__ = ["BatchReader", "FilteringBatchReader", "RangePartition", "arrow_schema", "tasks_of"]
 
 
 class RangePartition(InputPartition):
@@ -35,6 +35,13 @@ class RangePartition(InputPartition):
     def __init__(self, wanted: QueueRange) -> None:
         super().__init__(wanted)
         self.wanted = wanted
+
+
+def tasks_of(ranges: Iterable[QueueRange], options: ReadOptions) -> list[RangePartition]:
+    """Cut ranges into as many tasks as the options ask for."""
+    most = options.max_records_per_partition
+    cut = split(ranges, min_partitions=options.min_partitions, max_records=most)
+    return [RangePartition(one) for one in cut]
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -75,8 +82,7 @@ class BatchReader(Shipped, DataSourceReader):
                 lost(options, asked, first, min(one.min_offset, past), available)
                 asked = QueueRange(*place, one.min_offset, past, asked.address)
             ranges.append(asked)
-        cut = split(ranges, min_partitions=options.min_partitions, max_records=options.max_records)
-        return [RangePartition(one) for one in cut]
+        return tasks_of(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one task's range; Spark makes a partition of its own when there is none."""

@@ -29,7 +29,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
-from spark_connector.options.options import ReadOptions
+from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.servers.access import is_transient
 
@@ -192,7 +192,7 @@ class RangePuller:
                 broker_id=broker_id,
                 address=self._address if broker_id == MASTER else None,
                 timeout_ms=options.pull_timeout_ms,
-                **({"group": options.group} if options.group else {}),
+                **({"group": options.group_id} if options.group_id else {}),
             )
         except (RemotingException, MQClientException, MQBrokerException) as error:
             answer = Future()

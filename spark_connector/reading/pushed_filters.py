@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 from rocketmq_py import MessageQueue
 from spark_connector.decoding.read_columns import US_PER_MS, source_of
 from spark_connector.errors import SchemaError
-from spark_connector.options.options import named_tags
+from spark_connector.options.read_options import named_tags
 
 __all__ = ["Narrowing", "Span", "narrowing_of"]
 

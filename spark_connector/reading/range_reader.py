@@ -15,7 +15,7 @@ import pyarrow as pa
 from rocketmq_py import QueueAccess
 from spark_connector.decoding.decoder import Decoder
 from spark_connector.decoding.read_columns import projection
-from spark_connector.options.options import ReadOptions, named_tags
+from spark_connector.options.read_options import ReadOptions, named_tags
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.reading.pulling import Losses, Piece, RangePuller, is_dense
 from spark_connector.servers.task_log import Progress
@@ -40,29 +40,29 @@ def read_range(
         topic=wanted.topic,
         broker_name=wanted.broker_name,
         tags=named_tags(options.expression) if options.expression_type == "TAG" else (),
-        strict_text=options.strict_text,
+        strict_text=options.body_charset_errors == "strict",
         check_crc=options.check_crc,
     )
     losses = Losses(options, wanted)
     dense = is_dense(options)
     watch = _Gaps(losses) if dense else None
-    progress = Progress(f"reading {wanted}", "offsets left", options.progress_ms)
+    progress = Progress(f"reading {wanted}", "offsets left", options.progress_interval_ms)
     joined = _Joined(is_dense=dense)
     enough = 0
     try:
         for piece in RangePuller(access, options, wanted, losses).pieces():
             joined.add(piece)
             left = wanted.until - piece.next_offset
-            if joined and (joined.rows >= enough or joined.size >= options.batch_bytes):
+            if joined and (joined.rows >= enough or joined.size >= options.arrow_batch_bytes):
                 batch, records = _decoded(decoder, watch, joined, schema)
-                enough = min(2 * records, options.batch_rows)
+                enough = min(2 * records, options.arrow_batch_rows)
                 progress.add(batch.num_rows, left)
-                yield from _cut(batch, options.batch_rows)
+                yield from _cut(batch, options.arrow_batch_rows)
             else:
                 progress.add(0, left)
         if joined:
             batch, _ = _decoded(decoder, watch, joined, schema)
-            yield from _cut(batch, options.batch_rows)
+            yield from _cut(batch, options.arrow_batch_rows)
     finally:
         losses.tell()
 

@@ -22,11 +22,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_connector.options.options import ReadOptions, read_options
-from spark_connector.planning.queue_ranges import QueueRange, split
+from spark_connector.options.read_options import ReadOptions, read_options
+from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.planning.tracker import Limit, Tracker
-from spark_connector.reading.batch_reader import RangePartition, arrow_schema
+from spark_connector.reading.batch_reader import RangePartition, arrow_schema, tasks_of
 from spark_connector.reading.range_reader import read_range
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
@@ -55,12 +55,12 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit that the options ask for; Spark knows one, `latestOffset` knows all."""
         options = self.options
-        if options.max_offsets is not None:
-            return ReadMaxRows(options.max_offsets)
-        if options.max_bytes is not None:
-            return ReadMaxBytes(options.max_bytes)
-        if options.min_offsets is not None:
-            return ReadMinRows(options.min_offsets)
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        if options.min_offsets_per_trigger is not None:
+            return ReadMinRows(options.min_offsets_per_trigger)
         return ReadAllAvailable()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -83,12 +83,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Cut what lies between two offsets into tasks; asks nobody."""
         ranges = StreamOffset.from_json(start).ranges(StreamOffset.from_json(end))
-        cut = split(
-            (QueueRange(*place) for place in ranges),
-            min_partitions=self.options.min_partitions,
-            max_records=self.options.max_records,
-        )
-        return [RangePartition(one) for one in cut]
+        return tasks_of((QueueRange(*place) for place in ranges), self.options)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: comes a batch late; the group is told when the next batch is planned."""
@@ -110,7 +105,11 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         options = self.options
         if isinstance(given, ReadAllAvailable):
             return Limit()  # Trigger.Once: everything, whatever the options say
-        limit = Limit(options.max_offsets, options.max_bytes, options.min_offsets)
+        limit = Limit(
+            options.max_offsets_per_trigger,
+            options.max_bytes_per_trigger,
+            options.min_offsets_per_trigger,
+        )
         if isinstance(given, ReadMaxRows):
             limit.offsets_most = given.max_rows
         return limit

@@ -34,7 +34,7 @@ from rocketmq_py import (
 )
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, Tls
-from spark_connector.options.options import ReadOptions
+from spark_connector.options.read_options import ReadOptions
 from spark_connector.options.secret import Secret
 
 __all__ = [
@@ -150,10 +150,10 @@ def retrying(options: ReadOptions, what: str, ask: Callable[[], _T]) -> _T:
             if not is_transient(error):
                 error.add_note(f"This happened while {what}.")
                 raise
-            if attempt > options.retries:
+            if attempt > options.fetch_offset_num_retries:
                 raise _given_up(options, what, attempt, error) from None
         attempt += 1
-        threading.Event().wait(options.retry_interval_ms / 1000)
+        threading.Event().wait(options.fetch_offset_retry_interval_ms / 1000)
 
 
 def _given_up(

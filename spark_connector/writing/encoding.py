@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from attrs import define, field
 
 from rocketmq_py import DelayKind, MessageIds, RawMessages
-from spark_connector.options.options import BATCH_BYTES_MOST, WriteOptions
+from spark_connector.options.table import BATCH_BYTES_MOST
+from spark_connector.options.write_options import WriteOptions
 from spark_connector.writing.write_columns import DELAY_COLUMNS, Columns, read_rows
 
 try:
@@ -228,7 +229,7 @@ class Encoder:
         asked = pa.repeat(pa.scalar(0), rows)
         for cells in given.values():
             asked = pc.add(asked, pc.is_valid(cells).cast(pa.int64()))
-        if len(given) > 1 and options.first_delay_wins:
+        if len(given) > 1 and options.delay_conflict == "first":
             given = _first_of_each_row(given)
         elif len(given) > 1:
             problems.where(pc.greater(asked, 1), f"several delay columns of {', '.join(given)}")
@@ -276,7 +277,7 @@ class Encoder:
         written = pc.binary_join_element_wise(
             f"{_PROPERTY_OF[name]}{NAME_END}", texts, VALUE_END, ""
         )
-        if name == "start_deliver_time" and self._options.translate_start_deliver:
+        if name == "start_deliver_time" and self._options.translate_start_deliver_time != "never":
             both = f"{_PROPERTY_OF['deliver_at']}{NAME_END}"
             written = pc.binary_join_element_wise(written, both, texts, VALUE_END, "")
         return pc.if_else(pc.greater(cells, 0), written, pa.scalar("", pa.string()))
@@ -315,7 +316,7 @@ class Encoder:
         if not pa.types.is_string(values.type):
             values = _texts(values, row_of, problems)
         reserved = pc.is_in(names, pa.array(sorted(RawMessages.RESERVED_PROPERTIES)))
-        if self._options.drop_reserved:
+        if self._options.reserved_properties == "drop":
             keep = pc.invert(reserved)
             row_of, names, values = row_of.filter(keep), names.filter(keep), values.filter(keep)
         else:

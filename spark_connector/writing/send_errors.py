@@ -23,7 +23,7 @@ from rocketmq_py import (
     TopicNotExistError,
 )
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
-from spark_connector.options.options import WriteOptions
+from spark_connector.options.write_options import WriteOptions
 from spark_connector.writing.encoding import NAME_END
 
 __all__ = [
@@ -67,7 +67,7 @@ class Patience:
     @classmethod
     def of(cls, options: WriteOptions) -> Patience:
         """Return what ``sendRetries`` and ``sendDeadlineMs`` say."""
-        return cls(options.retries, options.send_deadline_ms / 1000)
+        return cls(options.send_retries, options.send_deadline_ms / 1000)
 
     def next_try(
         self, failed: int, first_at: float, last_at: float, now: float, *, lasting: bool = True

@@ -38,7 +38,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.clock import monotonic, wall_ms
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
-from spark_connector.options.options import WriteOptions
+from spark_connector.options.write_options import WriteOptions
 from spark_connector.servers.access import is_transient
 from spark_connector.servers.task_log import Progress
 from spark_connector.writing.encoding import Encoded, Encoder, batch_bodies
@@ -140,7 +140,7 @@ class Sender:
         self._rows_seen = 0
         self._transient: Exception | None = None
         self._is_told = False
-        self._progress = Progress("writing", "rows not answered yet", options.progress_ms)
+        self._progress = Progress("writing", "rows not answered yet", options.progress_interval_ms)
         self.report = Report()
 
     # --- a batch ---------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ class Sender:
                 flag=request.flag,
                 sys_flag=request.sys_flag,
                 batch=request.batch,
-                timeout_ms=self._options.timeout_ms,
+                timeout_ms=self._options.send_timeout_ms,
             )
         except RocketMQError as error:
             request.future = SendOutcome(None, error)
@@ -325,7 +325,7 @@ class Sender:
                 for number in range(len(some)):
                     told(number, SendOutcome(None, error))
             else:
-                self._access.send_many(prepared, told, timeout_ms=self._options.timeout_ms)
+                self._access.send_many(prepared, told, timeout_ms=self._options.send_timeout_ms)
 
     def _prepared(self, topic: str, requests: list[_Request]) -> list[PreparedMessage]:
         """Give each of the queues in turn some neighbours, and a repeated request its own."""
@@ -350,7 +350,7 @@ class Sender:
         request = self._next_answer()
         self._in_flight -= 1
         self._bytes_in_flight -= len(request.body)
-        error = _failure_of(request, accept_stored=self._options.accept_stored)
+        error = _failure_of(request, accept_stored=self._options.accept_status == "stored")
         if error is None:
             self.report.stored += len(request.rows)
             self.report.redirected += len(request.rows) if request.redirected else 0
@@ -397,13 +397,13 @@ class Sender:
             self._transient = given_up(what, request.topic, request.attempt, now - first_at, error)
             self._drop_resting()
             return
-        if request.attempt == self._options.retries + 1 and not self._is_told:
+        if request.attempt == self._options.send_retries + 1 and not self._is_told:
             self._is_told = True
             _log.warning("topic %s: not stored yet, trying again: %s", request.topic, error)
         if isinstance(error, RemotingException):
             self._spread.look_again(request.topic)  # the broker may have moved
             is_free = request.lane is None and self._spread.has_several_brokers(request.topic)
-            if is_free and request.attempt <= self._options.retries:
+            if is_free and request.attempt <= self._options.send_retries:
                 again = now
         self._in_flight += 1
         self._bytes_in_flight += len(request.body)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from rocketmq_py import RawMessages
 from spark_connector.decoding.read_columns import US_PER_MS, is_read_column
 from spark_connector.errors import SchemaError
-from spark_connector.options.options import WriteOptions
+from spark_connector.options.write_options import WriteOptions
 
 __all__ = ["DELAY_COLUMNS", "Columns", "check_columns", "read_rows"]
 
@@ -105,7 +105,7 @@ def _meaning(name: str, options: WriteOptions) -> str:
     if options.extra_columns == "properties":
         if name not in RawMessages.RESERVED_PROPERTIES:
             return "property"
-        if options.drop_reserved:
+        if options.reserved_properties == "drop":
             return "ignored"
         raise SchemaError(
             f"column {name} has a name that RocketMQ reserves for itself: rename it, or set "

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py import MessageQueue, RawMessages, RemotingCommandException
 from spark_connector.errors import OptionError
-from spark_connector.options.options import WriteOptions, write_options
+from spark_connector.options.write_options import WriteOptions, write_options
 from spark_connector.servers.access import access_for
 from spark_connector.writing.queue_choice import first_queues
 from spark_connector.writing.replay_guard import ReplayGuard
@@ -106,7 +106,7 @@ class WriteTask:
             return None
         access = access_for(options.connection)
         return ReplayGuard(
-            access, options.replay_guard, options.topic, take_over=options.replay_take_over
+            access, options.replay_guard, options.topic, take_over=options.replay_guard_take_over
         )
 
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 from rocketmq_py import DefaultMQProducer, Message, MessageQueue, QueueAccess
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import InvalidRowError
-from spark_connector.options.options import ReadOptions, read_options, write_options
+from spark_connector.options.read_options import ReadOptions, read_options
+from spark_connector.options.write_options import write_options
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.start_places import first_at
 from spark_connector.planning.stream_offset import StreamOffset

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from rocketmq_py import QueueAccess
 from spark_connector.decoding.read_columns import ddl_of, projection
 from spark_connector.decoding.row_decoding import decode_row, value_of
-from spark_connector.options.options import write_options
+from spark_connector.options.write_options import write_options
 from spark_connector.reading.batch_reader import BatchReader, RangePartition
 from spark_connector.reading.pulling import RangePuller
 from spark_connector.servers.access import access_for

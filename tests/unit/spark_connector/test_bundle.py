@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 from rocketmq_py import Message, QueueAccess, RawMessages
 from spark_connector.servers.access import access_for
-from spark_connector.options.options import read_options
+from spark_connector.options.read_options import read_options
 options = read_options({"nameServer": "h:1", "subscribe": "T"}, streaming=False)
 access = access_for(options.connection)
 assert "bundle.zip" in sys.modules["rocketmq_py"].__file__

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from spark_connector.__main__ import USAGE, main
-from spark_connector.options.option_listing import as_markdown, as_text
-from spark_connector.options.options import OPTIONS
+from spark_connector.options.table import OPTIONS, as_markdown, as_text
 
 PAGE = Path(__file__).resolve().parents[3] / "spark_connector" / "README.md"
 MARK = "<!-- the table: python -m tests.unit.spark_connector.test_user_page -->\n"

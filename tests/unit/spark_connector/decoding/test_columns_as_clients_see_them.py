@@ -26,7 +26,7 @@ from rocketmq_py import (
     TransactionMQProducer,
 )
 from spark_connector.decoding.read_columns import _TYPES, ALIASES
-from spark_connector.options.options import read_options
+from spark_connector.options.read_options import read_options
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.reading.range_reader import read_range
 

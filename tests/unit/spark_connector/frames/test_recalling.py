@@ -12,7 +12,7 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import NameServerUnavailableError, QueueAccess, RecallHandle
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.frames.recalling import Recaller
-from spark_connector.options.options import write_options
+from spark_connector.options.write_options import write_options
 
 
 @pytest.fixture

@@ -9,14 +9,16 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from attrs import fields
 
 import spark_connector
 from spark_connector.errors import OptionError
-from spark_connector.options.connection import Tls
-from spark_connector.options.option_meanings import MEANINGS
-from spark_connector.options.options import OPTIONS, read_options, write_options
+from spark_connector.options.connection import Connection, Tls
 from spark_connector.options.parsing import HiddenOptions
 from spark_connector.options.positions import Start
+from spark_connector.options.read_options import ReadOptions, read_options
+from spark_connector.options.table import OPTIONS, TABLE
+from spark_connector.options.write_options import WriteOptions, write_options
 
 READ = {"nameServer": "a:1;b:2", "subscribe": "T"}
 PACKAGE = str(Path(spark_connector.__file__).parent)
@@ -35,8 +37,8 @@ def test_the_defaults_are_those_of_the_table() -> None:
     batch = read_options(READ, streaming=False)
     stream = read_options(READ, streaming=True)
     assert (batch.start, stream.start) == (Start("earliest"), Start("latest"))
-    assert (batch.fail_on_data_loss, batch.prefetch, batch.batch_rows) == (True, 4, 4_000)
-    assert (stream.poll_interval_ms, stream.grace_ms) == (100, 600_000)
+    assert (batch.fail_on_data_loss, batch.prefetch, batch.arrow_batch_rows) == (True, 4, 4_000)
+    assert (stream.offset_poll_interval_ms, stream.missing_queue_grace_ms) == (100, 600_000)
     assert stream.max_trigger_delay_ms == 900_000
     sink = write_options(WRITE, streaming=True)
     assert (sink.dedupe, write_options(WRITE, streaming=False).dedupe) == ("auto", "none")
@@ -251,9 +253,36 @@ def test_namespace_and_tls_files_are_kept_as_they_are_given() -> None:
 
 def test_the_table_has_every_option_once_under_its_lower_case_name() -> None:
     assert all(name == option.name.lower() for name, option in OPTIONS.items())
+    entries = [line for line in TABLE.splitlines() if not line.startswith(" ")]
+    assert len(entries) == len(OPTIONS)
 
 
-def test_every_option_has_a_meaning_for_its_users_and_no_meaning_is_left_over() -> None:
-    assert {option.name for option in OPTIONS.values()} == MEANINGS.keys()
+def test_every_option_has_a_meaning_for_its_users() -> None:
     odd = [one.name for one in OPTIONS.values() if not re.fullmatch(r"\S.{9,}\.", one.meaning)]
     assert odd == []
+
+
+COMPOSED = {
+    "subscription": ("subscribe", "subscribePattern", "assign", "topic"),
+    "expression": ("subExpression", "sqlExpression"),
+    "start": ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    "end": ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    "deliver_at_ms": ("deliverAt",),
+    "tls": ("tlsCa", "tlsCert", "tlsKey"),
+}
+"""Fields that are made of options of other names."""
+
+
+def test_every_option_is_a_field_of_its_name_or_a_part_of_one() -> None:
+    there = {one.name for kind in (ReadOptions, WriteOptions, Connection) for one in fields(kind)}
+    assert COMPOSED.keys() <= there
+    composed = {name for names in COMPOSED.values() for name in names}
+    assert [
+        one.name for one in OPTIONS.values() if one.field not in there and one.name not in composed
+    ] == []
+
+
+def test_a_default_is_a_value_that_the_option_takes() -> None:
+    for option in OPTIONS.values():
+        if option.default is not None:
+            option.value(option.default)

@@ -14,7 +14,7 @@ from embedded_broker import EmbeddedCluster, TopicSpec, VirtualClock
 from rocketmq_py import QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.frames.lag import lag
-from spark_connector.options.options import read_options
+from spark_connector.options.read_options import read_options
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.planning.tracker import Limit, Tracker
 from spark_connector.servers.back_off import in_background

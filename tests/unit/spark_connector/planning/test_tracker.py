@@ -13,7 +13,7 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MQClientException, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import RocketMQDataLossError
-from spark_connector.options.options import read_options
+from spark_connector.options.read_options import read_options
 from spark_connector.planning.limits import share
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.planning.tracker import Limit, Tracker

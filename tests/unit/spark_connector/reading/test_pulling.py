@@ -11,7 +11,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import QueueAccess
 from rocketmq_py.protocol.codes import RequestCode
-from spark_connector.options.options import read_options
+from spark_connector.options.read_options import read_options
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.reading.pulling import RangePuller
 

@@ -31,7 +31,7 @@ from rocketmq_py import (
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.decoding.decoder import Decoder
 from spark_connector.errors import OptionError, RocketMQDataLossError
-from spark_connector.options.options import ReadOptions, read_options
+from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.start_places import bounds_of, first_at, resolve
 from spark_connector.reading.range_reader import read_range

@@ -25,7 +25,7 @@ from rocketmq_py import (
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, Tls
-from spark_connector.options.options import ReadOptions, read_options
+from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.start_places import bounds_of
 from spark_connector.servers import access as access_module
 from spark_connector.servers.access import CredentialsFile, access_for, is_transient, retrying

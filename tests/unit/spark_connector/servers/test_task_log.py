@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import QueueAccess
-from spark_connector.options.options import read_options, write_options
+from spark_connector.options.read_options import read_options
+from spark_connector.options.write_options import write_options
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.reading.range_reader import read_range
 from spark_connector.servers.task_log import Progress

@@ -18,7 +18,7 @@ from rocketmq_py import MessageIds
 from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.properties import decode_properties
 from spark_connector.errors import SchemaError
-from spark_connector.options.options import write_options
+from spark_connector.options.write_options import write_options
 from spark_connector.writing.encoding import BODY_SIZE_MAX, Encoded, Encoder, batch_bodies
 from spark_connector.writing.write_columns import check_columns
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from embedded_broker import EmbeddedBroker, StoredMessage, VirtualClock
 from rocketmq_py import QueueAccess
-from spark_connector.options.options import write_options
+from spark_connector.options.write_options import write_options
 from spark_connector.writing.encoding import BODY_SIZE_MAX
 from spark_connector.writing.sending import Report, Sender
 from spark_connector.writing.write_columns import check_columns

@@ -13,7 +13,8 @@ import pyarrow as pa
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import QueueAccess
 from rocketmq_py.protocol.codes import RequestCode
-from spark_connector.options.options import BATCH_BYTES_MOST, write_options
+from spark_connector.options.table import BATCH_BYTES_MOST
+from spark_connector.options.write_options import write_options
 from spark_connector.writing.encoding import BODY_SIZE_MAX, ITEM_OVERHEAD
 from spark_connector.writing.sending import Report, Sender
 from spark_connector.writing.write_columns import check_columns

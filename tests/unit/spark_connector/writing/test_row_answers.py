@@ -14,7 +14,7 @@ import pyarrow as pa
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from spark_connector.options.options import write_options
+from spark_connector.options.write_options import write_options
 from spark_connector.writing.row_answers import Answers
 from spark_connector.writing.sending import Sender
 from spark_connector.writing.write_columns import check_columns

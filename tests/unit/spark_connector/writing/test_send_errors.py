@@ -18,7 +18,7 @@ from rocketmq_py import (
     SendStatus,
 )
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
-from spark_connector.options.options import write_options
+from spark_connector.options.write_options import write_options
 from spark_connector.writing.send_errors import (
     Patience,
     explained,

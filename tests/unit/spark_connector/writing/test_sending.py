@@ -29,7 +29,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
-from spark_connector.options.options import write_options
+from spark_connector.options.write_options import write_options
 from spark_connector.writing.queue_choice import Spread
 from spark_connector.writing.sending import BATCHES_WAITING, Report, Sender, _Request
 from spark_connector.writing.write_columns import check_columns

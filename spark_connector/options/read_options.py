@@ -1,0 +1,212 @@
+"""What a user asks of a read, batch or stream: checked, and put together where options belong so.
+
+`read_options` checks before anything is connected. Must not know Spark, Arrow or the network. Read
+on: ``table.py`` for what each option means, ``connection.py`` for the options of all uses,
+``positions.py`` for offsets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from spark_connector.errors import OptionError
+from spark_connector.options.connection import Connection, connection_of
+from spark_connector.options.instants import instant_ms
+from spark_connector.options.parsing import Given
+from spark_connector.options.positions import (
+    Positions,
+    Start,
+    parse_start,
+    places,
+    user_positions,
+)
+
+__all__ = ["ReadOptions", "Subscription", "named_tags", "read_options"]
+
+
+@frozen
+class Subscription:
+    """Which topics and queues: one of topics, a pattern, or queues by topic and broker."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: Positions | None = None
+
+
+@frozen
+class ReadOptions:
+    """Checked options of a batch or streaming read; times are ms, sizes bytes.
+
+    A field that is named like an option has its value; the others are made of several options.
+    """
+
+    connection: Connection
+    subscription: Subscription
+    expression: str
+    expression_type: str
+    start: Start
+    end: Start
+    starting_offsets_by_timestamp_strategy: str
+    fail_on_data_loss: bool
+    max_offsets_per_trigger: int | None
+    max_bytes_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    group_id: str | None
+    commit_offsets: bool
+    fetch_offset_num_retries: int
+    fetch_offset_retry_interval_ms: int
+    offset_poll_interval_ms: int
+    route_refresh_ms: int
+    missing_queue_grace_ms: int
+    pull_batch_size: int
+    pull_timeout_ms: int
+    pull_deadline_ms: int
+    prefetch: int
+    arrow_batch_rows: int
+    arrow_batch_bytes: int
+    columns: tuple[str, ...]
+    include_headers: bool
+    body_charset_errors: str
+    read_from_slave: bool
+    check_crc: bool
+    push_filters: bool
+    progress_interval_ms: int
+
+
+def named_tags(expression: str) -> tuple[str, ...]:
+    """Return the tags that a tag expression names, () for all messages."""
+    tags = (one.strip() for one in expression.split("||"))
+    return () if expression == "*" else tuple(one for one in tags if one)
+
+
+def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+    """Check the options of a read; raises `OptionError`, connects to nothing."""
+    given = Given(options, "S" if streaming else "B")
+    connection = connection_of(given)
+    expression, expression_type = _filter(given)
+    values = given.values(ReadOptions)
+    group, commits = values["group_id"], values["commit_offsets"]
+    if commits and group is None:
+        raise OptionError("option commitOffsets needs groupId: whose offsets?")
+    least, most = values["min_offsets_per_trigger"], values["max_offsets_per_trigger"]
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"option minOffsetsPerTrigger = {least} is over maxOffsetsPerTrigger")
+    values["commit_offsets"] = streaming and (group is not None if commits is None else commits)
+    values["columns"] = _list(values["columns"])
+    return ReadOptions(
+        connection=connection,
+        subscription=_subscription(given),
+        expression=expression,
+        expression_type=expression_type,
+        start=_start(given, streaming=streaming),
+        end=Start("latest") if streaming else _end(given),
+        **values,
+    )
+
+
+def _subscription(given: Given) -> Subscription:
+    subscribe, topic = given.value("subscribe"), given.value("topic")
+    if subscribe is not None and topic is not None and subscribe != topic:
+        raise OptionError("options subscribe and topic mean the same: give one")
+    topics = _list(subscribe or topic)
+    pattern = given.value("subscribePattern")
+    assign = given.value("assign")
+    chosen = [bool(topics), pattern is not None, assign is not None]
+    if sum(chosen) != 1:
+        raise OptionError(
+            "give exactly one of subscribe (or topic), subscribePattern and assign; "
+            f"{sum(chosen)} are given"
+        )
+    if pattern is not None:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise OptionError(f"option subscribePattern is no pattern: {error}") from None
+    return Subscription(topics, pattern, None if assign is None else _assigned(assign))
+
+
+def _assigned(value: object) -> Positions:
+    """``{"t": {"broker-a": [0, 1]}}`` with every queue at offset 0."""
+    wrong = 'option assign must look like {"topic":{"broker-a":[0,1]}}'
+    if not isinstance(value, dict) or not value:
+        raise OptionError(wrong)
+    found: Positions = {}
+    for topic, brokers in value.items():
+        if not isinstance(brokers, dict):
+            raise OptionError(wrong)
+        for broker, queues in brokers.items():
+            if not isinstance(queues, list) or not all(
+                isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in queues
+            ):
+                raise OptionError(wrong)
+            found.setdefault(topic, {})[broker] = dict.fromkeys(queues, 0)
+    if not any(places(found)):
+        raise OptionError(f"{wrong}: this one names no queue")
+    return found
+
+
+def _filter(given: Given) -> tuple[str, str]:
+    tags, sql = given.value("subExpression"), given.value("sqlExpression")
+    if tags is not None and sql is not None:
+        raise OptionError("give one of subExpression and sqlExpression")
+    if sql is not None:
+        return sql, "SQL92"
+    if tags is not None:
+        _check_tags(tags)
+    return tags or "*", "TAG"
+
+
+def _check_tags(expression: str) -> None:
+    """Refuse what brokers take for the name of a tag that no message has.
+
+    Empty parts among others are nothing to them; with no other part they refuse, or find nothing.
+    """
+    meant = " || ".join(filter(None, (one.strip() for one in expression.split("|"))))
+    if not meant:
+        raise OptionError(f"option subExpression = {expression!r} names no tag")
+    if any("|" in one for one in named_tags(expression)):
+        raise OptionError(
+            f"option subExpression = {expression!r}: the tag of a message has no vertical bar; "
+            f"write {meant} for messages with any of these tags"
+        )
+
+
+def _start(given: Given, *, streaming: bool) -> Start:
+    default = "latest" if streaming else "earliest"
+    moment = given.value("startingTimestamp")
+    by_queue = given.value("startingOffsetsByTimestamp")
+    if moment is not None:
+        return Start("timestamp", timestamp_ms=instant_ms("startingTimestamp", moment))
+    if by_queue is not None:
+        times = user_positions("startingOffsetsByTimestamp", by_queue, low=0)
+        return Start("timestamps", positions=times, otherwise=default)
+    start = parse_start("startingOffsets", given.value("startingOffsets") or default, default)
+    if not streaming and start.wants_latest:
+        raise OptionError("option startingOffsets: latest (-1) in a batch would read nothing")
+    if start.kind == "group" and given.value("groupId") is None:
+        raise OptionError("option startingOffsets=group needs groupId")
+    return start
+
+
+def _end(given: Given) -> Start:
+    moment = given.value("endingTimestamp")
+    by_queue = given.value("endingOffsetsByTimestamp")
+    if moment is not None:
+        return Start("timestamp", timestamp_ms=instant_ms("endingTimestamp", moment))
+    if by_queue is not None:
+        times = user_positions("endingOffsetsByTimestamp", by_queue, low=0)
+        return Start("timestamps", positions=times, otherwise="latest")
+    end = parse_start("endingOffsets", given.value("endingOffsets") or "latest", "latest")
+    if end.kind == "group" or end.wants_earliest:
+        raise OptionError("option endingOffsets must be latest or JSON without -2")
+    return end
+
+
+def _list(text: str | None) -> tuple[str, ...]:
+    return tuple(part.strip() for part in (text or "").split(",") if part.strip())

@@ -1,0 +1,98 @@
+"""What a user asks of a write, batch or stream: checked before anything is connected.
+
+Must not know Spark, Arrow or the network. Read on: ``table.py`` for what each option means,
+``connection.py`` for the options of all uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import frozen
+
+from rocketmq_py import RawMessages
+from spark_connector.errors import OptionError
+from spark_connector.options.connection import Connection, connection_of
+from spark_connector.options.instants import instant_ms
+from spark_connector.options.parsing import Given
+from spark_connector.options.table import BATCH_BYTES_MOST
+
+__all__ = ["WriteOptions", "write_options"]
+
+
+@frozen
+class WriteOptions:
+    """Checked options of a batch or streaming write; times are ms, sizes bytes.
+
+    Every field but `connection` and `deliver_at_ms` is the option of its name.
+    """
+
+    connection: Connection
+    topic: str | None
+    tags: str | None
+    delay_ms: int | None
+    deliver_at_ms: int | None
+    delay_level: int | None
+    delay_conflict: str
+    max_delay_ms: int
+    translate_start_deliver_time: str
+    send_timeout_ms: int
+    send_retries: int
+    send_deadline_ms: int
+    max_in_flight: int
+    batch_send: bool
+    batch_bytes: int
+    compression: str
+    compress_over: int
+    on_invalid_row: str
+    invalid_row_topic: str | None
+    extra_columns: str
+    reserved_properties: str
+    use_partition: bool
+    accept_status: str
+    clock_tolerance_ms: int
+    dedupe: str
+    replay_guard: str | None
+    replay_guard_take_over: bool
+    progress_interval_ms: int
+
+
+def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:
+    """Check the options of a write; raises `OptionError`, connects to nothing."""
+    given = Given(options, "W")
+    connection = connection_of(given)
+    _check_batch_bytes(given)
+    values = given.values(WriteOptions)
+    if values["on_invalid_row"] == "topic" and values["invalid_row_topic"] is None:
+        raise OptionError("option onInvalidRow=topic needs invalidRowTopic")
+    delays = [one for one in ("delayMs", "deliverAt", "delayLevel") if given.value(one) is not None]
+    if len(delays) > 1:
+        raise OptionError(f"options {' and '.join(delays)} contradict each other: give one")
+    delay, most = values["delay_ms"], values["max_delay_ms"]
+    if most and delay is not None and delay > most:
+        raise OptionError(f"option delayMs = {delay} is over maxDelayMs = {most}: raise that one")
+    for name in ("topic", "invalidRowTopic"):
+        problem = RawMessages.topic_problem(given.value(name) or "-")
+        if problem is not None:
+            raise OptionError(f"option {name}: {problem}")
+    tags = values["tags"]
+    if tags is not None and "|" in tags:
+        raise OptionError(f"option tags = {tags!r}: the tag of a message has no vertical bar")
+    values["dedupe"] = values["dedupe"] or ("auto" if streaming else "none")
+    if values["replay_guard"] == "off":
+        values["replay_guard"] = None
+    if values["replay_guard"] is not None and (not streaming or values["topic"] is None):
+        raise OptionError("option replayGuard is for streaming writes, and needs the option topic")
+    moment = given.value("deliverAt")
+    deliver_at_ms = None if moment is None else instant_ms("deliverAt", moment)
+    return WriteOptions(connection=connection, deliver_at_ms=deliver_at_ms, **values)
+
+
+def _check_batch_bytes(given: Given) -> None:
+    try:
+        given.value("batchBytes")
+    except OptionError as error:
+        raise OptionError(
+            f"{error}: a broker takes a batch as one message, and by default no message of more "
+            f"than {BATCH_BYTES_MOST} bytes (its maxMessageSize)"
+        ) from None
