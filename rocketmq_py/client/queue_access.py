@@ -114,7 +114,7 @@ class RawSend:
 
 @define
 class PreparedMessage:
-    """One message for `QueueAccess.send_many`, with a body and properties that are encoded.
+    """One send for `QueueAccess.send_many`, with a body and properties that are encoded.
 
     The fields are the arguments of `QueueAccess.send` of the same names.
     """
@@ -124,6 +124,7 @@ class PreparedMessage:
     properties: str = ""
     flag: int = 0
     sys_flag: int = 0
+    batch: bool = False
 
 
 @frozen
@@ -367,10 +368,10 @@ class QueueAccess(Caller):
         message's id, UNIQ_KEY; in a batch each item has its own. Nothing is checked or compressed
         here: what the broker refuses comes back as `MQBrokerException` in the future.
         """
-        message = PreparedMessage(queue, body, properties, flag, sys_flag)
+        message = PreparedMessage(queue, body, properties, flag, sys_flag, batch)
         topic = self._wire(queue.topic)
         address = self._master(topic, queue.broker_name)
-        command = self._send_command(message, topic, wall_ms(), batch=batch)
+        command = self._send_command(message, topic, wall_ms())
         return _then(
             self._instance.remoting.invoke_async(address, command, timeout_ms),
             lambda answer: self._stored(answer, queue, topic, address),
@@ -383,7 +384,7 @@ class QueueAccess(Caller):
         *,
         timeout_ms: int = 3_000,
     ) -> None:
-        """Send single messages as `send` does, with one write for all of a broker.
+        """Send each message as `send` does, with one write for all of a broker.
 
         ``told`` gets the number of each message and how it ended, by answer, error or time: once
         for each, in any order, on any thread, perhaps before this returns; it must not block. No
@@ -442,9 +443,7 @@ class QueueAccess(Caller):
                 found[self._bare_queue(queue)] = bounds
         return found
 
-    def _send_command(
-        self, message: PreparedMessage, topic: str, born_ms: int, *, batch: bool = False
-    ) -> RemotingCommand:
+    def _send_command(self, message: PreparedMessage, topic: str, born_ms: int) -> RemotingCommand:
         fields = send_fields(
             self.producer_group,
             topic,
@@ -453,10 +452,10 @@ class QueueAccess(Caller):
             born_timestamp=born_ms,
             flag=message.flag,
             properties=message.properties,
-            batch=batch,
+            batch=message.batch,
             broker_name=message.queue.broker_name,
         )
-        code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
+        code = RequestCode.SEND_BATCH_MESSAGE if message.batch else RequestCode.SEND_MESSAGE_V2
         return RemotingCommand(code, ext_fields=fields, body=message.body)
 
     @property

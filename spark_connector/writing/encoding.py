@@ -1,9 +1,8 @@
-r"""How the rows of an Arrow batch become message bodies, properties and batch requests.
+r"""How the rows of an Arrow batch become message bodies and properties.
 
-Properties are texts, ``name U+0001 value U+0002 ...``: Arrow joins them column by column. The
-body of a batch request is joined from numpy-made heads, bodies and properties, so that no Python
-object exists per row. Every row is checked before any is sent. Needs numpy. Must not know queues
-or the network. Read on: ``sending.py``.
+Properties are texts, ``name U+0001 value U+0002 ...``: Arrow joins them column by column, so that
+no Python object exists per row. Every row is checked before any is sent. Needs numpy. Must not
+know queues or the network. Read on: ``requests.py``.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from attrs import define, field
+from attrs import field, frozen
 
 from rocketmq_py import DelayKind, MessageIds, RawMessages
 from spark_connector.options.table import BATCH_BYTES_MOST
@@ -27,7 +26,7 @@ try:
 except ImportError:  # the package imports, a write says what is missing
     np = None
 
-__all__ = ["BODY_SIZE_MAX", "Encoded", "Encoder", "batch_bodies"]
+__all__ = ["BODY_SIZE_MAX", "Encoded", "Encoder", "fixed_width"]
 
 BODY_SIZE_MAX = 4 * 1024 * 1024
 ITEM_OVERHEAD = 22
@@ -45,7 +44,7 @@ _ALSO_GIVEN = ("message_id", "broker_name", "queue_id", "flag")
 Array = Any  # numpy and Arrow arrays: their types are not read by the type checker
 
 
-@define
+@frozen
 class Encoded:
     """The rows of one batch, ready to be put into requests: all arrays have one element per row.
 
@@ -305,7 +304,7 @@ class Encoder:
         sums = np.fromiter((crc32(body, crc32(one)) for one, body in pairs), ">u4", len(bodies))
         digits = np.frombuffer(sums.tobytes().hex().encode(), np.uint8).reshape(len(bodies), 8)
         numbers = pa.array(np.arange(first_row, first_row + len(bodies))).cast(pa.string())
-        checksums = _fixed(digits).cast(pa.string())
+        checksums = fixed_width(digits).cast(pa.string())
         values = pc.binary_join_element_wise(prefix, numbers, checksums, "-")
         return self._fragment("DEDUPE_ID", values)
 
@@ -397,39 +396,6 @@ def _item_sizes(bodies: Array, properties: Array) -> Array:
     return pc.fill_null(pc.add(sizes, ITEM_OVERHEAD), 0).to_numpy(zero_copy_only=False)
 
 
-def batch_bodies(
-    encoded: Encoded, rows: Array, bytes_max: int, parts_min: int
-) -> Iterator[tuple[Array, memoryview]]:
-    """Give (row numbers, batch body) of consecutive parts of the given rows.
-
-    A part has at most ``bytes_max`` bytes, or one row, and at most the ``parts_min``-th part of the
-    rows (rounded up), so that a few rows are spread too.
-    """
-    count = len(rows)
-    taken = pa.array(rows)
-    bodies, properties = encoded.bodies.take(taken), encoded.properties.take(taken)
-    body_len = pc.binary_length(bodies).to_numpy(zero_copy_only=False).astype(np.int64)
-    props_len = pc.binary_length(properties).to_numpy(zero_copy_only=False).astype(np.int64)
-    heads = np.zeros((count, 5), ">i4")
-    heads[:, 0] = body_len + props_len + ITEM_OVERHEAD
-    heads[:, 3] = encoded.flags[rows]
-    heads[:, 4] = body_len
-    prefixes = _fixed(heads.view(np.uint8).reshape(count, 20))
-    suffixes = _fixed(props_len.astype(">u2").view(np.uint8).reshape(count, 2))
-    joined = pc.binary_join_element_wise(
-        prefixes, bodies, suffixes, properties, pa.scalar(b"", pa.binary())
-    )
-    ends = np.frombuffer(joined.buffers()[1], np.int32, count + 1).astype(np.int64)
-    data = memoryview(joined.buffers()[2])
-    per_part = max(1, -(-count // max(1, parts_min)))
-    first = 0
-    while first < count:
-        past = int(np.searchsorted(ends, ends[first] + bytes_max, side="right")) - 1
-        past = min(max(past, first + 1), first + per_part, count)
-        yield rows[first:past], data[int(ends[first]) : int(ends[past])]
-        first = past
-
-
 def _cells(cells: Array) -> Iterator[memoryview]:
     """Give the bytes of each cell of a binary array without an object of Arrow; null has none."""
     _valid, ends, data = cells.buffers()
@@ -438,7 +404,8 @@ def _cells(cells: Array) -> Iterator[memoryview]:
     return (view[first:past] for first, past in pairwise(edges))
 
 
-def _fixed(cells: Array) -> pa.BinaryArray:
+def fixed_width(cells: Array) -> pa.BinaryArray:
+    """Return a binary array of the rows of a matrix of bytes."""
     rows, width = cells.shape
     offsets = np.arange(rows + 1, dtype=np.int32) * width
     return pa.BinaryArray.from_buffers(

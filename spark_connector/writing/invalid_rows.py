@@ -2,8 +2,8 @@
 
 Its body goes there with what identifies it as properties: why it is no message, the topic it was
 meant for, its keys, its DEDUPE_ID, and what happened to the body. Texts that may themselves be
-what is wrong are cleaned and cut, so that this message is a good one. Must not know queues or
-requests. Read on: ``sending.py``.
+what is wrong are cleaned and cut, so that this message is a good one. Must not know queues.
+Read on: ``sending.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from rocketmq_py import MessageIds
 from spark_connector.writing.encoding import BODY_SIZE_MAX, NAME_END, VALUE_END, Encoded
+from spark_connector.writing.requests import Request
 from spark_connector.writing.write_columns import read_rows
 
 __all__ = ["redirected"]
@@ -28,9 +29,9 @@ _DEDUPE = re.compile(f"(?:^|{VALUE_END})DEDUPE_ID{NAME_END}([^{VALUE_END}]*){VAL
 
 
 def redirected(
-    batch: pa.RecordBatch, meanings: dict[str, str], encoded: Encoded, ids: MessageIds
-) -> Iterator[tuple[int, bytes, str]]:
-    """Give (row number, body, properties) of each row of a batch that has a problem, in order."""
+    batch: pa.RecordBatch, meanings: dict[str, str], encoded: Encoded, ids: MessageIds, topic: str
+) -> Iterator[Request]:
+    """Give a request to a topic for each row of a batch that has a problem, in order."""
     rows = sorted(encoded.problems)
     some = batch.take(pa.array(rows, pa.int64()))
     columns = read_rows(some, meanings)
@@ -53,7 +54,7 @@ def redirected(
             ("DEDUPE_ID", dedupe_id),
             ("ORIGINAL_BODY", note),
         )
-        yield row, body, _joined(texts)
+        yield Request(topic, body, (row,), properties=_joined(texts), redirected=True)
 
 
 def _body(cell: pa.Scalar) -> tuple[bytes, str | None]:

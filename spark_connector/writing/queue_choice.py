@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import cycle
 from random import randrange
 from weakref import WeakKeyDictionary
 
-from attrs import define, field
+import pyarrow.compute as pc
+from attrs import define, field, frozen
 
 from rocketmq_py import (
     MessageQueue,
@@ -31,7 +32,7 @@ from rocketmq_py.clock import monotonic
 from spark_connector.writing.encoding import Encoded
 from spark_connector.writing.send_errors import Patience, given_up
 
-__all__ = ["Spread", "first_queues"]
+__all__ = ["Places", "QueueChoice", "first_queues"]
 
 LOOK_AGAIN_S = 1.0
 
@@ -58,8 +59,21 @@ def first_queues(access: QueueAccess, topic: str | None) -> tuple[MessageQueue, 
         return ()
 
 
+@frozen
+class Places:
+    """Where the rows of a batch may go.
+
+    `queues` says how many queues each topic has, `lanes` has the fixed queue of each row that has
+    one, `missing` says of rows whose queue does not exist why they cannot be messages.
+    """
+
+    queues: dict[str, int]
+    lanes: dict[int, MessageQueue] = field(factory=dict)
+    missing: dict[int, str] = field(factory=dict)
+
+
 @define
-class Spread:
+class QueueChoice:
     """The queues of the topics of one task. One thread uses it.
 
     ``fixed`` are queues that are not asked for. ``expected`` is a topic that had a route when the
@@ -74,6 +88,35 @@ class Spread:
     _queues: dict[str, tuple[MessageQueue, ...]] = field(factory=dict, init=False)
     _turns: dict[str, Iterator[MessageQueue]] = field(factory=dict, init=False)
     _looked: dict[str, float] = field(factory=dict, init=False)
+
+    def places_of(self, encoded: Encoded) -> Places:
+        """Return where the rows of a batch may go; raises as `queues_of` does."""
+        topics = [one for one in pc.unique(encoded.topics).to_pylist() if one is not None]
+        known = {
+            topic: self.queues_of(topic)
+            for topic in topics
+            if RawMessages.topic_problem(topic) is None
+        }
+        places = Places({topic: len(queues) for topic, queues in known.items()})
+        keys, ids = encoded.sharding_keys, encoded.queue_ids  # never both
+        asked = keys if ids is None else ids
+        if asked is None:
+            return places
+        names = encoded.broker_names
+        brokers = [None] * len(encoded) if names is None else names.to_pylist()
+        given = zip(encoded.topics.to_pylist(), brokers, asked.to_pylist(), strict=True)
+        for row, (topic, broker, cell) in enumerate(given):
+            if cell is None or row in encoded.problems:
+                continue
+            queues = known[topic]
+            if ids is None:
+                places.lanes[row] = queues[RawMessages.hash_of_key(cell) % len(queues)]
+            elif (lane := _queue_named(queues, broker, cell)) is not None:
+                places.lanes[row] = lane
+            else:
+                at = f" at broker {broker}" if broker else ""
+                places.missing[row] = f"topic {topic} has no writable queue {cell}{at}"
+        return places
 
     def queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return the writable queues of a topic, the same ones for the whole task.
@@ -113,38 +156,6 @@ class Spread:
         """Whether what one broker of a topic did not take may go to another one."""
         return len({queue.broker_name for queue in self._queues.get(topic, ())}) > 1
 
-    def lanes_of(self, encoded: Encoded) -> dict[int, MessageQueue]:
-        """Return the fixed queue of each row that has one; rows that cannot have it: problems."""
-        lanes: dict[int, MessageQueue] = {}
-        topics = encoded.topics.to_pylist() if encoded.sharding_keys is not None else []
-        if encoded.sharding_keys is not None:
-            for row, key in enumerate(encoded.sharding_keys.to_pylist()):
-                if key is not None and row not in encoded.problems:
-                    queues = self.queues_of(topics[row])
-                    lanes[row] = queues[RawMessages.hash_of_key(key) % len(queues)]
-        if encoded.queue_ids is not None:
-            names = encoded.broker_names
-            brokers = [None] * len(encoded) if names is None else names.to_pylist()
-            topics = encoded.topics.to_pylist()
-            for row, queue_id in enumerate(encoded.queue_ids.to_pylist()):
-                if queue_id is None or row in encoded.problems:
-                    continue
-                lane = self._queue_named(topics[row], brokers[row], queue_id)
-                if lane is None:
-                    encoded.problems[row] = (
-                        f"topic {topics[row]} has no writable queue {queue_id}"
-                        + (f" at broker {brokers[row]}" if brokers[row] else "")
-                    )
-                else:
-                    lanes[row] = lane
-        return lanes
-
-    def _queue_named(self, topic: str, broker: str | None, queue_id: int) -> MessageQueue | None:
-        for queue in self.queues_of(topic):
-            if queue.queue_id == queue_id and broker in {None, queue.broker_name}:
-                return queue
-        return None
-
     def _wait_for(self, topic: str) -> tuple[MessageQueue, ...]:
         first_at = monotonic()
         failed = 0
@@ -171,6 +182,13 @@ class Spread:
         if is_known or not isinstance(error, NoRouteError):
             return True
         return not _is_missing(self._access, topic)
+
+
+def _queue_named(
+    queues: Iterable[MessageQueue], broker: str | None, queue_id: int
+) -> MessageQueue | None:
+    fits = (one for one in queues if one.queue_id == queue_id)
+    return next((one for one in fits if broker in {None, one.broker_name}), None)
 
 
 def _asked(access: QueueAccess, topic: str) -> tuple[MessageQueue, ...]:

@@ -9,17 +9,13 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
-import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rocketmq_py import MessageIds
-from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.properties import decode_properties
 from spark_connector.errors import SchemaError
 from spark_connector.options.write_options import write_options
-from spark_connector.writing.encoding import BODY_SIZE_MAX, Encoded, Encoder, batch_bodies
+from spark_connector.writing.encoding import BODY_SIZE_MAX, Encoded, Encoder
 from spark_connector.writing.write_columns import check_columns
 
 NOW = 1_700_000_000_000
@@ -426,47 +422,3 @@ def test_a_schema_that_cannot_be_written_is_refused(
 ) -> None:
     with pytest.raises(SchemaError, match=error):
         encode(columns)
-
-
-# --- batches -----------------------------------------------------------------------------------
-
-
-@pytest.mark.case("SP70")
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.binary(min_size=1, max_size=40),
-            st.dictionaries(
-                st.text("abc", min_size=1),
-                st.text("äx 9", min_size=1).filter(str.strip),
-                max_size=3,
-            ),
-        ),
-        min_size=1,
-        max_size=20,
-    ),
-    st.integers(60, 400),
-    st.integers(1, 5),
-)
-def test_batches_hold_every_row_once_in_order(
-    rows: list[tuple[bytes, dict[str, str]]], bytes_max: int, parts_min: int
-) -> None:
-    encoded = encode(
-        {
-            "body": pa.array([body for body, _ in rows]),
-            "properties": pa.array(
-                [list(one.items()) for _, one in rows], pa.map_("string", "string")
-            ),
-            "flag": pa.array(range(len(rows))),
-        }
-    )
-    parts = list(batch_bodies(encoded, np.arange(len(rows)), bytes_max, parts_min))
-    assert [row for numbers, _ in parts for row in numbers] == list(range(len(rows)))
-    assert max(len(numbers) for numbers, _ in parts) <= -(-len(rows) // parts_min)
-    for numbers, body in parts:
-        assert len(body) <= bytes_max or len(numbers) == 1
-        for row, (flag, stored, text) in zip(numbers, decode_batch(body), strict=True):
-            found = decode_properties(text)
-            found.pop("UNIQ_KEY")
-            assert (flag, stored, found) == (row, *rows[row])

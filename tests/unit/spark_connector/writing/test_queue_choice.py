@@ -19,7 +19,7 @@ from rocketmq_py import (
     QueueAccess,
 )
 from rocketmq_py.protocol.codes import RequestCode
-from spark_connector.writing.queue_choice import Spread, first_queues
+from spark_connector.writing.queue_choice import QueueChoice, first_queues
 from spark_connector.writing.send_errors import Patience
 
 PATIENT = Patience(retries=0, deadline_s=120.0)
@@ -43,8 +43,8 @@ def access(cluster: EmbeddedCluster) -> Iterator[QueueAccess]:
 
 def spread(
     access: QueueAccess, patience: Patience, *, planned: bool = False, expected: str | None = None
-) -> Spread:
-    return Spread(access, patience, {}, planned, expected)
+) -> QueueChoice:
+    return QueueChoice(access, patience, {}, planned, expected)
 
 
 @pytest.mark.case("SP39")

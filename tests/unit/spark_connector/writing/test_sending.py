@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from attrs import evolve
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from rocketmq_py import (
-    MessageQueue,
     MQClientException,
     NoRouteError,
     PreparedMessage,
@@ -30,8 +29,10 @@ from rocketmq_py import (
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
 from spark_connector.options.write_options import write_options
-from spark_connector.writing.queue_choice import Spread
-from spark_connector.writing.sending import BATCHES_WAITING, Report, Sender, _Request
+from spark_connector.writing.queue_choice import QueueChoice
+from spark_connector.writing.requests import Request
+from spark_connector.writing.sending import Report, Sender
+from spark_connector.writing.window import BATCHES_WAITING, Window
 from spark_connector.writing.write_columns import check_columns
 
 
@@ -156,12 +157,12 @@ def test_what_no_repetition_can_help_comes_back_in_the_report(
 def test_a_status_that_is_not_ok_counts_as_stored_only_when_that_is_accepted(
     access: QueueAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slave_is_away(queue: MessageQueue, _body: bytes, **_given: object) -> Future[RawSend]:
-        answer: Future[RawSend] = Future()
-        answer.set_result(RawSend(SendStatus.SLAVE_NOT_AVAILABLE, queue, 0, ""))
-        return answer
+    def slave_is_away(messages: Sequence[PreparedMessage], told: Any, **_given: object) -> None:
+        for number, one in enumerate(messages):
+            stored = RawSend(SendStatus.SLAVE_NOT_AVAILABLE, one.queue, 0, "")
+            told(number, SendOutcome(stored, None))
 
-    monkeypatch.setattr(access, "send", slave_is_away)
+    monkeypatch.setattr(access, "send_many", slave_is_away)
     assert send(access, {"body": rows(3)}, acceptStatus="stored").stored == 3
     report = send(access, {"body": rows(3)})
     assert "SLAVE_NOT_AVAILABLE" in str(report.failure)
@@ -171,23 +172,15 @@ def test_a_status_that_is_not_ok_counts_as_stored_only_when_that_is_accepted(
 def test_what_is_stored_less_safely_is_not_sent_again(
     broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch, alone: bool
 ) -> None:
-    send_one, send_many = access.send, access.send_many
-
-    def weak(sent: RawSend) -> RawSend:
-        return evolve(sent, status=SendStatus.FLUSH_DISK_TIMEOUT)
-
-    def flushes_late(*given: Any, **more: Any) -> Future[RawSend]:
-        answer: Future[RawSend] = Future()
-        answer.set_result(weak(send_one(*given, **more).result(5)))
-        return answer
+    send_many = access.send_many
 
     def flush_late(messages: Any, told: Any, **more: Any) -> None:
         def weakly(number: int, outcome: SendOutcome) -> None:
-            told(number, SendOutcome(weak(outcome.result()), None))
+            weak = evolve(outcome.result(), status=SendStatus.FLUSH_DISK_TIMEOUT)
+            told(number, SendOutcome(weak, None))
 
         send_many(messages, weakly, **more)
 
-    monkeypatch.setattr(access, "send", flushes_late)
     monkeypatch.setattr(access, "send_many", flush_late)
     report = send(access, {"body": rows(1)}, batchSend=not alone)
     assert isinstance(report.failure, WeaklyStoredError)
@@ -216,13 +209,13 @@ def test_what_waits_behind_others_of_its_queue_is_bounded_in_bytes(
     broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waiting: list[int] = []
-    start = Sender._start
+    start = Window._start
 
-    def noting(sender: Sender, request: _Request) -> None:
-        waiting.append(sender._bytes_behind)
-        start(sender, request)
+    def noting(window: Window, request: Request) -> None:
+        waiting.append(window._bytes_behind)
+        start(window, request)
 
-    monkeypatch.setattr(Sender, "_start", noting)
+    monkeypatch.setattr(Window, "_start", noting)
     columns = {"body": rows(4_000), "queue_id": pa.array([0] * 4_000)}
     assert send(access, columns, batchBytes=1024).stored == 4_000
     found = [message.body for message in broker.messages.in_topic("T")]
@@ -307,22 +300,6 @@ def test_large_bodies_are_compressed_when_asked_for(
     assert sum(len(one.records) for one in pulled) < 1_000
 
 
-def test_no_more_is_in_flight_than_two_batches(
-    access: QueueAccess, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(access, "send", lambda *_a, **_k: Future())  # never answered
-    given = {"nameServer": "h:1", "topic": "T", "batchBytes": "1024", "maxInFlight": "3"}
-    options = write_options(given, streaming=False)
-    sender = Sender(access, options, {"body": "body"})
-    sender._start(_Request("T", b"x" * 1_000, (0,)))
-    assert not sender._is_full(1_000)
-    sender._start(_Request("T", b"x" * 1_000, (0,)))
-    assert sender._is_full(1_000)
-    assert not sender._is_full(10)
-    sender._start(_Request("T", b"x", (0,)))
-    assert sender._is_full(10)
-
-
 def test_rows_that_go_alone_leave_together_but_each_has_its_own_outcome(
     broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -402,21 +379,21 @@ def test_rows_in_a_write_wait_for_the_only_broker_and_keep_their_order(
     monkeypatch: pytest.MonkeyPatch, batch_send: bool
 ) -> None:
     refused = threading.Event()
-    look_again = Spread.look_again
+    look_again = QueueChoice.look_again
 
-    def noting(spread: Spread, topic: str) -> None:
+    def noting(spread: QueueChoice, topic: str) -> None:
         look_again(spread, topic)
         refused.set()
 
-    monkeypatch.setattr(Spread, "look_again", noting)
+    monkeypatch.setattr(QueueChoice, "look_again", noting)
     in_flight: list[int] = []
-    launch = Sender._launch
+    launch = Window._launch
 
-    def counting(sender: Sender, request: _Request) -> None:
-        in_flight.append(sender._in_flight)
-        launch(sender, request)
+    def counting(window: Window, request: Request) -> None:
+        in_flight.append(window._in_flight)
+        launch(window, request)
 
-    monkeypatch.setattr(Sender, "_launch", counting)
+    monkeypatch.setattr(Window, "_launch", counting)
     with (
         EmbeddedCluster(brokers=1, topics=["T"]) as cluster,
         QueueAccess(namesrv_addr=cluster.namesrv_addr) as access,

@@ -1,0 +1,168 @@
+"""Which rows of a batch travel together to which queue: a pure calculation.
+
+Rows without a fixed queue become batches, at least as many as their topic has queues. Delayed,
+compressed and very large rows go alone, because a broker looks at no delay inside a batch. Rows
+with a fixed queue keep their order. The body of a batch is joined from numpy-made heads, bodies
+and properties, so that no Python object exists per row. Must not know when requests are sent.
+Read on: ``window.py``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from attrs import define
+
+from rocketmq_py import MessageQueue, RawMessages
+from spark_connector.options.write_options import WriteOptions
+from spark_connector.writing.encoding import ITEM_OVERHEAD, Encoded, fixed_width
+from spark_connector.writing.queue_choice import Places
+
+try:
+    import numpy as np
+except ImportError:  # `Encoder` says what is missing
+    np = None
+
+__all__ = ["Request", "batch_bodies", "requests"]
+
+RETRY_PREFIX = "%RETRY%"
+Array = Any  # numpy arrays: numpy's types are not read by the type checker
+
+
+@define
+class Request:
+    """One send of some rows of a batch: to any queue, or to the one that ``lane`` names.
+
+    From `attempt` on it says how it fared until now.
+    """
+
+    topic: str
+    body: bytes | memoryview
+    rows: Sequence[int]
+    lane: MessageQueue | None = None
+    properties: str = ""
+    flag: int = 0
+    sys_flag: int = 0
+    batch: bool = False
+    redirected: bool = False
+    attempt: int = 0
+    first_at: float = 0.0
+    sent_at: float = 0.0
+    queue: MessageQueue | None = None
+
+    @property
+    def goes_in_groups(self) -> bool:
+        """Whether it may share one write with others: a single row that goes to any queue."""
+        return self.lane is None and not self.batch
+
+
+def requests(encoded: Encoded, places: Places, options: WriteOptions) -> Iterator[Request]:
+    """Give the requests of all rows without a problem, in the order of the rows for a lane."""
+    good = np.ones(len(encoded), bool)
+    good[list(encoded.problems)] = False
+    for topic, queues in places.queues.items():
+        mine = pc.fill_null(pc.equal(encoded.topics, topic), fill_value=False)
+        rows = np.flatnonzero(mine.to_numpy(zero_copy_only=False) & good)
+        for lane, some in _by_lane(rows, places.lanes):
+            alone = _alone(encoded, topic, some, options)
+            groups = _halves(some, alone) if lane is None else _runs(some, alone)
+            for group, is_alone in groups:
+                if is_alone:
+                    yield from _singles(encoded, topic, group, lane, options)
+                    continue
+                parts = queues if lane is None else 1
+                for part, body in batch_bodies(encoded, group, options.batch_bytes, parts):
+                    yield Request(topic, body, part, lane, batch=True)
+
+
+def _alone(encoded: Encoded, topic: str, rows: Array, options: WriteOptions) -> Array:
+    """Return which of the rows no batch may hold (a mask)."""
+    if not options.batch_send or topic.startswith(RETRY_PREFIX):
+        return np.ones(len(rows), bool)
+    alone = encoded.alone[rows]
+    if options.compression != "none":
+        lengths = pc.binary_length(encoded.bodies.take(pa.array(rows)))
+        alone = alone | (lengths.to_numpy(zero_copy_only=False) > options.compress_over)
+    return alone
+
+
+def _singles(
+    encoded: Encoded, topic: str, rows: Array, lane: MessageQueue | None, options: WriteOptions
+) -> Iterator[Request]:
+    """Give a request for each row."""
+    taken = pa.array(rows)
+    bodies = encoded.bodies.take(taken).to_pylist()
+    texts = encoded.properties.take(taken).cast(pa.string()).to_pylist()
+    flags = encoded.flags[rows].tolist()
+    for row, body, text, flag in zip(rows.tolist(), bodies, texts, flags, strict=True):
+        sys_flag = 0
+        if options.compression != "none" and len(body) > options.compress_over:
+            body, sys_flag = RawMessages.compressed(body, options.compression)  # noqa: PLW2901
+        yield Request(topic, body, (row,), lane, text, flag, sys_flag)
+
+
+def batch_bodies(
+    encoded: Encoded, rows: Array, bytes_max: int, parts_min: int
+) -> Iterator[tuple[Array, memoryview]]:
+    """Give (row numbers, batch body) of consecutive parts of the given rows.
+
+    A part has at most ``bytes_max`` bytes, or one row, and at most the ``parts_min``-th part of the
+    rows (rounded up), so that a few rows are spread too.
+    """
+    count = len(rows)
+    taken = pa.array(rows)
+    bodies, properties = encoded.bodies.take(taken), encoded.properties.take(taken)
+    body_len = pc.binary_length(bodies).to_numpy(zero_copy_only=False).astype(np.int64)
+    props_len = pc.binary_length(properties).to_numpy(zero_copy_only=False).astype(np.int64)
+    heads = np.zeros((count, 5), ">i4")
+    heads[:, 0] = body_len + props_len + ITEM_OVERHEAD
+    heads[:, 3] = encoded.flags[rows]
+    heads[:, 4] = body_len
+    prefixes = fixed_width(heads.view(np.uint8).reshape(count, 20))
+    suffixes = fixed_width(props_len.astype(">u2").view(np.uint8).reshape(count, 2))
+    joined = pc.binary_join_element_wise(
+        prefixes, bodies, suffixes, properties, pa.scalar(b"", pa.binary())
+    )
+    ends = np.frombuffer(joined.buffers()[1], np.int32, count + 1).astype(np.int64)
+    data = memoryview(joined.buffers()[2])
+    per_part = max(1, -(-count // max(1, parts_min)))
+    first = 0
+    while first < count:
+        past = int(np.searchsorted(ends, ends[first] + bytes_max, side="right")) - 1
+        past = min(max(past, first + 1), first + per_part, count)
+        yield rows[first:past], data[int(ends[first]) : int(ends[past])]
+        first = past
+
+
+def _by_lane(
+    rows: Array, lanes: dict[int, MessageQueue]
+) -> Iterator[tuple[MessageQueue | None, Array]]:
+    """Give the rows without a fixed queue, then those of each fixed queue, in their order."""
+    if not lanes:
+        if len(rows):
+            yield None, rows
+        return
+    grouped: dict[MessageQueue | None, list[int]] = defaultdict(list)
+    for row in rows.tolist():
+        grouped[lanes.get(row)].append(row)
+    for lane, some in grouped.items():
+        yield lane, np.array(some, np.int64)
+
+
+def _halves(rows: Array, alone: Array) -> Iterator[tuple[Array, bool]]:
+    for is_alone in (False, True):
+        some = rows[alone == is_alone]
+        if len(some):
+            yield some, is_alone
+
+
+def _runs(rows: Array, alone: Array) -> Iterator[tuple[Array, bool]]:
+    """Cut rows where they change between alone and not, so that order is kept."""
+    edges = np.flatnonzero(np.diff(alone.astype(np.int8))) + 1
+    for some, kinds in zip(np.split(rows, edges), np.split(alone, edges), strict=True):
+        if len(some):
+            yield some, bool(kinds[0])
