@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from spark_connector.options.positions import look, places
+from attrs import astuple
+
 from spark_connector.planning.stream_offset import StreamOffset
 
 if TYPE_CHECKING:
@@ -91,13 +92,11 @@ def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
         end, latest = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
         if end is None or latest is None:
             continue
-        for topic, broker, queue, offset in places(latest.topics):
-            done = look(end.topics, topic, broker, queue) or 0
-            behind[topic, broker, queue] = max(0, offset - done)
-        for topic, broker, queue, _ in places(end.topics):
-            if look(latest.topics, topic, broker, queue) is None:
-                behind[topic, broker, queue] = 0
-                missing.add((topic, broker, queue))
+        for queue, offset in sorted(latest.topics.items()):
+            behind[astuple(queue)] = max(0, offset - end.topics.get(queue, 0))
+        for queue in sorted(end.topics.keys() - latest.topics.keys()):
+            behind[astuple(queue)] = 0
+            missing.add(astuple(queue))
     return Lag(behind, missing)
 
 

@@ -8,10 +8,10 @@ Read on: ``planning/start_places.py`` resolves -1, -2, times and groups.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
+from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
 
 __all__ = [
@@ -19,13 +19,11 @@ __all__ = [
     "Start",
     "look",
     "parse_start",
-    "places",
-    "put",
     "user_positions",
 ]
 
-Positions = dict[str, dict[str, dict[int, int]]]
-"""Offset by topic, broker name and queue id."""
+Positions = dict[MessageQueue, int]
+"""Queues with an offset, or a time, each."""
 
 LATEST = -1
 EARLIEST = -2
@@ -58,33 +56,13 @@ class Start:
         return self.kind == "earliest" or self._holds(EARLIEST)
 
     def _holds(self, mark: int) -> bool:
-        return self.kind == "offsets" and any(
-            offset == mark for *_, offset in places(self.positions)
-        )
+        return self.kind == "offsets" and mark in self.positions.values()
 
 
-def places(positions: Positions) -> Iterator[tuple[str, str, int, int]]:
-    """Give (topic, broker, queue, offset) of every queue, sorted."""
-    for topic in sorted(positions):
-        for broker in sorted(positions[topic]):
-            for queue in sorted(positions[topic][broker]):
-                yield topic, broker, queue, positions[topic][broker][queue]
-
-
-def look(positions: Positions, topic: str, broker: str, queue: int) -> int | None:
+def look(positions: Positions, queue: MessageQueue) -> int | None:
     """Return the offset of a queue, None when it is not named."""
-    brokers = positions.get(topic)
-    if brokers is None:
-        return None
-    queues = brokers.get(broker)
-    if queues is None:
-        queues = brokers.get(ANY_BROKER)
-    return None if queues is None else queues.get(queue)
-
-
-def put(positions: Positions, topic: str, broker: str, queue: int, offset: int) -> None:
-    """Set the offset of a queue."""
-    positions.setdefault(topic, {}).setdefault(broker, {})[queue] = offset
+    found = positions.get(queue)
+    return positions.get(evolve(queue, broker_name=ANY_BROKER)) if found is None else found
 
 
 def parse_start(option: str, text: str, default: str) -> Start:
@@ -122,7 +100,7 @@ def user_positions(option: str, value: object, *, low: int) -> Positions:
         for broker, queues in brokers.items():
             for queue, offset in queues.items():
                 _check_place(f"option {option}: {topic!r}", queue, offset, low)
-                put(found, topic, broker, int(queue), offset)
+                found[MessageQueue(topic, broker, int(queue))] = offset
     return found
 
 

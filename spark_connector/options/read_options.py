@@ -12,17 +12,12 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
+from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, connection_of
 from spark_connector.options.instants import instant_ms
 from spark_connector.options.parsing import Given
-from spark_connector.options.positions import (
-    Positions,
-    Start,
-    parse_start,
-    places,
-    user_positions,
-)
+from spark_connector.options.positions import Start, parse_start, user_positions
 
 __all__ = ["ReadOptions", "Subscription", "named_tags", "read_options"]
 
@@ -33,7 +28,7 @@ class Subscription:
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    assigned: Positions | None = None
+    assigned: tuple[MessageQueue, ...] | None = None
 
 
 @frozen
@@ -131,12 +126,12 @@ def _subscription(given: Given) -> Subscription:
     return Subscription(topics, pattern, None if assign is None else _assigned(assign))
 
 
-def _assigned(value: object) -> Positions:
-    """``{"t": {"broker-a": [0, 1]}}`` with every queue at offset 0."""
+def _assigned(value: object) -> tuple[MessageQueue, ...]:
+    """Read ``{"t": {"broker-a": [0, 1]}}``."""
     wrong = 'option assign must look like {"topic":{"broker-a":[0,1]}}'
     if not isinstance(value, dict) or not value:
         raise OptionError(wrong)
-    found: Positions = {}
+    found: set[MessageQueue] = set()
     for topic, brokers in value.items():
         if not isinstance(brokers, dict):
             raise OptionError(wrong)
@@ -145,10 +140,10 @@ def _assigned(value: object) -> Positions:
                 isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in queues
             ):
                 raise OptionError(wrong)
-            found.setdefault(topic, {})[broker] = dict.fromkeys(queues, 0)
-    if not any(places(found)):
+            found.update(MessageQueue(topic, broker, one) for one in queues)
+    if not found:
         raise OptionError(f"{wrong}: this one names no queue")
-    return found
+    return tuple(sorted(found))
 
 
 def _filter(given: Given) -> tuple[str, str]:

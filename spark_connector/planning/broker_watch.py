@@ -22,7 +22,6 @@ from rocketmq_py import (
     RocketMQError,
 )
 from rocketmq_py.clock import monotonic
-from spark_connector.options.positions import places
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.start_places import Bounds, find_topics
 from spark_connector.servers.access import is_transient
@@ -61,11 +60,7 @@ class Watch:
         self._patience_s = PATIENCE_S
         self._recheck_s = RECHECK_S
         assigned = options.subscription.assigned
-        self._assigned: set[MessageQueue] | None = None
-        if assigned is not None:
-            self._assigned = {
-                MessageQueue(topic, broker, queue) for topic, broker, queue, _ in places(assigned)
-            }
+        self._assigned = None if assigned is None else frozenset(assigned)
 
     def take(self, bounds: Bounds) -> None:
         """Use the bounds of all queues, asked for elsewhere; what is under way is older."""

@@ -23,7 +23,7 @@ from rocketmq_py import (
     RocketMQError,
 )
 from rocketmq_py.clock import monotonic
-from spark_connector.options.positions import Positions, places
+from spark_connector.options.positions import Positions
 from spark_connector.planning.group_offsets import store_group_offset
 from spark_connector.servers.back_off import PATIENCE_S, BackOff, in_background
 
@@ -62,8 +62,8 @@ class GroupProgress:
         """
         self._collect()
         news: dict[str, _Offsets] = {}
-        for topic, broker, queue_id, offset in places(done):
-            queue = MessageQueue(topic, broker, queue_id)
+        for queue, offset in done.items():
+            broker = queue.broker_name
             is_told = self._stored.get(queue) == offset or queue not in known
             if not (is_told or broker in self._calls or self._refusing.holds(("", broker))):
                 news.setdefault(broker, []).append((queue, offset))

@@ -8,9 +8,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-__all__ = ["share"]
+from attrs import define
+
+__all__ = ["Limit", "share"]
 
 _K = TypeVar("_K")
+
+
+@define
+class Limit:
+    """What one micro-batch may take: offsets, bytes, and how few are not worth one (None: any)."""
+
+    offsets_most: int | None = None
+    bytes_most: int | None = None
+    offsets_least: int | None = None
+
+    def wants_more(self, total: int) -> bool:
+        """Whether so few offsets are not worth a micro-batch yet."""
+        return self.offsets_least is not None and total < self.offsets_least
+
+    def admitted(self, backlog: Mapping[_K, int], size_of_one: float) -> dict[_K, int]:
+        """Return how many offsets of each queue are taken; a message has about so many bytes."""
+        limits = [] if self.offsets_most is None else [self.offsets_most]
+        if self.bytes_most is not None:
+            limits.append(max(1, int(self.bytes_most / size_of_one)))
+        return share(backlog, min(limits)) if limits else dict(backlog)
 
 
 def share(backlog: Mapping[_K, int], limit: int) -> dict[_K, int]:

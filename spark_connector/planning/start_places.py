@@ -13,9 +13,11 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from functools import partial
 
+from attrs import evolve
+
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds, RawMessages
 from spark_connector.errors import GO_ON, OptionError
-from spark_connector.options.positions import EARLIEST, LATEST, Positions, Start, look, places
+from spark_connector.options.positions import EARLIEST, LATEST, Positions, Start, look
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.servers.access import retrying
 
@@ -36,7 +38,7 @@ def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool =
     """
     subscription = options.subscription
     if subscription.pattern is None:
-        return sorted(subscription.topics or subscription.assigned or ())
+        return sorted(subscription.topics or {one.topic for one in subscription.assigned or ()})
     pattern = re.compile(subscription.pattern)
     names = (
         retrying(options, "listing the topics", access.topic_names)
@@ -65,11 +67,11 @@ def chosen(found: Bounds, options: ReadOptions) -> Bounds:
     if assigned is None:
         return found
     kept: Bounds = {}
-    for topic, broker, queue, _ in places(assigned):
-        key = MessageQueue(topic, broker, queue)
-        if key not in found:
-            raise OptionError(f"option assign: broker {broker} has no queue {queue} of {topic}")
-        kept[key] = found[key]
+    for one in assigned:
+        if one not in found:
+            where = f"broker {one.broker_name} has no queue {one.queue_id} of {one.topic}"
+            raise OptionError(f"option assign: {where}")
+        kept[one] = found[one]
     return kept
 
 
@@ -99,7 +101,7 @@ def _by_offsets(start: Start, bounds: Bounds, *, is_end: bool) -> dict[MessageQu
     _check_known(start.positions, bounds)
     found = {}
     for queue, one in bounds.items():
-        offset = look(start.positions, queue.topic, queue.broker_name, queue.queue_id)
+        offset = look(start.positions, queue)
         if offset is None:
             offset = EARLIEST if start.otherwise == "earliest" else LATEST
         if offset == EARLIEST:
@@ -124,16 +126,16 @@ def _check_known(positions: Positions, bounds: Mapping[MessageQueue, object]) ->
     brokers: dict[str, set[str]] = {}
     for queue in bounds:
         brokers.setdefault(queue.topic, set()).add(queue.broker_name)
-    for topic, broker, queue_id, _ in places(positions):
-        have = brokers.get(topic, set())
-        if not broker and len(have) > 1:
+    for queue in sorted(positions):
+        topic, have = queue.topic, brokers.get(queue.topic, set())
+        if not queue.broker_name and len(have) > 1:
             raise OptionError(
                 f"offsets of topic {topic} need its brokers: it lives on {', '.join(sorted(have))}"
             )
-        name = broker or next(iter(have), "")
-        if MessageQueue(topic, name, queue_id) not in bounds:
+        name = queue.broker_name or next(iter(have), "")
+        if evolve(queue, broker_name=name) not in bounds:
             raise OptionError(
-                f"offsets name queue {queue_id} of topic {topic} at broker {name or '?'}, "
+                f"offsets name queue {queue.queue_id} of topic {topic} at broker {name or '?'}, "
                 "which is not read here"
             )
 
@@ -190,7 +192,7 @@ def _by_time(
     for queue, one in bounds.items():
         moment: int | None = start.timestamp_ms
         if start.kind == "timestamps":
-            moment = look(start.positions, queue.topic, queue.broker_name, queue.queue_id)
+            moment = look(start.positions, queue)
         if moment is None:
             is_first = start.otherwise == "earliest"
             found[queue] = one.min_offset if is_first else one.max_offset

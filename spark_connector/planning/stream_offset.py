@@ -17,8 +17,10 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
+from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
-from spark_connector.options.positions import Positions, look, places, user_positions
+from spark_connector.options.positions import Positions, user_positions
+from spark_connector.planning.queue_ranges import QueueRange
 
 __all__ = ["StreamOffset"]
 
@@ -67,30 +69,28 @@ class StreamOffset:
         topics, lower, reset = parts
         return cls(topics, lower, reset, is_initial=bool(value.get("init")))
 
-    def ranges(self, end: StreamOffset) -> Iterator[tuple[str, str, int, int, int]]:
-        """Give (topic, broker, queue, first, past the last) of every queue with news.
+    def ranges(self, end: StreamOffset) -> Iterator[QueueRange]:
+        """Give the range of every queue with news.
 
         A closed calculation on the two offsets, so that a repeated batch reads the same.
         """
-        for topic, broker, queue, until in places(end.topics):
-            lower = look(end.lower, topic, broker, queue)
-            start = look(self.topics, topic, broker, queue)
-            reset = look(end.reset, topic, broker, queue)
-            if reset is not None:
-                start = reset
-            elif lower is not None and (start is None or self.is_initial):
-                start = lower
-            if start is None:
-                start = 0
-            if start < until:
-                yield topic, broker, queue, start, until
+        for queue, until in sorted(end.topics.items()):
+            start = self.topics.get(queue)
+            if queue in end.reset:
+                start = end.reset[queue]
+            elif queue in end.lower and (start is None or self.is_initial):
+                start = end.lower[queue]
+            if (start or 0) < until:
+                yield QueueRange(queue.topic, queue.broker_name, queue.queue_id, start or 0, until)
 
 
 def _written(positions: Positions) -> dict[str, dict[str, dict[str, int]]]:
-    return {
-        topic: {
-            broker: {str(q): queues[q] for q in sorted(queues, key=str)}
-            for broker, queues in sorted(brokers.items())
-        }
-        for topic, brokers in sorted(positions.items())
-    }
+    written: dict[str, dict[str, dict[str, int]]] = {}
+    for queue, offset in sorted(positions.items(), key=lambda one: _as_text(one[0])):
+        brokers = written.setdefault(queue.topic, {})
+        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = offset
+    return written
+
+
+def _as_text(queue: MessageQueue) -> tuple[str, str, str]:
+    return queue.topic, queue.broker_name, str(queue.queue_id)

@@ -1,9 +1,8 @@
 """How far a stream may read now: the driver's side of a streaming read, without Spark.
 
-Notices new and missing queues, splits limits, and writes offsets that survive what Spark forgets:
-it stores no first offset and asks for it twice, so the first real offset carries the lower bounds
-itself. Must not know records, nor when brokers are asked. Read on: ``broker_watch.py`` for what
-they say, ``options/positions.py`` for the offsets' form.
+Asks, waits, and tells users of queues that are missing or went back; what follows for the offsets
+is calculated in ``backlog.py``. Must not know records, nor when brokers are asked. Read on:
+``broker_watch.py`` for what brokers say, ``stream_offset.py`` for the offsets' form.
 """
 
 from __future__ import annotations
@@ -22,37 +21,22 @@ from rocketmq_py import (
 )
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
-from spark_connector.options.positions import Positions, look, places, put
+from spark_connector.options.positions import Positions
 from spark_connector.options.read_options import ReadOptions
+from spark_connector.planning.backlog import backlog_of
 from spark_connector.planning.broker_watch import Watch
 from spark_connector.planning.group_progress import GroupProgress
-from spark_connector.planning.limits import share
+from spark_connector.planning.limits import Limit
 from spark_connector.planning.start_places import bounds_of, resolve
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.servers.access import is_transient
 
-__all__ = ["Limit", "Tracker"]
+__all__ = ["Tracker"]
 
 _log = logging.getLogger("spark_connector")
 
 SAMPLE_MESSAGES = 32
 _FAILURES = (RemotingException, MQBrokerException, MQClientException)
-
-
-class Limit:
-    """What one micro-batch may take: offsets, bytes, and how few are not worth one (None: any)."""
-
-    __slots__ = ("bytes_most", "offsets_least", "offsets_most")
-
-    def __init__(
-        self,
-        offsets_most: int | None = None,
-        bytes_most: int | None = None,
-        offsets_least: int | None = None,
-    ) -> None:
-        self.offsets_most = offsets_most
-        self.bytes_most = bytes_most
-        self.offsets_least = offsets_least
 
 
 class Tracker:
@@ -88,10 +72,7 @@ class Tracker:
                 }
             options = self._options
             found = resolve(self._access, options, options.start, bounds, is_end=False)
-            topics: Positions = {}
-            for queue, offset in found.items():
-                put(topics, queue.topic, queue.broker_name, queue.queue_id, offset)
-            self._initial = StreamOffset(topics, is_initial=True)
+            self._initial = StreamOffset(found, is_initial=True)
         return self._initial
 
     def freeze(self) -> None:
@@ -108,29 +89,14 @@ class Tracker:
         """
         self._refresh()
         self._wait_for_missing(start)
-        lower: Positions = {}
-        reset: Positions = {}
-        begins: dict[MessageQueue, int] = {}
-        ends: dict[MessageQueue, int] = {}
-        for topic, broker, queue_id, offset in places(start.topics):
-            queue = MessageQueue(topic, broker, queue_id)
-            begin, end = self._known_queue(queue, offset)
-            begins[queue], ends[queue] = begin, end
-            if start.is_initial:
-                put(lower, topic, broker, queue_id, offset)
-            if begin < offset:
-                put(reset, topic, broker, queue_id, begin)
-        for queue, one in sorted(self._watch.bounds.items()):
-            if queue not in begins and self._end_of(queue, one) > one.min_offset:
-                begins[queue], ends[queue] = one.min_offset, self._end_of(queue, one)
-                put(lower, queue.topic, queue.broker_name, queue.queue_id, one.min_offset)
-        taken = self._admitted({q: ends[q] - begins[q] for q in begins}, limit)
-        if not any(taken.values()) and not start.is_initial and not reset:
+        self._ask_for_missing(start)
+        backlog = backlog_of(start, self._watch.bounds, self._targets)
+        for queue, (offset, one) in backlog.went_back.items():
+            self._tell_went_back(queue, offset, one)
+        taken = self._admitted(backlog.sizes, limit)
+        if not any(taken.values()) and not start.is_initial and not backlog.reset:
             return None
-        topics: Positions = {}
-        for queue, begin in begins.items():
-            put(topics, queue.topic, queue.broker_name, queue.queue_id, begin + taken[queue])
-        return StreamOffset(topics, lower=lower, reset=reset)
+        return backlog.after(taken)
 
     def ends(self) -> StreamOffset | None:
         """Return the ends of all queues as last seen, None before the first look.
@@ -141,11 +107,8 @@ class Tracker:
         seen = self._watch.last_seen
         if not seen:
             return None
-        topics: Positions = {}
-        for queue, one in seen.items():
-            if queue not in self._told_missing:
-                put(topics, queue.topic, queue.broker_name, queue.queue_id, one.max_offset)
-        return StreamOffset(topics)
+        told = self._told_missing
+        return StreamOffset({q: one.max_offset for q, one in seen.items() if q not in told})
 
     def push_group(self, done: StreamOffset) -> None:
         """Tell the brokers how far the group is; a failure is logged and tried again later.
@@ -162,68 +125,69 @@ class Tracker:
         if self._group is not None:
             self._group.finish(self._done, self._watch.bounds)
 
-    # --- queues ----------------------------------------------------------------------------------
+    # --- missing queues --------------------------------------------------------------------------
 
-    def _end_of(self, queue: MessageQueue, one: QueueBounds) -> int:
-        if self._targets is None:
-            return one.max_offset
-        return self._targets.get(queue, one.min_offset)
+    def _ask_for_missing(self, start: StreamOffset) -> None:
+        """Ask once more for each queue whose grace is over; raise, or log once, what stays away.
 
-    def _known_queue(self, queue: MessageQueue, offset: int) -> tuple[int, int]:
-        """Return where a known queue goes on and may end now."""
-        one = self._watch.bounds.get(queue) or self._missing(queue, offset)
-        if one is None:
-            return offset, offset
-        if one.max_offset < offset:
-            text = (
-                f"data loss in topic {queue.topic}, broker {queue.broker_name}, queue "
-                f"{queue.queue_id}: the stream stands at {offset}, available are "
-                f"{one.min_offset} to {one.max_offset}: was the topic made anew?"
-            )
-            if self._options.fail_on_data_loss:
-                raise RocketMQDataLossError(f"{text} {GO_ON}", topic=queue.topic)
-            _log.warning("%s the stream goes on at %d", text, one.min_offset)
-            return one.min_offset, max(one.min_offset, one.max_offset)
-        return offset, max(offset, self._end_of(queue, one))
-
-    def _missing(self, queue: MessageQueue, offset: int) -> QueueBounds | None:
-        """Return None while a missing queue is waited for, its bounds when it has just come back.
-
-        Once the grace is over it is asked for once more, as the back-off may outlast the grace.
+        The back-off of the watch may outlast the grace, so its last answer may be old.
         """
+        for queue, offset in sorted(start.topics.items()):
+            if queue in self._watch.bounds or not self._is_missed(queue, offset):
+                continue
+            since = self._missing_since.setdefault(queue, self._watch.asked_at or monotonic())
+            over = since + self._options.missing_queue_grace_ms / 1000
+            if monotonic() < over:
+                continue
+            self._watch.ask_once_more(queue, over)
+            self._forget_found()
+            if queue not in self._watch.bounds:
+                self._tell_missing(queue, offset)
+
+    def _is_missed(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether the stream should have more of a queue that is away."""
+        if self._targets is not None and offset >= self._targets.get(queue, offset + 1):
+            return False
+        if self._refusal(queue) is not None:
+            return True
+        return not self._is_read(queue, offset) and queue not in self._told_missing
+
+    def _is_read(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether a queue that is away was read to its end, so that nothing is lost."""
         seen = self._watch.last_seen.get(queue)
-        is_done = seen is not None and offset >= seen.max_offset  # read to its end: nothing is lost
-        target = None if self._targets is None else self._targets.get(queue)
-        if target is not None and offset >= target:
-            return None  # this run wants no more of it
-        refusal = self._refusal(queue)
-        if refusal is None and (is_done or queue in self._told_missing):
-            return None
-        since = self._missing_since.setdefault(queue, self._watch.asked_at or monotonic())
-        over = since + self._options.missing_queue_grace_ms / 1000
-        if monotonic() < over:
-            return None
-        self._watch.ask_once_more(queue, over)
-        self._forget_found()
-        if queue in self._watch.bounds:
-            return self._watch.bounds[queue]
+        return seen is not None and offset >= seen.max_offset
+
+    def _tell_missing(self, queue: MessageQueue, offset: int) -> None:
+        grace = f"for {self._options.missing_queue_grace_ms} ms (missingQueueGraceMs)"
         refusal = self._refusal(queue)
         if refusal is not None:
-            raise self._refused_too_long(queue, offset, refusal)
-        if is_done:
-            return None
+            raise MQClientException(
+                f"broker {queue.broker_name} has refused {grace} to tell the bounds of topic "
+                f"{queue.topic}; the stream stands at {offset} of queue {queue.queue_id}; the last "
+                f"answer was: {refusal}; check the credentials and what they permit, then start "
+                "the query again",
+                response_code=refusal.response_code,
+                topic=queue.topic,
+            )
+        if self._is_read(queue, offset):
+            return
         last = self._watch.last_failure(queue)
-        text = (
-            f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id} has been "
-            f"missing for {self._options.missing_queue_grace_ms} ms (missingQueueGraceMs); the "
-            f"stream stands at {offset}"
-            + ("" if last is None else f"; the last failure was: {last[0]}")
+        text = f"{_place(queue)} has been missing {grace}; the stream stands at {offset}" + (
+            "" if last is None else f"; the last failure was: {last[0]}"
         )
         if self._options.fail_on_data_loss:
             raise RocketMQDataLossError(f"{text}; {GO_ON}", topic=queue.topic)
         self._told_missing.add(queue)  # asked up to a hundred times a second
         _log.warning("%s; going on without it", text)
-        return None
+
+    def _tell_went_back(self, queue: MessageQueue, offset: int, one: QueueBounds) -> None:
+        text = (
+            f"data loss in {_place(queue)}: the stream stands at {offset}, available are "
+            f"{one.min_offset} to {one.max_offset}: was the topic made anew?"
+        )
+        if self._options.fail_on_data_loss:
+            raise RocketMQDataLossError(f"{text} {GO_ON}", topic=queue.topic)
+        _log.warning("%s the stream goes on at %d", text, one.min_offset)
 
     def _refusal(self, queue: MessageQueue) -> MQBrokerException | None:
         """Return the broker's last answer if it will stay, such as that of a key without rights.
@@ -234,18 +198,6 @@ class Tracker:
         if isinstance(error, TopicNotExistError) or not isinstance(error, MQBrokerException):
             return None
         return None if is_transient(error) else error
-
-    def _refused_too_long(
-        self, queue: MessageQueue, offset: int, refusal: MQBrokerException
-    ) -> MQClientException:
-        return MQClientException(
-            f"broker {queue.broker_name} has refused for {self._options.missing_queue_grace_ms} ms "
-            f"(missingQueueGraceMs) to tell the bounds of topic {queue.topic}; the stream stands "
-            f"at {offset} of queue {queue.queue_id}; the last answer was: {refusal}; check the "
-            "credentials and what they permit, then start the query again",
-            response_code=refusal.response_code,
-            topic=queue.topic,
-        )
 
     def _refresh(self) -> None:
         if self._watch.refresh():
@@ -267,9 +219,7 @@ class Tracker:
             away = [
                 queue
                 for queue, target in self._targets.items()
-                if queue not in self._watch.bounds
-                and (look(start.topics, queue.topic, queue.broker_name, queue.queue_id) or 0)
-                < target
+                if queue not in self._watch.bounds and start.topics.get(queue, 0) < target
             ]
             now = monotonic()
             since = [self._missing_since.setdefault(queue, now) for queue in away]
@@ -282,18 +232,14 @@ class Tracker:
 
     def _admitted(self, backlog: dict[MessageQueue, int], limit: Limit) -> dict[MessageQueue, int]:
         total = sum(backlog.values())
-        least = limit.offsets_least
-        if least is not None and total < least and self._targets is None:
+        if limit.wants_more(total) and self._targets is None:
             waited_ms = (monotonic() - self._fired_at) * 1000
             if waited_ms < self._options.max_trigger_delay_ms:
                 return dict.fromkeys(backlog, 0)
         if total:
             self._fired_at = monotonic()
-        most = limit.offsets_most
-        if limit.bytes_most is not None and total:
-            by_size = max(1, int(limit.bytes_most / self._size_of_one(backlog)))
-            most = by_size if most is None else min(most, by_size)
-        return backlog if most is None else share(backlog, most)
+        size = self._size_of_one(backlog) if limit.bytes_most is not None and total else 1.0
+        return limit.admitted(backlog, size)
 
     def _size_of_one(self, backlog: dict[MessageQueue, int]) -> float:
         """Return the mean stored size of a message, from a sample of the fullest queue."""
@@ -307,3 +253,7 @@ class Tracker:
             if sample.found and sample.next_offset > first:
                 self._mean_size = len(sample.records) / (sample.next_offset - first)
         return self._mean_size or 1024.0
+
+
+def _place(queue: MessageQueue) -> str:
+    return f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"

@@ -23,9 +23,9 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_connector.options.read_options import ReadOptions, read_options
-from spark_connector.planning.queue_ranges import QueueRange
+from spark_connector.planning.limits import Limit
 from spark_connector.planning.stream_offset import StreamOffset
-from spark_connector.planning.tracker import Limit, Tracker
+from spark_connector.planning.tracker import Tracker
 from spark_connector.reading.batch_reader import RangePartition, arrow_schema, tasks_of
 from spark_connector.reading.range_reader import read_range
 from spark_connector.servers.access import access_for
@@ -83,7 +83,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Cut what lies between two offsets into tasks; asks nobody."""
         ranges = StreamOffset.from_json(start).ranges(StreamOffset.from_json(end))
-        return tasks_of((QueueRange(*place) for place in ranges), self.options)
+        return tasks_of(ranges, self.options)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: comes a batch late; the group is told when the next batch is planned."""

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.errors import OptionError, SchemaError
 from spark_connector.planning.stream_offset import StreamOffset
@@ -22,6 +23,7 @@ from spark_connector.source import RocketMQDataSource
 
 GUARD_S = 30.0
 READ = {"nameServer": "h:1", "subscribe": "T"}
+QUEUE = MessageQueue("T", "broker-a", 0)
 OFFSETS = StructType([StructField("offset", LongType())])
 
 
@@ -98,12 +100,12 @@ def test_a_stream_that_is_stopped_tells_its_group_what_it_could_not_tell_before(
 
         def planned() -> int:
             end = StreamOffset.from_json(reader.latestOffset(place, everything))
-            return end.topics["T"]["broker-a"][0]
+            return end.topics[QUEUE]
 
         for count in (1, 2):
             broker.send("T", b"x", queue=0)
             broker.wait_for(partial(lambda n, _b: planned() == n, count))
-            place = StreamOffset({"T": {"broker-a": {0: count}}}).to_json()
+            place = StreamOffset({QUEUE: count}).to_json()
             reader.latestOffset(place, everything)  # what the batch did is told now
             broker.wait_for(lambda _b: held.hits == 1)
         group._patience_s = GUARD_S

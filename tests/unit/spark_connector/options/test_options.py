@@ -12,6 +12,7 @@ import pytest
 from attrs import fields
 
 import spark_connector
+from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, Tls
 from spark_connector.options.parsing import HiddenOptions
@@ -153,7 +154,10 @@ def test_starts_and_ends_can_be_moments_groups_and_places() -> None:
         "group", otherwise="earliest"
     )
     places = start(startingOffsets='{"T":{"0":7,"1":-2}}')
-    assert (places.kind, places.positions) == ("offsets", {"T": {"": {0: 7, 1: -2}}})
+    assert (places.kind, places.positions) == (
+        "offsets",
+        {MessageQueue("T", "", 0): 7, MessageQueue("T", "", 1): -2},
+    )
     times = start(startingOffsetsByTimestamp='{"T":{"b":{"0":5}}}')
     assert (times.kind, times.otherwise) == ("timestamps", "earliest")
 
@@ -196,7 +200,8 @@ def test_tags_may_be_written_with_spaces_and_empty_parts(text: str) -> None:
 
 def test_queues_can_be_assigned() -> None:
     given = {"nameServer": "a:1", "assign": '{"T":{"b":[0,2]}}'}
-    assert read_options(given, streaming=False).subscription.assigned == {"T": {"b": {0: 0, 2: 0}}}
+    queues = MessageQueue("T", "b", 0), MessageQueue("T", "b", 2)
+    assert read_options(given, streaming=False).subscription.assigned == queues
     with pytest.raises(OptionError, match="must look like"):
         read_options(given | {"assign": '{"T":[0]}'}, streaming=False)
 

@@ -11,12 +11,13 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 from embedded_broker import EmbeddedCluster, TopicSpec, VirtualClock
-from rocketmq_py import QueueAccess
+from rocketmq_py import MessageQueue, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.frames.lag import lag
 from spark_connector.options.read_options import read_options
+from spark_connector.planning.limits import Limit
 from spark_connector.planning.stream_offset import StreamOffset
-from spark_connector.planning.tracker import Limit, Tracker
+from spark_connector.planning.tracker import Tracker
 from spark_connector.servers.back_off import in_background
 
 ANY = Limit()
@@ -54,7 +55,7 @@ def tracker(access: QueueAccess, **options: object) -> Tracker:
 
 
 def past(end: StreamOffset | None, broker: str) -> int | None:
-    return None if end is None else end.topics["T"].get(broker, {}).get(0)
+    return None if end is None else end.topics.get(MessageQueue("T", broker, 0))
 
 
 @pytest.mark.case("SP51")
@@ -127,7 +128,7 @@ def test_the_first_look_of_a_run_waits_for_every_broker(
     made = tracker(access)
     made._watch._patience_s = made._watch._recheck_s = 0.0
     held = two.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always().delay(LATE_S)
-    start = StreamOffset({"T": {"broker-a": {0: 0}, "broker-b": {0: 0}}})
+    start = StreamOffset({MessageQueue("T", "broker-a", 0): 0, MessageQueue("T", "broker-b", 0): 0})
     end: Future[StreamOffset | None] = in_background(lambda: made.latest(start, ANY))
     two.wait_for(lambda _b: held.hits == 1)
     session.advance(LATE_S)
@@ -174,7 +175,7 @@ def test_a_queue_that_the_stream_has_given_up_is_no_lag_for_ever(
     made.latest(begin, ANY)
     ends = made.ends()
     assert ends is not None
-    assert list(ends.topics["T"]) == ["broker-a"]
+    assert {queue.broker_name for queue in ends.topics} == {"broker-a"}
 
 
 def test_a_failure_on_another_thread_belongs_to_who_waits() -> None:

@@ -52,7 +52,7 @@ def test_a_broker_that_does_not_listen_delays_nobody_and_hears_the_newest_later(
     held = two.faults.on(RequestCode.UPDATE_CONSUMER_OFFSET).always().delay(LATE_S)
 
     def tell(offset: int) -> bool:
-        progress.tell({"T": {"broker-a": {0: offset}, "broker-b": {0: offset}}}, {A, B})
+        progress.tell({A: offset, B: offset}, {A, B})
         return progress._stored.get(A) == offset
 
     for offset in range(1, 6):
@@ -76,10 +76,10 @@ def test_at_the_end_the_newest_offsets_follow_those_that_are_under_way(
     progress = GroupProgress(access, "G")
     progress._patience_s = 0.0
     held = two.faults.on(RequestCode.UPDATE_CONSUMER_OFFSET).delay(LATE_S)
-    progress.tell({"T": {"broker-b": {0: 1}}}, {B})
+    progress.tell({B: 1}, {B})
     two.wait_for(lambda _b: held.hits == 1, timeout=GUARD_S)
     progress._patience_s = GUARD_S
-    end = in_background(lambda: progress.finish({"T": {"broker-b": {0: 2}}}, {B}))
+    end = in_background(lambda: progress.finish({B: 2}, {B}))
     session.advance(LATE_S)
     end.result(GUARD_S)
     assert access.group_offset("G", B) == 2

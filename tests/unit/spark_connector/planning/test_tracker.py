@@ -13,10 +13,12 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MQClientException, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import RocketMQDataLossError
+from spark_connector.options.positions import user_positions
 from spark_connector.options.read_options import read_options
-from spark_connector.planning.limits import share
+from spark_connector.planning.limits import Limit, share
+from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.stream_offset import StreamOffset
-from spark_connector.planning.tracker import Limit, Tracker
+from spark_connector.planning.tracker import Tracker
 
 ANY = Limit()
 GUARD_S = 30.0
@@ -54,7 +56,11 @@ def ranges(start: StreamOffset, end: StreamOffset | None) -> list[tuple[int, int
     assert end is not None
     back = StreamOffset.from_json(end.to_json())
     kept = StreamOffset.from_json(start.to_json())
-    return [(queue, first, past) for _, _, queue, first, past in kept.ranges(back)]
+    return [(one.queue_id, one.start, one.until) for one in kept.ranges(back)]
+
+
+def at(places: dict[str, dict[str, dict[int, int]]]) -> StreamOffset:
+    return StreamOffset(user_positions("places", places, low=0))
 
 
 def fill(broker: EmbeddedBroker, *counts: int, topic: str = "T") -> None:
@@ -171,14 +177,14 @@ def test_new_topics_of_a_pattern_are_read_from_their_beginning(
     one._watch._wait_s, one._watch._routes_at = 0.0, None
     later = one.latest(start, ANY)
     assert later is not None
-    assert list(start.ranges(later)) == [("T2", "broker-a", 0, 0, 3)]
+    assert list(start.ranges(later)) == [QueueRange("T2", "broker-a", 0, 0, 3)]
 
 
 @pytest.mark.case("SP74")
 def test_a_topic_that_went_backwards_is_a_loss_or_begins_anew_once(
     broker: EmbeddedBroker, access: QueueAccess
 ) -> None:
-    ahead = StreamOffset({"T": {"broker-a": {0: 10, 1: 0}}})
+    ahead = at({"T": {"broker-a": {0: 10, 1: 0}}})
     with pytest.raises(RocketMQDataLossError, match="stands at 10, available are 0 to 0"):
         tracker(access).latest(ahead, ANY)
     tolerant = tracker(access, failOnDataLoss="false")
@@ -197,7 +203,7 @@ def test_a_topic_made_anew_is_read_from_its_minimum(
     broker: EmbeddedBroker, access: QueueAccess
 ) -> None:
     fill(broker, 3)
-    ahead = StreamOffset({"T": {"broker-a": {0: 10, 1: 0}}})
+    ahead = at({"T": {"broker-a": {0: 10, 1: 0}}})
     end = tracker(access, failOnDataLoss="false").latest(ahead, ANY)
     assert ranges(ahead, end) == [(0, 0, 3)]
 
@@ -206,7 +212,7 @@ def test_a_topic_made_anew_is_read_from_its_minimum(
 def test_a_queue_that_is_gone_too_long_is_a_loss_unless_told_otherwise(
     access: QueueAccess, caplog: pytest.LogCaptureFixture
 ) -> None:
-    gone = StreamOffset({"Gone": {"broker-a": {0: 5}}, "T": {"broker-a": {0: 0, 1: 0}}})
+    gone = at({"Gone": {"broker-a": {0: 5}}, "T": {"broker-a": {0: 0, 1: 0}}})
     with pytest.raises(RocketMQDataLossError, match="missing for 0 ms"):
         tracker(access).latest(gone, ANY)
     caplog.clear()
@@ -232,7 +238,7 @@ def test_a_broker_that_is_away_is_waited_for_and_what_was_read_to_its_end_may_va
     assert ranges(begin, one.latest(begin, ANY)) == []
     assert strict.latest(StreamOffset(end.topics), ANY) is None
     with pytest.raises(RocketMQDataLossError, match="stands at 1"):
-        strict.latest(StreamOffset({"T": {"broker-a": {0: 1, 1: 0}}}), ANY)
+        strict.latest(at({"T": {"broker-a": {0: 1, 1: 0}}}), ANY)
     broker.faults.clear()
     one._watch._away.clear(("", "broker-a"))
     one._watch._wait_s = 0.0
@@ -396,7 +402,7 @@ def test_an_assigned_queue_that_is_away_when_a_stream_starts_again_is_waited_for
     broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock, code: int
 ) -> None:
     fill(broker, 3, 2)
-    begin = StreamOffset({"T": {"broker-a": {0: 1}}})
+    begin = at({"T": {"broker-a": {0: 1}}})
     given = {"assign": '{"T":{"broker-a":[0]}}', "missingQueueGraceMs": 60_000}
     broker.faults.on(RequestCode.GET_TOPIC_STATS_INFO).always().respond(code)
     one = tracker(access, **given)
@@ -481,4 +487,4 @@ def test_the_ends_are_reported(broker: EmbeddedBroker, access: QueueAccess) -> N
     one.initial()
     ends = one.ends()
     assert ends is not None
-    assert ends.topics == {"T": {"broker-a": {0: 3, 1: 0}}}
+    assert ends == at({"T": {"broker-a": {0: 3, 1: 0}}})

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
-from spark_connector.options.positions import Positions
+from spark_connector.options.positions import Positions, user_positions
 from spark_connector.planning.queue_ranges import QueueRange, split
 from spark_connector.planning.stream_offset import StreamOffset
 
@@ -20,11 +21,11 @@ POSITIONS = st.dictionaries(
         st.dictionaries(st.integers(0, 12), st.integers(0, 1 << 62), min_size=1),
         min_size=1,
     ),
-)
+).map(lambda nested: user_positions("x", nested, low=0) if nested else {})
 
 
 def at(*offsets: int) -> Positions:
-    return {"T": {"b": dict(enumerate(offsets))}}
+    return {MessageQueue("T", "b", number): offset for number, offset in enumerate(offsets)}
 
 
 def test_the_written_forms() -> None:
@@ -73,7 +74,11 @@ def test_another_version_is_refused_and_key_order_means_nothing() -> None:
             [(0, 100, 102)],
         ),
         # a new queue begins where the end says
-        (StreamOffset(at(3)), StreamOffset(at(3, 9), lower={"T": {"b": {1: 7}}}), [(1, 7, 9)]),
+        (
+            StreamOffset(at(3)),
+            StreamOffset(at(3, 9), lower={MessageQueue("T", "b", 1): 7}),
+            [(1, 7, 9)],
+        ),
         # a queue that began anew
         (StreamOffset(at(50)), StreamOffset(at(4), reset=at(1)), [(0, 1, 4)]),
         # no step back
@@ -83,7 +88,7 @@ def test_another_version_is_refused_and_key_order_means_nothing() -> None:
 def test_two_offsets_alone_decide_what_is_read(
     start: StreamOffset, end: StreamOffset, expected: list[tuple[int, int, int]]
 ) -> None:
-    assert [(queue, first, past) for _, _, queue, first, past in start.ranges(end)] == expected
+    assert [(one.queue_id, one.start, one.until) for one in start.ranges(end)] == expected
 
 
 @pytest.mark.case("SP15")
