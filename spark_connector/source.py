@@ -79,8 +79,7 @@ class RocketMQDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Make the reader of a stream."""
-        from spark_connector.reading.refusing_reader import RefusingStreamReader
-        from spark_connector.reading.stream_reader import StreamReader
+        from spark_connector.reading.stream_reader import RefusingStreamReader, StreamReader
 
         try:
             return StreamReader(HiddenOptions(self.options), schema)
@@ -89,7 +88,7 @@ class RocketMQDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Make the writer of a batch; raises what keeps it from its topic at once."""
-        from spark_connector.writing.batch_writer import BatchWriter
+        from spark_connector.writing.writers import BatchWriter
 
         writer = BatchWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
         writer.plan()
@@ -99,7 +98,7 @@ class RocketMQDataSource(DataSource):
         self, schema: StructType, overwrite: bool
     ) -> DataSourceStreamArrowWriter:
         """Make the writer of a stream."""
-        from spark_connector.writing.stream_writer import StreamWriter
+        from spark_connector.writing.writers import StreamWriter
 
         return StreamWriter(HiddenOptions(self.options), schema, overwrite=overwrite)
 

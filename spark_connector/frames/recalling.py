@@ -15,16 +15,13 @@ import pyarrow as pa
 from attrs import define
 
 from rocketmq_py import (
-    MQBrokerException,
-    MQClientException,
     NameServerUnavailableError,
     RecallHandle,
     RemotingCommandException,
-    RemotingException,
     RocketMQError,
 )
 from spark_connector.options.write_options import WriteOptions
-from spark_connector.servers.access import access_for, is_transient
+from spark_connector.servers.access import SERVER_ERRORS, access_for, is_transient
 
 __all__ = ["OUTCOME_FIELDS", "Recaller"]
 
@@ -103,7 +100,7 @@ class Recaller:
         one = self._flying.popleft()
         try:
             self._outcomes[one.row] = "RECALLED", one.future.result(), None
-        except (RemotingException, MQBrokerException, MQClientException) as error:
+        except SERVER_ERRORS as error:
             if not is_transient(error):
                 self._outcomes[one.row] = "REFUSED", one.message_id, str(error)
             elif one.attempt < self._options.send_retries:

@@ -15,8 +15,7 @@ from attrs import fields, frozen
 
 from rocketmq_py import ClientConfig
 from spark_connector.errors import OptionError
-from spark_connector.options.parsing import CLIENT_PREFIX, Given
-from spark_connector.options.secret import Secret
+from spark_connector.options.parsing import CLIENT_PREFIX, Given, Secret
 
 __all__ = ["Connection", "Tls", "connection_of"]
 

@@ -15,10 +15,9 @@ from typing import Any
 from attrs import fields
 
 from spark_connector.errors import OptionError
-from spark_connector.options.secret import Secret
 from spark_connector.options.table import OPTIONS, USES
 
-__all__ = ["CLIENT_PREFIX", "Given", "HiddenOptions", "OtherUseError"]
+__all__ = ["CLIENT_PREFIX", "Given", "HiddenOptions", "OtherUseError", "Secret"]
 
 CLIENT_PREFIX = "rocketmq."
 ALIASES = {
@@ -33,6 +32,35 @@ ALIASES = {
 }
 IGNORED = ("provider", "owner", "checkpointlocation", "queryname", "outputmode")
 """Keys that Spark adds: those of CREATE TABLE (besides ``option.NAME``), and a query's own."""
+
+
+class Secret:
+    """A text whose ``repr`` and ``str`` are ``***``; `reveal` gives it, and it pickles.
+
+    >>> Secret("abc"), str(Secret("abc")), Secret("abc").reveal()
+    (***, '***', 'abc')
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        """Return the secret."""
+        return self._text
+
+    def __repr__(self) -> str:
+        return "***"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+        return Secret, (self._text,)
 
 
 class HiddenOptions(Mapping[str, str]):

@@ -14,17 +14,14 @@ from functools import partial
 
 from rocketmq_py import (
     MessageQueue,
-    MQBrokerException,
-    MQClientException,
     NoRouteError,
     QueueAccess,
-    RemotingException,
     RocketMQError,
 )
 from rocketmq_py.clock import monotonic
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.start_places import Bounds, find_topics
-from spark_connector.servers.access import is_transient
+from spark_connector.servers.access import SERVER_ERRORS, is_transient
 from spark_connector.servers.back_off import PATIENCE_S, RECHECK_S, BackOff, Place, in_background
 
 __all__ = ["Watch"]
@@ -32,7 +29,6 @@ __all__ = ["Watch"]
 _log = logging.getLogger("spark_connector")
 
 IDLE_POLL_MOST_S = 1.0
-_FAILURES = (RemotingException, MQBrokerException, MQClientException)
 
 _Said = list[tuple[Place, Bounds | RocketMQError, float]]
 """What a broker said of a topic, and when."""
@@ -117,7 +113,7 @@ class Watch:
         try:
             # Known queues do not wait for the name server: what is new is found at the next look.
             topics = find_topics(self._access, self._options, is_patient=not self._brokers)
-        except _FAILURES as error:
+        except SERVER_ERRORS as error:
             _log.warning("topics cannot be listed, going on with the known ones: %s", error)
             return
         for topic in topics:
@@ -127,7 +123,7 @@ class Watch:
             except NoRouteError as error:
                 self._brokers.pop(topic, None)  # its queues are missing now
                 self._away.failed((topic, ""), error, monotonic())
-            except _FAILURES as error:
+            except SERVER_ERRORS as error:
                 _log.warning("route of topic %s: %s", topic, error)
             else:
                 for gone in set(self._brokers.get(topic, ())).difference(brokers):
@@ -167,7 +163,7 @@ class Watch:
         for topic in topics:
             try:
                 answer: Bounds | RocketMQError = self._access.bounds_at(topic, broker)
-            except _FAILURES as error:
+            except SERVER_ERRORS as error:
                 answer = error
             said.append(((topic, broker), answer, monotonic()))
             if isinstance(answer, RocketMQError) and is_transient(answer):

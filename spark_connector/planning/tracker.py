@@ -16,27 +16,24 @@ from rocketmq_py import (
     MQClientException,
     QueueAccess,
     QueueBounds,
-    RemotingException,
     TopicNotExistError,
 )
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.positions import Positions
 from spark_connector.options.read_options import ReadOptions
-from spark_connector.planning.backlog import backlog_of
+from spark_connector.planning.backlog import Limit, backlog_of
 from spark_connector.planning.broker_watch import Watch
-from spark_connector.planning.group_progress import GroupProgress
-from spark_connector.planning.limits import Limit
+from spark_connector.planning.group_offsets import GroupProgress
 from spark_connector.planning.start_places import bounds_of, resolve
 from spark_connector.planning.stream_offset import StreamOffset
-from spark_connector.servers.access import is_transient
+from spark_connector.servers.access import SERVER_ERRORS, is_transient
 
 __all__ = ["Tracker"]
 
 _log = logging.getLogger("spark_connector")
 
 SAMPLE_MESSAGES = 32
-_FAILURES = (RemotingException, MQBrokerException, MQClientException)
 
 
 class Tracker:
@@ -248,7 +245,7 @@ class Tracker:
             first = self._watch.bounds[queue].max_offset - backlog[queue]
             try:
                 sample = self._access.pull(queue, first, SAMPLE_MESSAGES).result()
-            except _FAILURES:
+            except SERVER_ERRORS:
                 return 1024.0
             if sample.found and sample.next_offset > first:
                 self._mean_size = len(sample.records) / (sample.next_offset - first)

@@ -21,7 +21,6 @@ from attrs import frozen
 
 from rocketmq_py import (
     MessageQueue,
-    MQBrokerException,
     MQClientException,
     QueueAccess,
     RawPull,
@@ -31,7 +30,7 @@ from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.queue_ranges import QueueRange
-from spark_connector.servers.access import is_transient
+from spark_connector.servers.access import SERVER_ERRORS, is_transient
 
 __all__ = ["Losses", "Piece", "RangePuller", "before", "is_dense", "lost"]
 
@@ -194,7 +193,7 @@ class RangePuller:
                 timeout_ms=options.pull_timeout_ms,
                 **({"group": options.group_id} if options.group_id else {}),
             )
-        except (RemotingException, MQClientException, MQBrokerException) as error:
+        except SERVER_ERRORS as error:
             answer = Future()
             answer.set_exception(error)
         return _Asked(answer, broker_id)
@@ -209,11 +208,7 @@ class RangePuller:
             asked = asked or self._ask(start, past)
             try:
                 answer = asked.answer.result(self._options.pull_timeout_ms / 1000 + 1)
-            except (RemotingException, MQClientException, MQBrokerException) as error:
-                asked = None
-                self._wait_or_raise(error)
-                continue
-            except FutureTimeout as error:
+            except (*SERVER_ERRORS, FutureTimeout) as error:
                 asked = None
                 self._wait_or_raise(error)
                 continue

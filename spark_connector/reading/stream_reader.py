@@ -8,7 +8,7 @@ rarely or lately calls. Read on: ``planning/tracker.py`` for every decision abou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -22,8 +22,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from rocketmq_py import RocketMQError
 from spark_connector.options.read_options import ReadOptions, read_options
-from spark_connector.planning.limits import Limit
+from spark_connector.planning.backlog import Limit
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.planning.tracker import Tracker
 from spark_connector.reading.batch_reader import RangePartition, arrow_schema, tasks_of
@@ -31,7 +32,7 @@ from spark_connector.reading.range_reader import read_range
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
 
-__all__ = ["StreamReader"]
+__all__ = ["RefusingStreamReader", "StreamReader"]
 
 
 class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -121,3 +122,19 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         if isinstance(partition, RangePartition):
             access = access_for(self.options.connection)
             yield from read_range(access, self.options, partition.wanted, self.schema)
+
+
+class RefusingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Stands for a reader whose options or columns are wrong, and says so whatever it is asked.
+
+    Spark hides an error of the call that makes a stream's reader behind one of its own.
+    """
+
+    def __init__(self, error: RocketMQError) -> None:
+        self._error = error
+
+    def _refuse(self, *_asked: object) -> NoReturn:
+        raise self._error from None
+
+    prepareForTriggerAvailableNow = getDefaultReadLimit = initialOffset = _refuse  # noqa: N815
+    latestOffset = reportLatestOffset = partitions = read = _refuse  # noqa: N815 - Spark's names

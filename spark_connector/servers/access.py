@@ -34,10 +34,11 @@ from rocketmq_py import (
 )
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, Tls
+from spark_connector.options.parsing import Secret
 from spark_connector.options.read_options import ReadOptions
-from spark_connector.options.secret import Secret
 
 __all__ = [
+    "SERVER_ERRORS",
     "CredentialsFile",
     "access_for",
     "check_tls_files",
@@ -47,6 +48,8 @@ __all__ = [
     "spark_file",
 ]
 
+SERVER_ERRORS = (RemotingException, MQBrokerException, MQClientException)
+"""What asking a server can raise."""
 OPEN_MOST = 16
 BUSY_CODES = frozenset({2, 14, 215})
 """SYSTEM_BUSY, SERVICE_NOT_AVAILABLE, FLOW_CONTROL: refusals that are about now."""
@@ -146,7 +149,7 @@ def retrying(options: ReadOptions, what: str, ask: Callable[[], _T]) -> _T:
     while True:
         try:
             return ask()
-        except (RemotingException, MQBrokerException, MQClientException) as error:
+        except SERVER_ERRORS as error:
             if not is_transient(error):
                 error.add_note(f"This happened while {what}.")
                 raise

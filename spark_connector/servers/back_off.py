@@ -3,7 +3,7 @@
 Whoever begins a call keeps its future, begins no second one of the same kind at the same server
 before the first has ended, and so bounds the threads by the servers. The threads end with their
 calls. Must not know what is asked. Read on: ``planning/broker_watch.py``,
-``planning/group_progress.py``.
+``planning/group_offsets.py``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from rocketmq_py.clock import monotonic
 from spark_connector.errors import InvalidRowError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.options.write_options import write_options
-from spark_connector.planning.limits import Limit
+from spark_connector.planning.backlog import Limit
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.start_places import first_at
 from spark_connector.planning.stream_offset import StreamOffset

@@ -131,7 +131,7 @@ def _copy(
 def _halting(folder: str) -> Any:
     """The data source, but its sink's commit does not return; sent by value, as it is local."""
     from spark_connector.source import RocketMQDataSource
-    from spark_connector.writing.stream_writer import StreamWriter
+    from spark_connector.writing.writers import StreamWriter
 
     class HaltingWriter(StreamWriter):
         def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803 - Spark's name

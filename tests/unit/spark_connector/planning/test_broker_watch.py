@@ -15,7 +15,7 @@ from rocketmq_py import MessageQueue, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.frames.lag import lag
 from spark_connector.options.read_options import read_options
-from spark_connector.planning.limits import Limit
+from spark_connector.planning.backlog import Limit
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.planning.tracker import Tracker
 from spark_connector.servers.back_off import in_background

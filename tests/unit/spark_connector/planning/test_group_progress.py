@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 from embedded_broker import EmbeddedCluster, TopicSpec, VirtualClock
 from rocketmq_py import MessageQueue, QueueAccess
 from rocketmq_py.protocol.codes import RequestCode
-from spark_connector.planning.group_progress import GroupProgress
+from spark_connector.planning.group_offsets import GroupProgress
 from spark_connector.servers.back_off import in_background
 
 A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-b", 0)

@@ -15,7 +15,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import RocketMQDataLossError
 from spark_connector.options.positions import user_positions
 from spark_connector.options.read_options import read_options
-from spark_connector.planning.limits import Limit, share
+from spark_connector.planning.backlog import Limit, share
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.planning.tracker import Tracker
@@ -262,7 +262,7 @@ def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Callable[[], float]) -> No
     for module in (
         "planning.tracker",
         "planning.broker_watch",
-        "planning.group_progress",
+        "planning.group_offsets",
         "servers.back_off",
     ):
         monkeypatch.setattr(f"spark_connector.{module}.monotonic", clock)

@@ -17,8 +17,7 @@ from spark_connector.reading.batch_reader import BatchReader
 from spark_connector.reading.stream_reader import StreamReader
 from spark_connector.servers import versions as origin_module
 from spark_connector.servers.versions import check_origin, origin
-from spark_connector.writing.batch_writer import BatchWriter
-from spark_connector.writing.stream_writer import StreamWriter
+from spark_connector.writing.writers import BatchWriter, StreamWriter
 
 READ = {"nameServer": "h:1", "subscribe": "T"}
 WRITE = {"nameServer": "h:1", "topic": "T"}

@@ -25,7 +25,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError
 from spark_connector.servers.access import close_all
 from spark_connector.writing.replay_guard import ReplayGuard, mark_of
-from spark_connector.writing.stream_writer import StreamWriter
+from spark_connector.writing.writers import StreamWriter
 from tests.unit.embedded_broker.wire_peer import WirePeer
 
 

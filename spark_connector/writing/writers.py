@@ -1,8 +1,8 @@
-"""How a streaming query writes rows to topics: as a batch does, and with ids for consumers.
+"""What Spark calls to write rows to topics: one class for a batch, one for a streaming query.
 
-Spark's `DataSourceStreamArrowWriter`. At least once: a repeated batch sends its rows again, under
-the same DEDUPE_ID (option ``dedupe``), by which a consumer can drop them. Must not know requests.
-Read on: ``batch_writer.py``.
+`write` runs in a worker, `commit` and `abort` on the driver. Both are at least once: a repeated
+batch sends its rows again. Those of a stream have the same DEDUPE_ID then (option ``dedupe``), by
+which a consumer can drop them. Must not know requests. Read on: ``write_task.py``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,40 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 from spark_connector.servers.versions import Shipped
 from spark_connector.writing.write_task import WriteTask, WrittenMessage, log_abort, raise_failure
 
-__all__ = ["StreamWriter"]
+__all__ = ["BatchWriter", "StreamWriter"]
+
+
+class BatchWriter(Shipped, DataSourceArrowWriter):
+    """Appends the rows of a DataFrame to topics."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+        self._task = WriteTask(options, schema, overwrite=overwrite, streaming=False)
+
+    def plan(self) -> None:
+        """Look at the topic before Spark starts tasks; raises as `WriteTask.plan_queues`."""
+        self._task.plan_queues()
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Send one task's rows."""
+        return self._task.run(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Raise what a repetition could not help; else log how many rows were left out."""
+        raise_failure(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Log how much was stored: messages cannot be taken back."""
+        log_abort(messages)
 
 
 class StreamWriter(Shipped, DataSourceStreamArrowWriter):

@@ -21,9 +21,9 @@ from rocketmq_py import NameServerUnavailableError, NoRouteError
 from spark_connector.errors import WeaklyStoredError
 from spark_connector.servers.access import close_all
 from spark_connector.source import RocketMQDataSource
-from spark_connector.writing.batch_writer import BatchWriter
 from spark_connector.writing.sending import Report
 from spark_connector.writing.write_task import WrittenMessage, raise_failure
+from spark_connector.writing.writers import BatchWriter
 
 BODY = StructType([StructField("body", BinaryType())])
 KEYED = StructType([*BODY.fields, StructField("sharding_key", StringType())])
