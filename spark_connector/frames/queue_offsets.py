@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from spark_connector.frames.row_calls import option_texts, row_call
+from spark_connector.frames.row_calls import option_texts, row_call, struct_ddl
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.start_places import bounds_of
 from spark_connector.servers.access import access_for, retrying
@@ -22,18 +22,16 @@ if TYPE_CHECKING:
 
 __all__ = ["offsets"]
 
-_COLUMNS = (
-    ("topic", "string", pa.string()),
-    ("broker_name", "string", pa.string()),
-    ("queue_id", "int", pa.int32()),
-    ("min_offset", "bigint", pa.int64()),
-    ("max_offset", "bigint", pa.int64()),
-    ("last_stored", "timestamp", pa.timestamp("us", tz="UTC")),
-    ("group_offset", "bigint", pa.int64()),
-    ("lag", "bigint", pa.int64()),
+_FIELDS = (
+    ("topic", pa.string()),
+    ("broker_name", pa.string()),
+    ("queue_id", pa.int32()),
+    ("min_offset", pa.int64()),
+    ("max_offset", pa.int64()),
+    ("last_stored", pa.timestamp("us", tz="UTC")),
+    ("group_offset", pa.int64()),
+    ("lag", pa.int64()),
 )
-_DDL = f"array<struct<{', '.join(f'{name}: {ddl}' for name, ddl, _ in _COLUMNS)}>>"
-_ARROW = pa.list_(pa.struct([(name, kind) for name, _, kind in _COLUMNS]))
 US_PER_MS = 1_000
 
 
@@ -55,10 +53,10 @@ def offsets(spark: SparkSession, **options: object) -> DataFrame:
 
     def work(batches: Iterator[list[pa.Array]]) -> Iterator[pa.Array]:
         for (ids,) in batches:
-            yield pa.array([_rows(checked) for _ in range(len(ids))], _ARROW)
+            yield pa.array([_rows(checked) for _ in range(len(ids))], pa.list_(pa.struct(_FIELDS)))
 
     # One row in, the list of all queues out: the function cannot make more rows than it gets.
-    asked = row_call(work, _DDL, [functions.col("id")]).alias("found")
+    asked = row_call(work, f"array<{struct_ddl(_FIELDS)}>", [functions.col("id")]).alias("found")
     return spark.range(0, 1, 1, 1).select(asked).select(functions.inline("found"))
 
 

@@ -15,7 +15,15 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["RowWork", "once", "option_texts", "row_call"]
+__all__ = ["Fields", "RowWork", "once", "option_texts", "row_call", "struct_ddl"]
+
+Fields = tuple[tuple[str, pa.DataType], ...]
+_DDL = {
+    pa.string(): "string",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.timestamp("us", tz="UTC"): "timestamp",
+}
 
 RowWork = Callable[[Iterator[list[pa.Array]]], Iterator[pa.Array]]
 """Takes the columns of one Arrow batch after the other, gives an array of as many rows for each."""
@@ -35,6 +43,11 @@ def row_call(work: RowWork, returns: str, columns: list[Column]) -> Column:
 
     made = functions.arrow_udf(rows, returns).asNondeterministic()
     return made(*columns)
+
+
+def struct_ddl(fields: Fields) -> str:
+    """Return the type of a struct with these fields, as Spark writes it."""
+    return f"struct<{', '.join(f'{name}: {_DDL[kind]}' for name, kind in fields)}>"
 
 
 def once(frame: DataFrame) -> DataFrame:

@@ -17,7 +17,14 @@ import pyarrow as pa
 from rocketmq_py import RocketMQError
 from spark_connector.errors import InvalidRowError, OptionError, SchemaError
 from spark_connector.frames.recalling import OUTCOME_FIELDS, Recaller
-from spark_connector.frames.row_calls import RowWork, once, option_texts, row_call
+from spark_connector.frames.row_calls import (
+    Fields,
+    RowWork,
+    once,
+    option_texts,
+    row_call,
+    struct_ddl,
+)
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.row_answers import FAILED, FIELDS, INVALID, Answers
 from spark_connector.writing.write_task import WriteTask, micro_batch
@@ -26,8 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 __all__ = ["recall", "send"]
-
-_DDL = {pa.string(): "string", pa.int32(): "int", pa.int64(): "bigint"}
 
 
 def send(frame: DataFrame, **options: object) -> DataFrame:
@@ -59,7 +64,7 @@ def send(frame: DataFrame, **options: object) -> DataFrame:
         if name not in task.meanings and name.lower() not in told
     ]
     given = [functions.col(_quoted(name)) for name in task.meanings]
-    answers = row_call(_sending(task), _struct(FIELDS), given)
+    answers = row_call(_sending(task), struct_ddl(FIELDS), given)
     done = once(frame.select(*kept, answers.alias("_sent")))
     _raise_failure(done)
     return done.select(*kept, *_fields(FIELDS, "_sent"))
@@ -99,7 +104,7 @@ def recall(frame: DataFrame, **options: object) -> DataFrame:
             yield recaller.take_back(topics.to_pylist(), handles.to_pylist())
 
     handles = functions.col("recall_handle")
-    asked = row_call(work, _struct(OUTCOME_FIELDS), [topic, handles]).alias("_asked")
+    asked = row_call(work, struct_ddl(OUTCOME_FIELDS), [topic, handles]).alias("_asked")
     told = {name for name, _ in OUTCOME_FIELDS}
     kept = [functions.col(_quoted(name)) for name in frame.columns if name.lower() not in told]
     return once(frame.select(*kept, asked)).select(*kept, *_fields(OUTCOME_FIELDS, "_asked"))
@@ -136,11 +141,7 @@ def _no_stream(frame: DataFrame, what: str) -> None:
         raise OptionError(f"{what} takes no stream: call it for each batch, inside foreachBatch")
 
 
-def _struct(fields: tuple[tuple[str, pa.DataType], ...]) -> str:
-    return f"struct<{', '.join(f'{name}: {_DDL[kind]}' for name, kind in fields)}>"
-
-
-def _fields(fields: tuple[tuple[str, pa.DataType], ...], parent: str) -> list[Column]:
+def _fields(fields: Fields, parent: str) -> list[Column]:
     from pyspark.sql import functions
 
     return [functions.col(parent)[name].alias(name) for name, _ in fields]

@@ -15,7 +15,6 @@ from attrs import frozen
 from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, connection_of
-from spark_connector.options.instants import instant_ms
 from spark_connector.options.parsing import Given
 from spark_connector.options.positions import Start, parse_start, user_positions
 
@@ -174,13 +173,9 @@ def _check_tags(expression: str) -> None:
 
 def _start(given: Given, *, streaming: bool) -> Start:
     default = "latest" if streaming else "earliest"
-    moment = given.value("startingTimestamp")
-    by_queue = given.value("startingOffsetsByTimestamp")
-    if moment is not None:
-        return Start("timestamp", timestamp_ms=instant_ms("startingTimestamp", moment))
-    if by_queue is not None:
-        times = user_positions("startingOffsetsByTimestamp", by_queue, low=0)
-        return Start("timestamps", positions=times, otherwise=default)
+    by_time = _by_time(given, "starting", default)
+    if by_time is not None:
+        return by_time
     start = parse_start("startingOffsets", given.value("startingOffsets") or default, default)
     if not streaming and start.wants_latest:
         raise OptionError("option startingOffsets: latest (-1) in a batch would read nothing")
@@ -190,17 +185,25 @@ def _start(given: Given, *, streaming: bool) -> Start:
 
 
 def _end(given: Given) -> Start:
-    moment = given.value("endingTimestamp")
-    by_queue = given.value("endingOffsetsByTimestamp")
-    if moment is not None:
-        return Start("timestamp", timestamp_ms=instant_ms("endingTimestamp", moment))
-    if by_queue is not None:
-        times = user_positions("endingOffsetsByTimestamp", by_queue, low=0)
-        return Start("timestamps", positions=times, otherwise="latest")
-    end = parse_start("endingOffsets", given.value("endingOffsets") or "latest", "latest")
+    by_time = _by_time(given, "ending", "latest")
+    if by_time is not None:
+        return by_time
+    end = parse_start("endingOffsets", given.value("endingOffsets"), "latest")
     if end.kind == "group" or end.wants_earliest:
         raise OptionError("option endingOffsets must be latest or JSON without -2")
     return end
+
+
+def _by_time(given: Given, which: str, otherwise: str) -> Start | None:
+    """Return what options such as ``startingTimestamp`` say, None when none is given."""
+    moment = given.value(f"{which}Timestamp")
+    if moment is not None:
+        return Start("timestamp", timestamp_ms=moment)
+    name = f"{which}OffsetsByTimestamp"
+    by_queue = given.value(name)
+    if by_queue is None:
+        return None
+    return Start("timestamps", positions=user_positions(name, by_queue, low=0), otherwise=otherwise)
 
 
 def _list(text: str | None) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from spark_connector.errors import OptionError
+from spark_connector.options.instants import instant_ms
 
 __all__ = ["BATCH_BYTES_MOST", "OPTIONS", "USES", "Option", "as_markdown", "as_text"]
 
@@ -74,10 +75,10 @@ startingOffsets (BS; text) = unset
 endingOffsets (B; text) = latest
     Where a batch ends, not included: `latest`, or offsets as in `startingOffsets`. `latest` is that
     of the moment of planning.
-startingTimestamp (BS; text) = unset
+startingTimestamp (BS; moment) = unset
     Begin at the first message stored at or after this moment: epoch ms, or ISO 8601 with a zone;
     wins over `startingOffsets`.
-endingTimestamp (B; text) = unset
+endingTimestamp (B; moment) = unset
     End before the first message stored at or after this moment; written like `startingTimestamp`,
     wins over `endingOffsets`.
 startingOffsetsByTimestamp (BS; JSON) = unset
@@ -156,7 +157,7 @@ tags (W; text) = unset
 delayMs (W; 0 or more) = unset
     Delay in ms of rows without a delay of their own, counted by the broker from arrival; at most
     one of this, `deliverAt` and `delayLevel`.
-deliverAt (W; text) = unset
+deliverAt (W; moment) = unset
     Moment before which such rows are not delivered: epoch ms, or ISO 8601 with a zone.
 delayLevel (W; 1 to 18) = unset
     Delay level of such rows, 1 to 18 (1 s to 2 h), which 4.x brokers know, too.
@@ -236,7 +237,7 @@ class Option:
     def field(self) -> str:
         """The name under which a class of options holds the value."""
         snake = re.sub(r"\.?([A-Z])", r"_\1", self.name.replace(".", "_")).lower()
-        return f"{snake}_ms" if self.values == "duration" else snake
+        return f"{snake}_ms" if self.values in {"duration", "moment"} else snake
 
     @property
     def most(self) -> int | None:
@@ -253,6 +254,8 @@ class Option:
                 return self._json(text)
             case "true, false":
                 return self._word(text, "must be true or false") == "true"
+            case "moment":
+                return instant_ms(self.name, text)
             case "duration":
                 return self._duration_ms(text)
             case _ if limits := _NUMBERS.fullmatch(self.values):

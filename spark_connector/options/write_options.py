@@ -13,7 +13,6 @@ from attrs import frozen
 from rocketmq_py import RawMessages
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, connection_of
-from spark_connector.options.instants import instant_ms
 from spark_connector.options.parsing import Given
 from spark_connector.options.table import BATCH_BYTES_MOST
 
@@ -24,7 +23,7 @@ __all__ = ["WriteOptions", "write_options"]
 class WriteOptions:
     """Checked options of a batch or streaming write; times are ms, sizes bytes.
 
-    Every field but `connection` and `deliver_at_ms` is the option of its name.
+    Every field but `connection` is the option of its name.
     """
 
     connection: Connection
@@ -83,9 +82,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOption
         values["replay_guard"] = None
     if values["replay_guard"] is not None and (not streaming or values["topic"] is None):
         raise OptionError("option replayGuard is for streaming writes, and needs the option topic")
-    moment = given.value("deliverAt")
-    deliver_at_ms = None if moment is None else instant_ms("deliverAt", moment)
-    return WriteOptions(connection=connection, deliver_at_ms=deliver_at_ms, **values)
+    return WriteOptions(connection=connection, **values)
 
 
 def _check_batch_bytes(given: Given) -> None:

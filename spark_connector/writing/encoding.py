@@ -90,20 +90,36 @@ class Encoder:
         in its task (counted from ``first_row``) and a checksum of all that a user gave are added.
         """
         columns = read_rows(batch, self._meanings)
-        rows = batch.num_rows
-        problems = _Problems(rows)
-        topics = self._topics(columns, rows, problems)
-        bodies = self._bodies(columns, problems)
-        message_id = self._fragment("UNIQ_KEY", self._message_ids(columns, rows, problems))
+        ids = _message_ids(self._ids, batch.num_rows)
+        rows = _Rows(self._options, columns, batch.num_rows, now_ms)
+        return rows.encoded(ids, dedupe, first_row)
+
+
+class _Rows:
+    """The rows of one batch while they are encoded; `problems` has the first one of each row."""
+
+    def __init__(self, options: WriteOptions, columns: Columns, count: int, now_ms: int) -> None:
+        self._options = options
+        self._columns = columns
+        self._count = count
+        self._now_ms = now_ms
+        self.problems: dict[int, str] = {}
+
+    def encoded(self, ids: Array, dedupe: str | None, first_row: int) -> Encoded:
+        columns = self._columns
+        topics = self._topics()
+        bodies = self._bodies()
+        if "message_id" in columns:
+            ids = pc.coalesce(self._checked(columns["message_id"], "message_id"), ids)
         fragments = [
-            self._text(columns, "KEYS", "keys", problems),
-            self._tags(columns, rows, problems),
-            self._text(columns, "__SHARDINGKEY", "sharding_key", problems),
+            self._text("KEYS", "keys"),
+            self._tags(),
+            self._text("__SHARDINGKEY", "sharding_key"),
         ]
-        delay, delayed = self._delays(columns, rows, now_ms, problems)
+        delay, delayed = self._delays()
         fragments.append(delay)
         fragments += [
-            self._fragment(name, self._checked(cells, f"column {name}", problems))
+            _fragment(name, self._checked(cells, f"column {name}"))
             for name, cells in columns["extra"]
         ]
         has_key = "dedupe_key" in columns
@@ -111,88 +127,82 @@ class Encoder:
             entries = columns["properties"]
             if has_key or dedupe is not None:
                 entries = _without("DEDUPE_ID", entries)  # of the message that this one was
-            fragments.append(self._user_properties(entries, rows, problems))
+            fragments.append(self._user_properties(entries))
         given = [one for one in fragments if one is not None]
         if has_key:
-            given.append(self._text(columns, "DEDUPE_ID", "dedupe_key", problems))
+            given.append(self._text("DEDUPE_ID", "dedupe_key"))
         elif dedupe is not None:
             joined = pc.binary_join_element_wise("", *given, "")
-            given = [joined, self._dedupe(columns, topics, bodies, joined, dedupe, first_row)]
-        properties = pc.binary_join_element_wise(message_id, *given, "").cast(pa.binary())
+            given = [joined, self._dedupe(topics, bodies, joined, dedupe, first_row)]
+        properties = pc.binary_join_element_wise(_fragment("UNIQ_KEY", ids), *given, "")
+        properties = properties.cast(pa.binary())
         too_long = pc.greater(pc.binary_length(properties), RawMessages.PROPERTIES_SIZE_MAX)
-        problems.where(too_long, f"properties over {RawMessages.PROPERTIES_SIZE_MAX} bytes")
-        flags = columns.get("flag")
+        self._refuse(too_long, f"properties over {RawMessages.PROPERTIES_SIZE_MAX} bytes")
         queue_ids = columns.get("queue_id")
         if queue_ids is not None:
-            problems.where(pc.less(queue_ids, 0), "queue_id is negative")
+            self._refuse(pc.less(queue_ids, 0), "queue_id is negative")
         return Encoded(
             topics,
             bodies,
             properties,
-            np.zeros(rows, np.int32) if flags is None else self._flags(flags, problems),
+            self._flags(),
             delayed,
             delayed | (_item_sizes(bodies, properties) > BATCH_BYTES_MOST),
             queue_ids,
             columns.get("broker_name"),
             columns.get("sharding_key"),
-            problems.found,
+            self.problems,
         )
+
+    # --- problems --------------------------------------------------------------------------------
+
+    def _refuse(self, mask: Array, why: str) -> None:
+        """Note the rows of a mask; null counts as fine."""
+        mask = pc.fill_null(mask, fill_value=False)
+        if pc.any(mask).as_py():
+            self._refuse_rows(pc.indices_nonzero(mask), why)
+
+    def _refuse_rows(self, rows: Array, why: str) -> None:
+        """Note rows by number."""
+        for row in rows.to_pylist():
+            self.problems.setdefault(row, why)
 
     # --- cells -----------------------------------------------------------------------------------
 
-    def _topics(self, columns: Columns, rows: int, problems: _Problems) -> Array:
+    def _topics(self) -> Array:
         fixed = self._options.topic
         if fixed is not None:
-            topics = pa.repeat(pa.scalar(fixed, pa.string()), rows)
+            topics = pa.repeat(pa.scalar(fixed, pa.string()), self._count)
         else:
-            topics = columns["topic"]
-        problems.where(pc.is_null(topics), "topic is null")
+            topics = self._columns["topic"]
+        self._refuse(pc.is_null(topics), "topic is null")
         for topic in pc.unique(topics).to_pylist():
             why = None if topic is None else RawMessages.topic_problem(topic)
             if why is not None:
-                problems.where(pc.equal(topics, topic), why)
+                self._refuse(pc.equal(topics, topic), why)
         return topics
 
-    def _bodies(self, columns: Columns, problems: _Problems) -> Array:
-        bodies = columns["body"]
-        problems.where(pc.is_null(bodies), "body is null")
+    def _bodies(self) -> Array:
+        bodies = self._columns["body"]
+        self._refuse(pc.is_null(bodies), "body is null")
         length = pc.binary_length(bodies)
-        problems.where(pc.equal(length, 0), "body is empty")
-        problems.where(
+        self._refuse(pc.equal(length, 0), "body is empty")
+        self._refuse(
             pc.greater(length, BODY_SIZE_MAX), f"body is over {BODY_SIZE_MAX} bytes, the most"
         )
         return bodies
 
-    def _flags(self, cells: Array, problems: _Problems) -> Array:
+    def _flags(self) -> Array:
+        cells = self._columns.get("flag")
+        if cells is None:
+            return np.zeros(self._count, np.int32)
         outside = pc.or_(pc.less(cells, -(1 << 31)), pc.greater(cells, (1 << 31) - 1))
-        problems.where(outside, "flag is beyond 32 bits")
+        self._refuse(outside, "flag is beyond 32 bits")
         kept = pc.if_else(pc.fill_null(outside, fill_value=False), 0, pc.fill_null(cells, 0))
         return kept.to_numpy(zero_copy_only=False).astype(np.int32)
 
-    def _message_ids(self, columns: Columns, rows: int, problems: _Problems) -> Array:
-        prefix, first = self._ids.block(rows)
-        numbers = (np.arange(rows, dtype=np.int64) + first).astype(">u8").view(np.uint8)
-        digits = np.frombuffer(b"0123456789ABCDEF", np.uint8)
-        packed = numbers.reshape(rows, 8)[:, 2:]
-        width = len(prefix) + 12
-        text = np.empty((rows, width), np.uint8)
-        text[:, : len(prefix)] = np.frombuffer(prefix.encode(), np.uint8)
-        text[:, len(prefix) :: 2] = digits[packed >> 4]
-        text[:, len(prefix) + 1 :: 2] = digits[packed & 15]
-        offsets = np.arange(rows + 1, dtype=np.int32) * width
-        made = pa.StringArray.from_buffers(rows, pa.py_buffer(offsets), pa.py_buffer(text))
-        given = columns.get("message_id")
-        if given is None:
-            return made
-        return pc.coalesce(self._checked(given, "message_id", problems), made)
-
-    def _fragment(self, name: str, values: Array) -> Array:
-        """``name U+0001 value U+0002``, nothing where the value is null."""
-        text = pc.binary_join_element_wise(f"{name}{NAME_END}", values, VALUE_END, "")
-        return pc.fill_null(text, "")
-
-    def _checked(self, cells: Array, what: str, problems: _Problems) -> Array:
-        problems.where(
+    def _checked(self, cells: Array, what: str) -> Array:
+        self._refuse(
             pc.match_substring_regex(cells, "[\\x00-\\x02]"), f"{what} holds U+0000 to U+0002"
         )
         blank = pc.equal(pc.utf8_trim_whitespace(cells), "")
@@ -200,38 +210,34 @@ class Encoder:
             pc.fill_null(blank, fill_value=False), pa.scalar(None, pa.string()), cells
         )
 
-    def _text(self, columns: Columns, name: str, column: str, problems: _Problems) -> Array | None:
-        cells = columns.get(column)
-        return (
-            None if cells is None else self._fragment(name, self._checked(cells, column, problems))
-        )
+    def _text(self, name: str, column: str) -> Array | None:
+        cells = self._columns.get(column)
+        return None if cells is None else _fragment(name, self._checked(cells, column))
 
-    def _tags(self, columns: Columns, rows: int, problems: _Problems) -> Array | None:
-        cells, default = columns.get("tags"), self._options.tags
+    def _tags(self) -> Array | None:
+        cells, default = self._columns.get("tags"), self._options.tags
         if cells is None and default is None:
             return None
         if cells is None:
-            cells = pa.repeat(pa.scalar(default, pa.string()), rows)
+            cells = pa.repeat(pa.scalar(default, pa.string()), self._count)
         elif default is not None:
             cells = pc.fill_null(cells, default)
-        problems.where(pc.match_substring(cells, "|"), "tags holds a vertical bar")
-        return self._fragment("TAGS", self._checked(cells, "tags", problems))
+        self._refuse(pc.match_substring(cells, "|"), "tags holds a vertical bar")
+        return _fragment("TAGS", self._checked(cells, "tags"))
 
     # --- delays ----------------------------------------------------------------------------------
 
-    def _delays(
-        self, columns: Columns, rows: int, now_ms: int, problems: _Problems
-    ) -> tuple[Array | None, Array]:
+    def _delays(self) -> tuple[Array | None, Array]:
         """Return the properties of the delays, and which rows have one (numpy mask)."""
         options = self._options
-        given = {name: columns[name] for name in DELAY_COLUMNS if name in columns}
-        asked = pa.repeat(pa.scalar(0), rows)
+        given = {name: self._columns[name] for name in DELAY_COLUMNS if name in self._columns}
+        asked = pa.repeat(pa.scalar(0), self._count)
         for cells in given.values():
             asked = pc.add(asked, pc.is_valid(cells).cast(pa.int64()))
         if len(given) > 1 and options.delay_conflict == "first":
             given = _first_of_each_row(given)
         elif len(given) > 1:
-            problems.where(pc.greater(asked, 1), f"several delay columns of {', '.join(given)}")
+            self._refuse(pc.greater(asked, 1), f"several delay columns of {', '.join(given)}")
         defaults = {
             "deliver_at": options.deliver_at_ms,
             "delay_ms": options.delay_ms,
@@ -243,28 +249,28 @@ class Encoder:
                 filled = pc.if_else(none_asked, value, pa.scalar(None, pa.int64()))
                 given[name] = pc.coalesce(given[name], filled) if name in given else filled
         if not given:
-            return None, np.zeros(rows, bool)
+            return None, np.zeros(self._count, bool)
         fragments = []
         for name in DELAY_COLUMNS:
             if name in given:
-                self._check_delay(name, given[name], now_ms, problems)
+                self._check_delay(name, given[name])
                 fragments.append(self._delay_fragment(name, given[name]))
         text = pc.coalesce(*fragments, pa.scalar("", pa.string()))
         delayed = pc.not_equal(text, "").to_numpy(zero_copy_only=False)
         return text, delayed
 
-    def _check_delay(self, name: str, cells: Array, now_ms: int, problems: _Problems) -> None:
+    def _check_delay(self, name: str, cells: Array) -> None:
         options = self._options
         if name == "delay_level":
             wrong = pc.or_(pc.less(cells, 0), pc.greater(cells, LEVELS))
-            problems.where(wrong, f"delay_level must be 1 to {LEVELS}")
+            self._refuse(wrong, f"delay_level must be 1 to {LEVELS}")
             return
         if not options.max_delay_ms:
             return
         limit = options.max_delay_ms
         if name != "delay_ms":
-            limit += now_ms + options.clock_tolerance_ms
-        problems.where(
+            limit += self._now_ms + options.clock_tolerance_ms
+        self._refuse(
             pc.greater(cells, limit),
             f"{name} is further away than maxDelayMs ({options.max_delay_ms}): raise the option "
             "when the broker's timerMaxDelaySec allows more",
@@ -284,78 +290,82 @@ class Encoder:
     # --- ids and user properties -----------------------------------------------------------------
 
     def _dedupe(
-        self,
-        columns: Columns,
-        topics: Array,
-        bodies: Array,
-        properties: Array,
-        prefix: str,
-        first_row: int,
+        self, topics: Array, bodies: Array, properties: Array, prefix: str, first_row: int
     ) -> Array:
         """Give the generated DEDUPE_ID of every row.
 
         Rows are counted anew by each write of a micro-batch: that two messages differ must show in
         the checksum. All it is made of is there again, the same, when the batch is repeated.
         """
-        chosen = [columns[name] for name in _ALSO_GIVEN if name in columns]
+        chosen = [self._columns[name] for name in _ALSO_GIVEN if name in self._columns]
         texts = [pc.fill_null(cells.cast(pa.string()), "") for cells in chosen]
         given = pc.binary_join_element_wise(topics, *texts, properties, "", "\0")
         pairs = zip(_cells(given.cast(pa.binary())), _cells(bodies), strict=True)
         sums = np.fromiter((crc32(body, crc32(one)) for one, body in pairs), ">u4", len(bodies))
         digits = np.frombuffer(sums.tobytes().hex().encode(), np.uint8).reshape(len(bodies), 8)
         numbers = pa.array(np.arange(first_row, first_row + len(bodies))).cast(pa.string())
-        checksums = fixed_width(digits).cast(pa.string())
+        checksums = fixed_width(digits).view(pa.string())
         values = pc.binary_join_element_wise(prefix, numbers, checksums, "-")
-        return self._fragment("DEDUPE_ID", values)
+        return _fragment("DEDUPE_ID", values)
 
-    def _user_properties(
-        self, entries: tuple[Array, Array, Array], rows: int, problems: _Problems
-    ) -> Array:
+    def _user_properties(self, entries: tuple[Array, Array, Array]) -> Array:
         row_of, names, values = entries
         if not pa.types.is_string(values.type):
-            values = _texts(values, row_of, problems)
+            values = self._utf8(values, row_of)
         reserved = pc.is_in(names, pa.array(sorted(RawMessages.RESERVED_PROPERTIES)))
         if self._options.reserved_properties == "drop":
             keep = pc.invert(reserved)
             row_of, names, values = row_of.filter(keep), names.filter(keep), values.filter(keep)
         else:
             why = "properties holds a name that RocketMQ reserves: use reservedProperties=drop"
-            problems.at(row_of.filter(reserved), why)
-        problems.at(row_of.filter(pc.is_null(values)), "properties holds a null value")
+            self._refuse_rows(row_of.filter(reserved), why)
+        self._refuse_rows(row_of.filter(pc.is_null(values)), "properties holds a null value")
         for cells, what in ((names, "name"), (values, "value")):
             wrong = pc.or_(
                 pc.match_substring_regex(cells, "[\\x00-\\x02]"),
                 pc.equal(pc.utf8_trim_whitespace(cells), ""),
             )
-            problems.at(
+            self._refuse_rows(
                 row_of.filter(pc.fill_null(wrong, fill_value=False)),
                 f"properties holds a {what} that is blank or holds U+0000 to U+0002",
             )
         items = pc.binary_join_element_wise(names, values, NAME_END)
         items = pc.binary_join_element_wise(pc.fill_null(items, ""), VALUE_END, "")
-        counts = np.bincount(row_of.to_numpy(zero_copy_only=False), minlength=rows)
+        counts = np.bincount(row_of.to_numpy(zero_copy_only=False), minlength=self._count)
         first = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
         return pc.binary_join(pa.ListArray.from_arrays(pa.array(first), items), "")
 
+    def _utf8(self, values: Array, row_of: Array) -> Array:
+        try:
+            return values.cast(pa.binary()).cast(pa.string())
+        except pa.ArrowInvalid:
+            texts: list[str | None] = []
+            for value, row in zip(values.to_pylist(), row_of.to_pylist(), strict=True):
+                try:
+                    texts.append(None if value is None else value.decode())
+                except UnicodeDecodeError:
+                    self.problems.setdefault(row, "properties holds a value that is no UTF-8")
+                    texts.append("?")
+            return pa.array(texts, pa.string())
 
-class _Problems:
-    """The first reason of each row that cannot be a message."""
 
-    def __init__(self, rows: int) -> None:
-        self._rows = rows
-        self.found: dict[int, str] = {}
+def _message_ids(ids: MessageIds, count: int) -> Array:
+    """Make an id for each of so many messages."""
+    prefix, first = ids.block(count)
+    numbers = (np.arange(count, dtype=np.int64) + first).astype(">u8").view(np.uint8)
+    digits = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+    packed = numbers.reshape(count, 8)[:, 2:]
+    text = np.empty((count, len(prefix) + 12), np.uint8)
+    text[:, : len(prefix)] = np.frombuffer(prefix.encode(), np.uint8)
+    text[:, len(prefix) :: 2] = digits[packed >> 4]
+    text[:, len(prefix) + 1 :: 2] = digits[packed & 15]
+    return fixed_width(text).view(pa.string())
 
-    def where(self, mask: Array, why: str) -> None:
-        """Note the rows of a mask; null counts as fine."""
-        mask = pc.fill_null(mask, fill_value=False)
-        if pc.any(mask).as_py():
-            for row in pc.indices_nonzero(mask).to_pylist():
-                self.found.setdefault(row, why)
 
-    def at(self, rows: Array, why: str) -> None:
-        """Note rows by number."""
-        for row in rows.to_pylist():
-            self.found.setdefault(row, why)
+def _fragment(name: str, values: Array) -> Array:
+    """``name U+0001 value U+0002``, nothing where the value is null."""
+    text = pc.binary_join_element_wise(f"{name}{NAME_END}", values, VALUE_END, "")
+    return pc.fill_null(text, "")
 
 
 def _first_of_each_row(given: dict[str, Array]) -> dict[str, Array]:
@@ -374,20 +384,6 @@ def _without(name: str, entries: tuple[Array, Array, Array]) -> tuple[Array, Arr
     row_of, names, values = entries
     keep = pc.fill_null(pc.not_equal(names, name), fill_value=True)
     return row_of.filter(keep), names.filter(keep), values.filter(keep)
-
-
-def _texts(values: Array, row_of: Array, problems: _Problems) -> Array:
-    try:
-        return values.cast(pa.binary()).cast(pa.string())
-    except pa.ArrowInvalid:
-        texts: list[str | None] = []
-        for value, row in zip(values.to_pylist(), row_of.to_pylist(), strict=True):
-            try:
-                texts.append(None if value is None else value.decode())
-            except UnicodeDecodeError:
-                problems.found.setdefault(row, "properties holds a value that is no UTF-8")
-                texts.append("?")
-        return pa.array(texts, pa.string())
 
 
 def _item_sizes(bodies: Array, properties: Array) -> Array:

@@ -272,7 +272,6 @@ COMPOSED = {
     "expression": ("subExpression", "sqlExpression"),
     "start": ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
     "end": ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
-    "deliver_at_ms": ("deliverAt",),
     "tls": ("tlsCa", "tlsCert", "tlsKey"),
 }
 """Fields that are made of options of other names."""
