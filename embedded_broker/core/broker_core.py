@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from embedded_broker.core.consume import Consume
     from embedded_broker.core.statistics import Traffic
     from embedded_broker.core.transactions.service import TransactionalMessageService
-    from embedded_broker.namesrv.name_server import NameServer
     from embedded_broker.store.message_store import MessageStore
     from embedded_broker.tables.consumers.groups import GroupTable
     from embedded_broker.tables.consumers.registry import (
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
         ProducerRegistry,
         QueueLocks,
     )
-    from embedded_broker.tables.files import Table
+    from embedded_broker.tables.files import TableFiles
     from embedded_broker.tables.offsets.deliveries import DeliveryLog
     from embedded_broker.tables.offsets.table import OffsetTable
     from embedded_broker.tables.topics.table import TopicTable
@@ -59,6 +58,7 @@ class BrokerCore:
     transactions: "TransactionalMessageService"
     traffic: "Traffic"
     acts: "Administration"
+    table_files: "TableFiles"
 
     def __init__(
         self,
@@ -72,7 +72,6 @@ class BrokerCore:
         store: "MessageStore",
         timers: "TimerEngine",
         levels: "ScheduleMessageService",
-        namesrv: "NameServer",
         journal: Journal,
         random: "Random",
         session_timers: SessionTimers,
@@ -92,7 +91,6 @@ class BrokerCore:
         self.store = store
         self.timers = timers
         self.levels = levels
-        self.namesrv = namesrv
         self.journal = journal
         self.random = random
         self.cluster_name = cluster_name
@@ -103,8 +101,6 @@ class BrokerCore:
         """What fires on the message clock."""
         self.housekeeping: list[Callable[[], None]] = []
         """Called under the door at the end of every clock jump: expiry, saves, metrics."""
-        self.tables: dict[str, Table] = {}
-        """What is kept in files, by path; see ``tables/files.py``."""
         self.on_close: list[Callable[[], None]] = []
         """Called under the door before the store closes: last saves."""
         self.before_crash: list[Callable[[], Callable[[], None]]] = []

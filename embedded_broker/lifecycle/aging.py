@@ -12,8 +12,12 @@ from typing import Final
 
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.door import Door
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.retention import Retention
+from embedded_broker.timer.interface import TimerEngine
+from embedded_broker.timer.levels.service import ScheduleMessageService
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 
 __all__ = ["LOOK_EVERY_MS", "Aging"]
@@ -26,12 +30,26 @@ ALL_FILES: Final = 1 << 31
 
 
 class Aging:
-    """The aging of one broker's messages."""
+    """The aging of one broker's messages; `in_background` works on the flush thread."""
 
-    def __init__(self, core: BrokerCore, clock: BrokerClock) -> None:
-        self._core = core
+    def __init__(
+        self,
+        *,
+        door: Door,
+        clock: BrokerClock,
+        config: BrokerConfig,
+        store: MessageStore,
+        timers: TimerEngine,
+        levels: ScheduleMessageService,
+        in_background: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._door = door
         self._clock = clock
-        self._rule = Retention(core.store.fs, core.store.log, core.config, clock)
+        self._store = store
+        self._timers = timers
+        self._levels = levels
+        self._in_background = in_background
+        self._rule = Retention(store.fs, store.log, config, clock)
 
     def look(self) -> None:
         """Let old files go if it is time. Under the door; the work is done in background.
@@ -39,7 +57,7 @@ class Aging:
         Nothing grows old while the clock stands still.
         """
         if self._clock.flows:
-            self._core.in_background(self._clean_if_time)
+            self._in_background(self._clean_if_time)
 
     def _clean_if_time(self) -> None:
         if self._rule.is_time():
@@ -47,35 +65,34 @@ class Aging:
 
     def look_at_once(self) -> None:
         """Let everything go that is old now, whatever the hour. Outside the door."""
-        self._core.in_background(lambda: self.clean(ALL_FILES))
+        self._in_background(lambda: self.clean(ALL_FILES))
 
     def clean(self, files_max: int) -> None:
         """Remove old files that nobody needs. On the flush thread, outside the door."""
-        core = self._core
         if not self._is_open():
             return
         end = self._rule.old_end(files_max)
-        if end <= core.store.log.min_offset:
+        if end <= self._store.log.min_offset:
             return
-        lowest = self._lowest_in_turns(core.timers.needed_offsets.ahead(), end)
-        with core.door:
+        lowest = self._lowest_in_turns(self._timers.needed_offsets.ahead(), end)
+        with self._door:
             if not self._is_open():
                 return
-            end = min([lowest, end, *core.timers.needed_offsets.now(), *self._levels()])
-            remove = core.store.log.files.let_go_before(end)
+            end = min([lowest, end, *self._timers.needed_offsets.now(), *self._at_levels()])
+            remove = self._store.log.files.let_go_before(end)
         if remove is not None:
             remove()
             self._follow()
 
     def _is_open(self) -> bool:
         """Whether the store is still there: a call, since it may close between two looks."""
-        return self._core.store.is_open
+        return self._store.is_open
 
     def _lowest_in_turns(self, offsets: Iterator[int], lowest: int) -> int:
         """Go through what the timers need; nothing below ``lowest`` is looked for any more."""
         while True:
             budget = Budget()
-            with self._core.door.quiet:
+            with self._door.quiet:
                 for offset in offsets:
                     lowest = min(lowest, offset)
                     if budget.exhausted():
@@ -83,34 +100,32 @@ class Aging:
                 else:
                     return lowest
 
-    def _levels(self) -> Iterator[int]:
+    def _at_levels(self) -> Iterator[int]:
         """Give the offset of the first message that waits at each level."""
-        store = self._core.store
-        for level, offset in self._core.levels.offsets().items():
-            queue = store.consume_queue(SCHEDULE_TOPIC, level - 1)
+        for level, offset in self._levels.offsets().items():
+            queue = self._store.consume_queue(SCHEDULE_TOPIC, level - 1)
             entry = None if queue is None else queue.entry(max(offset, queue.min_offset))
             if entry is not None:
                 yield entry[0]
 
     def _follow(self) -> None:
         """Let queues, index and timer log forget what the commit log has forgotten."""
-        core = self._core
-        log_min = core.store.log.min_offset
-        queues = list(core.store.queues.values())
+        log_min = self._store.log.min_offset
+        queues = list(self._store.queues.values())
         while queues:
             removals: list[Callable[[], None] | None] = []
             budget = Budget()
-            with core.door:
+            with self._door:
                 while queues and not budget.exhausted() and self._is_open():
                     removals.append(queues.pop().follow(log_min))
                 if not self._is_open():
                     return
             _run(removals)
-        with core.door:
-            index = core.store.index
+        with self._door:
+            index = self._store.index
             removals = [
                 None if index is None else index.let_go_before(log_min),
-                core.timers.upkeep.begin_cleaning(),
+                self._timers.upkeep.begin_cleaning(),
             ]
         _run(removals)
 

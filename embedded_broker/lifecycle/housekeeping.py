@@ -6,10 +6,15 @@ rhythms are those of ``TimerMessageStore.start`` of the original.
 """
 
 import logging
+from collections.abc import Callable
 
+from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.tables.topics.table import TopicTable
+from embedded_broker.timer.interface import UpkeepFace
 from embedded_broker.timer.wheel.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS
+from rocketmq_py.clock import Clock
 
 __all__ = ["TimerHousekeeping"]
 
@@ -17,39 +22,52 @@ logger = logging.getLogger(__name__)
 
 
 class TimerHousekeeping:
-    """Keeps the timers of one broker tidy; everything is called under the door."""
+    """Keeps the timers of one broker tidy; everything is called under the door.
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
-        self._upkeep = core.timers.upkeep
+    `in_background` does what takes long, outside the door.
+    """
 
-    def start(self) -> None:
+    def __init__(
+        self,
+        upkeep: UpkeepFace,
+        topics: TopicTable,
+        clock: Clock,
+        session: Session,
+        in_background: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._upkeep = upkeep
+        self._topics = topics
+        self._clock = clock
+        self._session = session
+        self._in_background = in_background
+
+    def start(self, config: BrokerConfig) -> None:
         """Plan the first of everything."""
-        core = self._core
-        core.session.every(CLEAN_EVERY_MS, self._clean)
-        core.session.every(FORGET_EVERY_MS, self._forget_topics)
-        core.session.every(REVISE_EVERY_MS, self._revise_counts)
-        core.session.every(core.config.int("timerProgressLogIntervalMs"), self._log_progress)
+        every = self._session.every
+        every(CLEAN_EVERY_MS, self._clean)
+        every(FORGET_EVERY_MS, self._forget_topics)
+        every(REVISE_EVERY_MS, self._revise_counts)
+        every(config.int("timerProgressLogIntervalMs"), self._log_progress)
 
     def _clean(self) -> None:
         """Files are let go under the door and removed outside of it."""
         work = self._upkeep.begin_cleaning()
         if work is not None:
-            self._core.in_background(work)
+            self._in_background(work)
 
     def _forget_topics(self) -> None:
-        self._upkeep.forget_topics(self._core.topics.names())
+        self._upkeep.forget_topics(self._topics.names())
 
     def _revise_counts(self) -> None:
-        if self._upkeep.begin_revision(self._core.session_clock.now_ms):
+        if self._upkeep.begin_revision(self._session.now_ms):
             self._go_on_revising()
 
     def _go_on_revising(self) -> None:
         """Count in turns: each holds the door for a few milliseconds."""
-        if self._upkeep.go_on(self._core.clock.now_ms, Budget()):
-            self._core.session.after(1, self._go_on_revising, "housekeeping")
+        if self._upkeep.go_on(self._clock.now_ms, Budget()):
+            self._session.after(1, self._go_on_revising, "housekeeping")
 
     def _log_progress(self) -> None:
         if logger.isEnabledFor(logging.INFO):
-            text = self._upkeep.progress(self._core.clock.now_ms)
-            self._core.in_background(lambda: logger.info("%s", text))
+            text = self._upkeep.progress(self._clock.now_ms)
+            self._in_background(lambda: logger.info("%s", text))

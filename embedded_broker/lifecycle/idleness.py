@@ -8,12 +8,18 @@ that it was not handed. Must not know: who waits for that. Read on:
 for what was handed out.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from threading import Event
 from typing import Protocol
 
-from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.tables.consumers.registry import ConsumerGroup
+from embedded_broker.clocks.timeline import DeadlineSource
+from embedded_broker.door import Door
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.tables.consumers.registry import ConsumerGroup, ConsumerRegistry
+from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.clock import Clock
 
 __all__ = ["Idleness"]
 
@@ -27,48 +33,74 @@ class Asked(Protocol):
 
 
 class Idleness:
-    """One broker as ``settle`` sees it; a ``Resident``."""
+    """One broker as ``settle`` sees it; a ``Resident``.
 
-    def __init__(self, core: BrokerCore, clients: Asked) -> None:
-        self._core = core
+    ``sources`` are what fires on the message clock, ``is_waiting`` says whether a pull of a group
+    waits for a queue.
+    """
+
+    def __init__(
+        self,
+        *,
+        broker_name: str,
+        door: Door,
+        clock: Clock,
+        sources: Sequence[DeadlineSource],
+        store: MessageStore,
+        topics: TopicTable,
+        consumers: ConsumerRegistry,
+        offsets: OffsetTable,
+        deliveries: DeliveryLog,
+        is_waiting: Callable[[str, str, int], bool],
+        clients: Asked,
+    ) -> None:
+        self._broker_name = broker_name
+        self._door = door
+        self._clock = clock
+        self._sources = sources
+        self._store = store
+        self._topics = topics
+        self._consumers = consumers
+        self._offsets = offsets
+        self._deliveries = deliveries
+        self._is_waiting = is_waiting
         self._clients = clients
 
     @property
     def changes(self) -> int:
         """Count what has happened in the broker: nothing did while it stays the same."""
-        return self._core.door.entries
+        return self._door.entries
 
     def watch(self, event: Event) -> None:
         """Set ``event`` after every change, until ``unwatch``."""
-        self._core.door.watch(event)
+        self._door.watch(event)
 
     def unwatch(self, event: Event) -> None:
         """Undo ``watch``."""
-        self._core.door.unwatch(event)
+        self._door.unwatch(event)
 
     def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
         """Say what is still going on, for these consumer groups or all. Outside the door."""
-        core = self._core
         found: list[str] = []
-        with core.door.quiet:
-            if core.door.delivering:
+        with self._door.quiet:
+            if self._door.delivering:
                 found.append("answers are being handed over")
-            if core.door.pause.on:
-                found.append(f"broker {core.broker_name} is paused: call resume()")
+            if self._door.pause.on:
+                found.append(f"broker {self._broker_name} is paused: call resume()")
             found += self._due()
-            names = core.consumers.groups()
+            names = self._consumers.groups()
             left_out = self._left_out(groups)
         for name in names if groups is None else groups.intersection(names):
-            with core.door.quiet:  # one group at a time: there may be many
-                live = core.consumers.get(name)
+            with self._door.quiet:  # one group at a time: there may be many
+                live = self._consumers.get(name)
                 if live is not None:
                     found += self._of_group(live)
         return [*found, *self._clients.busy(left_out)]
 
     def _due(self) -> Iterator[str]:
         """Tell what should have fired already: the thread that fires it is about to."""
-        now_ms = self._core.clock.now_ms
-        for source in self._core.sources:
+        now_ms = self._clock.now_ms
+        for source in self._sources:
             head = source.next_deadline()
             if head is not None and head.due_ms <= now_ms:
                 yield f"{head.what} is due"
@@ -77,22 +109,20 @@ class Idleness:
         """Give the clients of this process that are consumers of other groups only."""
         left_out: set[str] = set()
         wanted: set[str] = set()
-        consumers = self._core.consumers
-        for name in () if groups is None else consumers.groups():
-            live = consumers.get(name)
+        for name in () if groups is None else self._consumers.groups():
+            live = self._consumers.get(name)
             if live is not None:
                 clients = wanted if groups is None or name in groups else left_out
                 clients.update(live.client_ids())
         return left_out - wanted
 
     def _of_group(self, live: ConsumerGroup) -> Iterator[str]:
-        core = self._core
         remote = any(member.connection.mailbox is None for member in live.members.values())
         clients = ", ".join(dict.fromkeys(live.client_ids()))
         for topic in live.subscriptions:
-            config = core.topics.get(topic)
+            config = self._topics.get(topic)
             for queue_id in range(0 if config is None else config.read_queue_nums):
-                end = core.store.max_offset(topic, queue_id)
+                end = self._store.max_offset(topic, queue_id)
                 if end == 0:
                     continue
                 reason = self._unread(live.name, topic, queue_id, end)
@@ -103,11 +133,10 @@ class Idleness:
 
     def _unread(self, group: str, topic: str, queue_id: int, end: int) -> str | None:
         """Say what the group was not handed yet."""
-        core = self._core
-        reached = core.deliveries.next_offset(group, topic, queue_id)
+        reached = self._deliveries.next_offset(group, topic, queue_id)
         if reached is None:
             reached = max(
-                core.offsets.query(group, topic, queue_id), core.store.min_offset(topic, queue_id)
+                self._offsets.query(group, topic, queue_id), self._store.min_offset(topic, queue_id)
             )
         if reached >= end:
             return None
@@ -116,18 +145,17 @@ class Idleness:
 
     def _unfinished(self, group: str, topic: str, queue_id: int) -> str | None:
         """Say what clients that cannot be asked were handed and have not committed."""
-        core = self._core
-        if not core.consume.waiters.is_waiting(group, topic, queue_id):
+        if not self._is_waiting(group, topic, queue_id):
             return f"no pull is parked at {topic} queue {queue_id}"
-        handed = core.deliveries.handed_end(group, topic, queue_id)
-        committed = max(core.offsets.query(group, topic, queue_id), 0)
+        handed = self._deliveries.handed_end(group, topic, queue_id)
+        committed = max(self._offsets.query(group, topic, queue_id), 0)
         if handed is None or committed >= handed:
             return None
         message = self._message(topic, queue_id, committed)
         return f"{message} of {topic} queue {queue_id} is handed out and not committed"
 
     def _message(self, topic: str, queue_id: int, offset: int) -> str:
-        queue = self._core.store.consume_queue(topic, queue_id)
+        queue = self._store.consume_queue(topic, queue_id)
         entry = None if queue is None else queue.entry(offset)
-        record = None if entry is None else self._core.store.record(entry[0])
+        record = None if entry is None else self._store.record(entry[0])
         return f"the message at {offset}" if record is None else f"message {record.msg_id}"

@@ -113,7 +113,6 @@ class BrokerNode:
             store=store,
             timers=timers,
             levels=levels,
-            namesrv=runtime.namesrv,
             journal=runtime.journal,
             random=runtime.random,
             session_timers=SessionTimers(),
@@ -128,17 +127,56 @@ class BrokerNode:
         timers.retry.session_timer = core.session.after
         levels.session_timer = core.session.after
         levels.request_flush = self._flusher.request
-        with runtime.door:
-            hint = WallTimeHint(arguments.session_clock)
-            store.put_hooks += [hint, timers.admission]
-            arguments.put_hooks.run_before(store.put_hooks)
-            store.on_arrival.append(timers.on_arrival)
-            handlers.install(core)
+        self._install(core)
         config.on_change(self._note_change)
-        self._idleness = Idleness(core, runtime.clients)
-        self._aging = Aging(core, clock)
+        self._watch(core)
         if self._predecessor is None:
             runtime.serve(address, core.endpoint)
+
+    def _install(self, core: BrokerCore) -> None:
+        """Give the broker its hooks, tables, handlers and its place at the name server."""
+        store, timers, namesrv = core.store, core.timers, self._runtime.namesrv
+        with core.door:
+            store.put_hooks += [
+                WallTimeHint(self._arguments.session_clock),
+                timers.admission,
+            ]
+            self._arguments.put_hooks.run_before(store.put_hooks)
+            store.on_arrival.append(timers.on_arrival)
+            handlers.install(core)
+            namesrv.register(
+                core.topics,
+                core.config,
+                cluster=core.cluster_name,
+                broker_name=core.broker_name,
+                address=core.address,
+            )
+        core.on_leave.append(partial(namesrv.routes.unregister, core.broker_name))
+
+    def _watch(self, core: BrokerCore) -> None:
+        """Make what looks at the broker now and then: who waits for its clients, and retention."""
+        self._idleness = Idleness(
+            broker_name=core.broker_name,
+            door=core.door,
+            clock=core.clock,
+            sources=core.sources,
+            store=core.store,
+            topics=core.topics,
+            consumers=core.consumers,
+            offsets=core.offsets,
+            deliveries=core.deliveries,
+            is_waiting=core.consume.waiters.is_waiting,
+            clients=self._runtime.clients,
+        )
+        self._aging = Aging(
+            door=core.door,
+            clock=self._arguments.clock,
+            config=core.config,
+            store=core.store,
+            timers=core.timers,
+            levels=core.levels,
+            in_background=core.in_background,
+        )
 
     def start(self) -> None:
         """Start flushing; timers fire once the runtime has started."""
@@ -169,7 +207,9 @@ class BrokerNode:
                 core.config.int("flushDelayOffsetInterval"), self._flush_levels, "flush"
             )
             core.session.every(LOOK_EVERY_MS, self._aging.look)
-            TimerHousekeeping(core).start()
+            TimerHousekeeping(
+                core.timers.upkeep, core.topics, core.clock, core.session, core.in_background
+            ).start(core.config)
 
     def snapshot(self, path: str | PathLike[str]) -> Path:
         """Copy the store as it is now. Outside the door."""

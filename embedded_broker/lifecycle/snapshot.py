@@ -109,7 +109,7 @@ class _Taking:
         files = [core.store.log.files, *(queue.files for queue in core.store.queues.values())]
         self._ends = {one.directory: one.max_offset for one in files}
         self._ends.update(core.timers.log_ends())
-        self._documents = {path: table.to_document() for path, table in core.tables.items()}
+        self._documents = core.table_files.documents()
         if isinstance(core.clock, VirtualClock):
             self._documents[CLOCK_PATH] = clock_document(core.clock)
 

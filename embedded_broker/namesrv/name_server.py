@@ -1,12 +1,15 @@
-"""What a name server answers.
+"""What a name server answers, and how a broker of this process keeps it up to date.
 
 GET_ROUTEINFO_BY_TOPIC (105), GET_BROKER_CLUSTER_INFO (106) and
 GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206), after RocketMQ's ClientRequestProcessor and
 DefaultRequestProcessor. Topics are never created here: a client that gets 17 asks for the route
 of TBW102 and lets its first send create the topic. State is in `routes.py`.
+
+A broker registers by calls instead of request 103: all topics when it starts, every new or changed
+one at once, and goodbye when it closes. One that may not be read or written announces its topics
+with that permission taken away (BrokerController.registerBrokerAll), so that clients go elsewhere.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
 from attrs import evolve
@@ -14,20 +17,30 @@ from attrs import evolve
 from embedded_broker.namesrv.routes import RouteTable
 from embedded_broker.remoting.connection import Connection
 from embedded_broker.remoting.endpoint import Handler, Request, RequestError
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.routes import BrokerData
 from rocketmq_py.protocol.bodies.topics import TopicConfig, TopicList
-from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import (
+    PERM_READ,
+    PERM_WRITE,
+    MQVersion,
+    RequestCode,
+    ResponseCode,
+)
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.routes import GetRouteInfoRequestHeader
 
 HELP_URL: Final = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 _WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "[::]", "::"})  # noqa: S104  compared, not bound
 _KEPT_ANSWERS_MAX: Final = 1024
+_READ_WRITE: Final = PERM_READ | PERM_WRITE
 
 
 class NameServer:
     """The name server of one cluster: register brokers by call, answer clients by request.
 
+    A broker that leaves is taken out of `routes`; clients get 17 for topics that only it held.
     `handlers` maps request codes to what answers them; the shell dispatches to it on its own
     port, under the door of the cluster.
     """
@@ -42,21 +55,38 @@ class NameServer:
         self._kept: dict[tuple[str, bool, str], bytes] = {}
         self._kept_version = -1
 
-    def register_broker(
-        self, *, cluster: str, broker_name: str, address: str, topics: Iterable[TopicConfig]
+    def register(
+        self,
+        topics: TopicTable,
+        config: BrokerConfig,
+        *,
+        cluster: str,
+        broker_name: str,
+        address: str,
     ) -> None:
-        """Make a broker of this process visible to clients, with all its topics."""
-        self.routes.register(
-            cluster=cluster, broker_name=broker_name, address=address, topics=topics
-        )
+        """Make a broker of this process visible to clients, and keep its topics up to date."""
 
-    def register_topic(self, broker_name: str, topic: TopicConfig) -> None:
-        """Make a new or changed topic of a registered broker visible at once."""
-        self.routes.put_topic(broker_name, topic)
+        def announced(topic: TopicConfig) -> TopicConfig:
+            perm = config.int("brokerPermission")
+            if perm & _READ_WRITE == _READ_WRITE:
+                return topic
+            return evolve(topic, perm=topic.perm & perm)
 
-    def unregister_broker(self, broker_name: str) -> None:
-        """Take a broker away; clients get 17 for topics that only it held."""
-        self.routes.unregister(broker_name)
+        def register_all() -> None:
+            self.routes.register(
+                cluster=cluster,
+                broker_name=broker_name,
+                address=address,
+                topics=map(announced, topics),
+            )
+
+        def settings_changed(names: frozenset[str]) -> None:
+            if "brokerPermission" in names:
+                register_all()
+
+        register_all()
+        topics.listeners.append(lambda topic: self.routes.put_topic(broker_name, announced(topic)))
+        config.on_change(settings_changed)
 
     def route_of_topic(self, request: Request) -> RemotingCommand:
         """105: brokers and queues of a topic, or 17.

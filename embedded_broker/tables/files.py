@@ -7,15 +7,19 @@ tables know nothing of this; what a file looks like is in `store/config_files.py
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import Any, Final, Protocol
 
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.clocks.session import Session
 from embedded_broker.errors import StoreError
 from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+
+__all__ = ["Table", "TableFiles", "restore_topics"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,43 +42,73 @@ class Table(Protocol):
         ...
 
 
-class TableFile:
-    """One table and its file. `wait_ms` passes between a change and the save."""
+class TableFiles:
+    """The files of one broker's tables.
 
-    def __init__(self, core: BrokerCore, table: Table, path: str, wait_ms: int) -> None:
-        self._core = core
-        self._table = table
-        self._file = JsonConfigFile(core.store.fs, path)
-        self._wait_ms = wait_ms
+    `in_background` writes them, outside the door and on another thread.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        session: Session,
+        in_background: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._fs = fs
+        self._session = session
+        self._in_background = in_background
+        self._files: dict[str, _TableFile] = {}
+
+    def keep(self, table: Table, path: str, wait_ms: int = SOON_MS) -> None:
+        """Load a table from its file; from now on it is saved `wait_ms` after a change."""
+        file = self._files[path] = _TableFile(table, JsonConfigFile(self._fs, path))
+
+        def save() -> None:
+            self._save(file)
+
+        def schedule() -> None:
+            self._session.after(wait_ms, save, "save of " + path)
+
+        table.on_changed = schedule
+
+    def save(self) -> None:
+        """Save what is not saved yet. Under the door."""
+        for file in self._files.values():
+            self._save(file)
+
+    def _save(self, file: "_TableFile") -> None:
+        if file.table.changed or file.failed:
+            self._in_background(file.begin())
+
+    def begin_save(self, path: str) -> Callable[[], None]:
+        """Make a table's document; what is returned writes it. Under the door."""
+        file = self._files[path]
+        return file.begin() if file.table.changed else _nothing
+
+    def documents(self) -> dict[str, Any]:
+        """Give what each file would hold now, by path. Under the door."""
+        return {path: file.table.to_document() for path, file in self._files.items()}
+
+
+class _TableFile:
+    """One table and its file."""
+
+    def __init__(self, table: Table, file: JsonConfigFile) -> None:
+        self.table = table
+        self._file = file
         self._writing = Lock()
         self._made = 0
         self._written = 0
-        self._failed = False
-        stored = self._file.load()
+        self.failed = False
+        stored = file.load()
         if isinstance(stored, dict):
             table.load_document(stored)
         table.changed = False
-        table.on_changed = self._schedule
-        core.on_close.append(self._save)
-        core.tables[path] = table
 
-    def _schedule(self) -> None:
-        due_ms = self._core.session_clock.now_ms + self._wait_ms
-        self._core.session.at(due_ms, self._save, "save of " + self._file.path)
-
-    def _save(self) -> None:
-        """Make the document inside the door; it is written outside, on another thread."""
-        if self._table.changed or self._failed:
-            self._core.in_background(self._prepare())
-
-    def begin_save(self) -> Callable[[], None]:
-        """Make the document; what is returned writes it. Under the door."""
-        return self._prepare() if self._table.changed else _nothing
-
-    def _prepare(self) -> Callable[[], None]:
-        self._table.changed = False
+    def begin(self) -> Callable[[], None]:
+        self.table.changed = False
         self._made += 1
-        number, document = self._made, self._table.to_document()
+        number, document = self._made, self.table.to_document()
 
         def write() -> None:
             with self._writing:
@@ -83,44 +117,30 @@ class TableFile:
                 self._written = number
                 try:
                     self._file.save(document)
-                    self._failed = False
+                    self.failed = False
                 except StoreError:
-                    self._failed = True
+                    self.failed = True
                     logger.exception("could not save %s; closing tries again", self._file.path)
 
         return write
 
 
-def keep_tables(core: BrokerCore) -> None:
-    """Load the broker's tables from their files and save them from now on."""
-    offsets_ms = core.config.int("flushConsumerOffsetInterval")
-    for table, name in ((core.topics, "topics"), (core.groups, "subscriptionGroup")):
-        file = TableFile(core, table, f"config/{name}.json", SOON_MS)
-        # The original writes these two before it answers who caused the change.
-        core.before_crash.append(file.begin_save)
-    TableFile(core, core.offsets, "config/consumerOffset.json", offsets_ms)
-    _restore_topics(core)
-
-
-def _restore_topics(core: BrokerCore) -> None:
+def restore_topics(topics: TopicTable, used: Iterable[tuple[str, int]]) -> None:
     """Make the topics anew that have messages or waiting timers and are in no file.
 
-    That is when the process died between a topic's creation and the save. A topic gets as many
-    queues as are known to have been used, and at least those of the template from which sends
-    create topics: a waiting timer may belong to any of them.
+    That is when the process died between a topic's creation and the save. `used` names each topic
+    with a queue that was used. It gets as many queues as are known, and at least those of the
+    template from which sends create topics: a waiting timer may belong to any of them.
     """
-    template = core.topics.get(AUTO_CREATE_TOPIC)
+    template = topics.get(AUTO_CREATE_TOPIC)
     at_least = 1 if template is None else template.write_queue_nums
-    used = [key for key, queue in core.store.queues.items() if queue.max_offset > 0]
     queues: dict[str, int] = {}
-    for topic, queue_id in [*used, *((topic, 0) for topic in core.timers.metrics.topics)]:
-        if topic not in core.topics and not core.topics.is_system(topic):
+    for topic, queue_id in used:
+        if topic not in topics and not topics.is_system(topic):
             queues[topic] = max(queues.get(topic, at_least), queue_id + 1)
     for topic, count in queues.items():
         logger.warning("topic %s was in no file; it has %d queues again", topic, count)
-        core.topics.put(
-            TopicConfig(topic_name=topic, read_queue_nums=count, write_queue_nums=count)
-        )
+        topics.put(TopicConfig(topic_name=topic, read_queue_nums=count, write_queue_nums=count))
 
 
 def _nothing() -> None:

@@ -25,7 +25,6 @@ from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
 from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.flusher import FlushWork
-from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.remoting import handlers
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
@@ -118,7 +117,6 @@ class Life:
             store=self.store,
             timers=self.timers,
             levels=self.levels,
-            namesrv=NameServer(),
             journal=Journal(),
             random=Random(7),
             session_timers=SessionTimers(),

@@ -21,11 +21,12 @@ that several modules read. To add a request: the module of its family, one line 
 in this table.
 """
 
+from functools import partial
+
 from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.transactions import TransactionalMessageService
-from embedded_broker.namesrv.registration import Registration
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor, traffic_of
@@ -42,7 +43,7 @@ from embedded_broker.tables.consumers.registry import (
     ProducerRegistry,
     QueueLocks,
 )
-from embedded_broker.tables.files import keep_tables
+from embedded_broker.tables.files import TableFiles, restore_topics
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.table import TopicTable
@@ -69,7 +70,7 @@ def install(core: BrokerCore) -> None:
     core.consumers = ConsumerRegistry()
     core.producers = ProducerRegistry()
     core.locks = QueueLocks()
-    keep_tables(core)
+    core.table_files = _keep_tables(core)
     core.transactions = TransactionalMessageService(core)
     core.transactions.load()
     core.sources.append(core.transactions)
@@ -107,7 +108,24 @@ def install(core: BrokerCore) -> None:
         processor.register()
     ClientManageProcessor(acts, core.consume.filters).register(core.endpoint)
     AdminBrokerProcessor(acts, core.store, core.locks, core.session).register(core.endpoint)
-    Registration(core)
+
+
+def _keep_tables(core: BrokerCore) -> TableFiles:
+    """Load the broker's tables from their files and save them from now on."""
+    files = TableFiles(core.store.fs, core.session, core.in_background)
+    for table, path in (
+        (core.topics, "config/topics.json"),
+        (core.groups, "config/subscriptionGroup.json"),
+    ):
+        files.keep(table, path)
+        # The original writes these two before it answers who caused the change.
+        core.before_crash.append(partial(files.begin_save, path))
+    offsets_ms = core.config.int("flushConsumerOffsetInterval")
+    files.keep(core.offsets, "config/consumerOffset.json", offsets_ms)
+    core.on_close.append(files.save)
+    used = [key for key, queue in core.store.queues.items() if queue.max_offset > 0]
+    restore_topics(core.topics, [*used, *((name, 0) for name in core.timers.metrics.topics)])
+    return files
 
 
 def administration_of(core: BrokerCore) -> Administration:

@@ -13,7 +13,6 @@ from embedded_broker.clocks.clock import BrokerClock, VirtualClock
 from embedded_broker.clocks.timeline import SessionTimers
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
-from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
@@ -73,7 +72,6 @@ def make_core() -> CoreMaker:
             store=cast("MessageStore", FakeStore()),
             timers=cast("TimerMessageStore", None),
             levels=cast("ScheduleMessageService", None),
-            namesrv=NameServer(),
             journal=Journal(),
             random=Random(1),
             session_timers=SessionTimers(),

@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.lifecycle.aging import FILES_AT_ONCE, Aging
+from embedded_broker.lifecycle.aging import FILES_AT_ONCE
 from rocketmq_py import DefaultMQPushConsumer, MessageExt
 from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 
@@ -243,10 +243,11 @@ def test_cleaning_a_store_that_has_closed_meanwhile_does_nothing() -> None:
     clock = VirtualClock()
     with EmbeddedBroker(clock=clock, tcp=False, config=SMALL) as broker:
         fill(broker, "first")
-        aging = Aging(broker._core(), clock)
+        core, node = broker._core(), broker._node()
+        aging = node._aging
         clock.advance(days=30)
         clock.jumps.clear()
-        files = broker._core().store.fs.list("commitlog")
-    fs = aging._core.store.fs
+        files = core.store.fs.list("commitlog")
+    fs = core.store.fs
     aging.clean(FILES_AT_ONCE)
     assert fs.list("commitlog") == files

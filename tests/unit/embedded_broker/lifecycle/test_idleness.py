@@ -5,16 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.lifecycle.idleness import Idleness
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.embedded_broker.wire_peer import WirePeer, consumer, pull_fields
 
 GUARD_S = 30.0
-
-
-class NoClients:
-    def busy(self, without: object) -> list[str]:
-        return []
 
 
 @pytest.fixture
@@ -96,8 +90,7 @@ def test_members_of_a_broadcasting_group_commit_nothing(
 
 
 def test_what_is_due_and_not_fired_yet_counts(broker: EmbeddedBroker) -> None:
-    core = broker._core()
-    idleness = Idleness(core, NoClients())
+    idleness = broker._node()._idleness
     before = idleness.changes
     broker.send("T", b"later", delay=5)
     assert idleness.changes > before
