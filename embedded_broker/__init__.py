@@ -1,7 +1,7 @@
 """A RocketMQ name server and broker inside the test process, whose clock a test owns.
 
-``EmbeddedBroker`` is where to start; ``VirtualClock`` makes time the test's own. Importing this
-package starts nothing and loads a module only when one of its names is used.
+Start with ``EmbeddedBroker``. With a ``VirtualClock`` the test decides what time it is. Importing
+this package starts nothing and loads a module only when one of its names is used.
 """
 
 from importlib import import_module

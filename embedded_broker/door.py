@@ -92,8 +92,8 @@ class Door:
         me = get_ident()
         if self._owner == me:
             raise DoorReentryError(
-                "this thread is already inside the broker: put hooks and handlers must return "
-                "before the broker is called again; use door.after(...) for what follows"
+                "this thread is already inside the broker: put hooks and handlers must not call "
+                "the broker; call it after they have returned"
             )
         if (self._waiting and self._is_line()) or not self._lock.acquire(blocking=False):
             self._wait(me)

@@ -11,11 +11,11 @@ and the client's branches.
     ├── StoreError            the files under the broker are not what they should be
     │   └── StoreLockedError  another broker holds the directory
     ├── BrokerStateError      the broker is not in the state that the call needs
-    │   └── DoorReentryError  code running inside the broker entered it again
+│   └── DoorReentryError  code that runs inside the broker called it again
     ├── MessageNotFound       no stored message has the id (LookupError too)
     ├── TimerNotPending       no timer waits under the id (LookupError too)
     ├── FaultNotUsedError     a fault was asked for and never happened (AssertionError too)
-    └── WaitTimeoutError      a bounded wait ended without what it waited for (TimeoutError too)
+└── WaitTimeoutError      what a wait waited for did not happen in time (TimeoutError too)
         └── SettleTimeout     clients were still busy: the text names group, message and client
 """
 
@@ -52,27 +52,27 @@ class BrokerStateError(RocketMQError):
 
 
 class DoorReentryError(BrokerStateError):
-    """Code that runs inside the broker (a put hook, a handler) tried to enter it a second time."""
+    """Code that runs inside the broker (a put hook, a handler) called the broker."""
 
 
 class MessageNotFound(RocketMQError, LookupError):  # noqa: N818 - reads as what a test catches
-    """No stored message has the id that was asked for, and the index knows none that had it."""
+    """No stored message has this id, and the index remembers none that had it."""
 
 
 class TimerNotPending(RocketMQError, LookupError):  # noqa: N818 - reads as what a test catches
-    """No timer waits under the id whose time was to be changed; the text says what is known."""
+    """The timer that was to be changed does not wait. The text says what is known of it."""
 
 
 class FaultNotUsedError(RocketMQError, AssertionError):
-    """A test asked for a fault that never happened, so it proved nothing; the text names it."""
+    """A fault that a test asked for never happened, so it proved nothing. The text names it."""
 
 
 class WaitTimeoutError(RocketMQError, TimeoutError):
-    """A wait ended: the text says what was expected, what was seen and what happened last."""
+    """A wait timed out. The text says what was expected, what was seen and what was asked last."""
 
 
 class SettleTimeout(WaitTimeoutError):  # noqa: N818 - a time-out, named as its call
-    """Clients did not become idle in time; ``busy`` says what each of them still did."""
+    """Clients did not become idle in time. ``busy`` says what each of them was still doing."""
 
     def __init__(self, text: str, busy: tuple[str, ...] = ()) -> None:
         super().__init__(text)

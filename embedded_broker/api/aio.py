@@ -1,4 +1,4 @@
-"""Waits that can be awaited, for tests whose clients run in an event loop.
+"""Waits as coroutines, for tests whose clients run in an event loop.
 
 Answers: ``broker.aio``. A condition is evaluated on the loop's own thread, between the steps of
 its tasks; what may take long runs on another thread. Must not know: what is waited for. Loaded
@@ -46,7 +46,7 @@ Broker = TypeVar("Broker", bound=Watched)
 
 
 class AsyncFace(Generic[Broker]):
-    """The waits of one broker as coroutines; arguments and errors as of the blocking calls."""
+    """The waits of one broker as coroutines, with arguments and errors of the blocking calls."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

@@ -1,8 +1,8 @@
 """``EmbeddedBroker``: a RocketMQ name server and broker in the test's own process.
 
-Answers: what a test author holds in their hands: life cycle, addresses, clock, views and waits.
-Must not know: how anything inside works. Read on: ``embedded_broker/lifecycle/ensemble.py`` for how
-it is put together, ``embedded_broker/api/views/`` for what can be looked at.
+Answers: what a test works with: life cycle, addresses, clock, views and waits. Must not know: how
+anything inside works. Read on: ``embedded_broker/lifecycle/ensemble.py`` for how it is put
+together, ``embedded_broker/api/views/`` for what can be looked at.
 """
 
 import os
@@ -58,20 +58,19 @@ class EmbeddedBroker:
     """A RocketMQ name server and broker that lives while its ``with`` block does.
 
     Every argument is optional. ``store``: a directory in RocketMQ's layout, created or opened;
-    None keeps everything in memory. ``clock`` and ``session_clock``: ``VirtualClock`` or wall
-    time; the first times messages, the second long polls and the life of clients. ``profile``:
-    ``"rocketmq-5.x"`` or ``"rocketmq-4.9"``; ``limits``: those of the ``"broker"``, of the
-    ``"proxy"`` in front of it (24 hours of delay, typed topics), or of ``"aliyun"`` (less than 40
-    days). ``engine``: how timers are kept, ``"wheel"`` (what the option ``timerEngine`` says
-    unless changed) or ``"sliced"``; ``levels="off"`` gives delay levels to that engine too.
-    ``defaults="upstream"`` takes RocketMQ's own defaults where ours differ. ``config``:
-    RocketMQ's own options, such as ``{"timerMaxDelaySec": 3456000}``. ``host`` other than
-    loopback needs ``allow_remote=True``.
-    Ports of 0 are free ports. ``tcp=False`` opens no socket, ``inproc=False`` makes SDK clients
-    of this process use TCP. ``topics``: names or ``TopicSpec``, created before ``start`` returns.
-    ``seed`` drives every random choice. ``fs`` and ``listener_factory`` replace the file system
-    and the listening sockets. Raises ``ConfigError`` for anything that does not fit; nothing is
-    opened before ``start``.
+    None keeps everything in memory. ``clock`` and ``session_clock``: a ``VirtualClock``, or None
+    for wall time. ``clock`` is the time of messages, ``session_clock`` the time of long polls and
+    client sessions. ``profile``: ``"rocketmq-5.x"`` or ``"rocketmq-4.9"``; ``limits``: those of the
+    ``"broker"``, of the ``"proxy"`` in front of it (24 hours of delay, typed topics), or of
+    ``"aliyun"`` (less than 40 days). ``engine``: how timers are kept, ``"wheel"`` (the default) or
+    ``"sliced"``; it sets the option ``timerEngine``. With ``levels="off"`` the engine serves delay
+    levels, too. ``defaults="upstream"`` uses RocketMQ's defaults where ours differ. ``config``:
+    RocketMQ's own options, such as ``{"timerMaxDelaySec": 3456000}``. ``host`` other than loopback
+    needs ``allow_remote=True``. Port 0 takes a free port. ``tcp=False`` opens no socket,
+    ``inproc=False`` makes SDK clients of this process use TCP. ``topics``: names or ``TopicSpec``,
+    created before ``start`` returns. ``seed`` drives every random choice. ``fs`` and
+    ``listener_factory`` replace the file system and the listening sockets. Raises ``ConfigError``
+    for an argument that is not possible. Nothing is opened before ``start``.
 
     >>> with EmbeddedBroker(tcp=False, topics=["greetings"]) as broker:
     ...     _ = broker.send("greetings", b"hello")
@@ -130,13 +129,13 @@ class EmbeddedBroker:
         self._slot = BrokerSlot(self._arguments, next(_numbers))
         self._ensemble = Ensemble([self._slot])
         self.faults = Faults(self._slot, self._slot.request_faults)
-        """What goes wrong on purpose; see ``embedded_broker/api/faults.py``."""
+        """Faults on purpose: of answers and of the disk."""
         self.topics = TopicsView(self._core)
         """Create, look up and list topics."""
         self.messages = MessagesView(self._core)
         """What is stored."""
         self.timers = TimersView(self._core)
-        """What waits for its time."""
+        """Messages that wait for their time."""
         self.groups = GroupsView(self._core)
         """Who consumes, and how far each group is."""
 
@@ -162,7 +161,7 @@ class EmbeddedBroker:
 
     @property
     def clock(self) -> BrokerClock:
-        """Message time; moves when it is a ``VirtualClock``."""
+        """The time of messages. A ``VirtualClock`` can be moved."""
         return self._arguments.clock
 
     @property
@@ -172,17 +171,17 @@ class EmbeddedBroker:
 
     @property
     def journal(self) -> Journal:
-        """What was asked and answered, newest last; it outlives restarts."""
+        """Requests and answers, newest last. Restarts keep it."""
         return self._ensemble.journal
 
     @property
     def profile(self) -> Profile:
-        """Which RocketMQ it answers as."""
+        """Which version of RocketMQ the broker behaves as."""
         return self._arguments.profile
 
     @property
     def limits(self) -> Limits:
-        """Whose limits are in force beyond its own."""
+        """The limits that are in force besides the broker's own."""
         return self._arguments.limits
 
     @property
@@ -192,12 +191,12 @@ class EmbeddedBroker:
 
     @property
     def seed(self) -> int:
-        """What drove every random choice; pass it again to repeat a run."""
+        """The seed of every random choice. Pass it again to repeat a run."""
         return self._arguments.seed
 
     @property
     def put_hooks(self) -> PutHooks:
-        """Steps of your own before every put: look at a message, change it, or refuse it."""
+        """Your own steps before a message is stored: look at it, change it or refuse it."""
         return self._arguments.put_hooks
 
     @property
@@ -208,12 +207,12 @@ class EmbeddedBroker:
     # -- life -------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Open the store, listen, and return when routes are visible."""
+        """Open the store, listen, and return when clients can find the broker."""
         self._ensemble.start()
         return self
 
     def close(self) -> None:
-        """Save, sync, end every connection and thread. Idempotent and bounded in time."""
+        """Save, sync, and end every connection and thread in bounded time; idempotent."""
         self._ensemble.close()
 
     def crash(self) -> None:
@@ -227,38 +226,38 @@ class EmbeddedBroker:
     def restart(self) -> RecoveryReport:
         """Close if it runs, and start again with the same ports and the same data.
 
-        Returns what opening the store found: after ``crash`` what had to be mended.
+        Returns what opening the store found, and what it had to repair after a ``crash``.
         """
         self.close()
         self.start()
         return self._node().recovery
 
     def pause(self) -> None:
-        """Accept connections and answer nothing until ``resume``; what comes in waits.
+        """Accept connections, but answer nothing until ``resume``. Requests wait.
 
         Time, timers and this object's own calls go on.
         """
         self._ensemble.pause()
 
     def resume(self) -> None:
-        """Answer again, beginning with what waits."""
+        """Answer again, beginning with the requests that wait."""
         self._ensemble.resume()
 
     def snapshot(self, path: str | os.PathLike[str]) -> Path:
         """Copy the store, as it is at this instant, to a new directory that ``store=path`` opens.
 
-        Works for every store, also one in memory, while clients go on. A virtual clock's time is
-        in it: ``EmbeddedBroker(store=path, clock=VirtualClock())`` goes on at that time, while a
-        broker on wall time logs a warning and takes wall time. Returns the directory;
-        ``StoreError`` when there is something already.
+        Works for every store, also one in memory, while clients go on. The time of a virtual clock
+        is saved with it: ``EmbeddedBroker(store=path, clock=VirtualClock())`` goes on at that time.
+        A broker on wall time logs a warning and uses wall time. Returns the directory. Raises
+        ``StoreError`` when the path exists and is no empty directory.
         """
         return self._node().snapshot(path)
 
     def reset(self) -> None:
-        """Empty the broker: topics, groups, offsets, messages, timers, faults and journal go.
+        """Empty the broker: remove topics, groups, offsets, messages, timers, faults and journal.
 
-        Addresses, settings, the clock and connections stay, and the topics that ``topics=``
-        named are there again. A consumer that stays connected begins anew.
+        Addresses, settings, the clock and connections stay. The topics of ``topics=`` are created
+        again. A consumer that stays connected starts from the beginning.
         """
         self.faults.clear()
         self._ensemble.reset(self._slot)
@@ -308,10 +307,11 @@ class EmbeddedBroker:
     ) -> SentMessage:
         """Send one message without any client, for tests of consumers only.
 
-        ``delay`` is seconds or a timedelta, at least 0 and rounded up to a millisecond,
-        ``delay_level`` one of the levels, ``deliver_at`` an aware datetime; one of them at most.
-        Raises ``MQBrokerException`` when the broker refuses it, ``DelayValueError`` for a delay
-        that cannot be meant, ``ConfigError`` for two, ``TypeError`` for anything but such values.
+        Give at most one of ``delay`` (seconds or a timedelta, 0 or more, rounded up to a
+        millisecond), ``delay_level`` (a number) and ``deliver_at`` (an aware datetime). Raises
+        ``MQBrokerException`` when the broker refuses the message, ``DelayValueError`` for a delay
+        that is not possible, ``ConfigError`` for two delays and ``TypeError`` for a value of
+        another type.
         """
         return send_message(
             self._core(),
@@ -331,9 +331,9 @@ class EmbeddedBroker:
     ) -> None:
         """Wait until ``condition(broker)`` is true; ``WaitTimeoutError`` after ``timeout`` seconds.
 
-        It is evaluated on the calling thread after every change of state and at least every
-        10 ms, so it may look at the test's own variables. Without ``timeout`` the clock's
-        ``watchdog`` bounds it; always in wall time.
+        The condition is evaluated on the calling thread, after every change of the broker and at
+        least every 10 ms, so it may use the test's own variables. Without ``timeout`` it waits
+        ``clock.watchdog`` seconds at most. Both are wall time.
         """
         self._wait(lambda: condition(self), lambda: describe(condition), timeout)
 

@@ -33,11 +33,11 @@ class EmbeddedCluster:
     """``brokers`` brokers named ``broker-a``, ``broker-b``, ... behind one name server.
 
     The other arguments are those of ``EmbeddedBroker`` and hold for every broker. With ``store``
-    each broker has a directory of its own below it, except a single one, which uses it itself.
-    Ports of brokers count up from ``broker_port``. All brokers write one journal.
+    each of several brokers has a directory of its own below it. A single broker uses ``store``
+    itself. Ports of brokers count up from ``broker_port``. All brokers write one journal.
     ``cluster["broker-b"]`` is one broker with its topics, messages and timers. Brokers start and
-    end together with their cluster; ``stop``, ``start`` and ``add`` do so for one of them while
-    the others go on. ``close``, ``crash`` and ``restart`` of a broker are those of all.
+    end together with their cluster. ``stop``, ``start`` and ``add`` end or start one of them while
+    the others go on. ``close``, ``crash`` and ``restart`` of any broker act on all of them.
 
     >>> with EmbeddedCluster(brokers=2, tcp=False, topics=["T"]) as cluster:
     ...     cluster.stop("broker-b")
@@ -105,7 +105,7 @@ class EmbeddedCluster:
         self.brokers: list[EmbeddedBroker] = [
             make(index, _name(broker_name, index)) for index in range(brokers)
         ]
-        """All of them, those that do not run now among them."""
+        """All brokers, also those that are stopped."""
         self._ensemble = Ensemble([broker.slot for broker in self.brokers])
         for broker in self.brokers:
             broker.join(self._ensemble)
@@ -134,8 +134,8 @@ class EmbeddedCluster:
     def start(self, name: str | None = None) -> Self:
         """Start every broker, and return when all routes are visible.
 
-        With ``name``: that one alone, which ``stop`` ended or which never ran, at the same port
-        and with the same data. What became due meanwhile fires at once.
+        With ``name``: start only this broker, after ``stop`` or for the first time. It has the same
+        port and data as before. What became due meanwhile fires at once.
         """
         if name is None:
             self._ensemble.start()
@@ -146,12 +146,13 @@ class EmbeddedCluster:
     def stop(self, name: str) -> None:
         """End one broker cleanly while the others and the name server go on; idempotent.
 
-        Its connections end and it leaves the routes; topics that only it held have none.
+        Its connections end and it leaves the routes. Topics that only this broker has are then
+        without a route.
         """
         self._ensemble.close_one(self[name].slot)
 
     def add(self, name: str | None = None) -> EmbeddedBroker:
-        """Take in one more broker and return it; a running cluster starts it at once.
+        """Add a broker to the cluster and return it. A running cluster starts it at once.
 
         It has the cluster's settings and the topics that ``topics=`` named, and comes into the
         routes with these. Raises ``ConfigError`` for a name that is taken, for more than 16
@@ -161,11 +162,11 @@ class EmbeddedCluster:
             raise ConfigError("brokers", len(self.brokers) + 1, f"{BROKERS_MAX} or fewer")
         if self._store is not None and not self._shares_store:
             raise ConfigError(
-                "store", str(self._store), "used by one broker alone: begin with brokers=2"
+                "store", str(self._store), "one broker uses it: create the cluster with brokers=2"
             )
         name = name or _name(self._first_name, len(self.brokers))
         if any(one.broker_name == name for one in self.brokers):
-            raise ConfigError("name", name, "one that no broker of the cluster has")
+            raise ConfigError("name", name, "a name that no other broker of the cluster has")
         broker = self._make(len(self.brokers), name)
         broker.join(self._ensemble)
         self._ensemble.add(broker.slot)
@@ -180,8 +181,8 @@ class EmbeddedCluster:
     def slow(self, name: str, delay: float) -> Fault:
         """Let one broker handle every request ``delay`` seconds later, by the session clock.
 
-        The name server stays as fast as it is. ``end()`` of what is returned undoes it, and so
-        does the end of a ``with`` block around it.
+        The name server is not slowed down. Call ``end()`` of the returned fault to undo it, or use
+        it in a ``with`` statement.
         """
         return self[name].faults.on(None).always().delay(delay)
 

@@ -1,9 +1,10 @@
-"""What a test lets go wrong: answers, and the disk under a broker.
+"""Faults that a test asks for: of answers, and of the disk under a broker.
 
-Answers: ``broker.faults``. Every fault counts how often it happened (``hits``); one that never did
-can be made an error, since a test that expected it proves nothing. Must not know: how files are
-written, how requests are handled. Read on: ``embedded_broker/remoting/request_faults.py`` and
-``embedded_broker/store/fault_points.py`` for where faults take effect.
+Answers: ``broker.faults``. Every fault counts how often it happened (``hits``). ``assert_all_used``
+makes a fault that never happened an error, because the test that asked for it proves nothing. Must
+not know: how files are written, how requests are handled. Read on:
+``embedded_broker/remoting/request_faults.py`` and ``embedded_broker/store/fault_points.py`` for
+where faults take effect.
 """
 
 from random import Random
@@ -43,7 +44,7 @@ class Disk(Protocol):
 
 
 class DiskFaults:
-    """``broker.faults.disk``: works for every store, in memory and in a directory."""
+    """``broker.faults.disk``: faults of the disk, for stores in memory and in a directory."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -56,45 +57,45 @@ class DiskFaults:
         return f"<disk faults: {'; '.join(told) or 'none'}>"
 
     def fail_next_flush(self, *, times: int = 1, path: str = "") -> DiskFault:
-        """Let the next ``times`` syncs fail: nothing is durable that was to become so.
+        """Let the next ``times`` syncs fail, so that nothing becomes durable by them.
 
-        Sends go on; under ``flushDiskType=SYNC_FLUSH`` their answers wait for a flush that works,
-        or say 10 after ``syncFlushTimeout``. ``path``: only those of this file or folder, such as
-        ``"timerlog"``.
+        Sends still work. Under ``flushDiskType=SYNC_FLUSH`` their answers wait for a sync that
+        works, or are code 10 after ``syncFlushTimeout``. With ``path`` only syncs of this file or
+        folder fail, such as ``"timerlog"``.
         """
         if times < 1:
             raise ConfigError("times", times, "1 or more")
-        fault = DiskFault("the sync failed, as a test asked for", path, left=times)
+        fault = DiskFault("the sync failed because a test asked for it", path, left=times)
         self._disk.file_system.faults.add_sync(fault)
         return self._note(fault)
 
     def tear_next_write(self, at: int, *, path: str = COMMIT_LOG) -> DiskFault:
-        """Let only ``at`` bytes of the next longer write arrive, and that write fail.
+        """Cut the next write that is longer than ``at`` bytes after ``at`` bytes, and let it fail.
 
-        ``path`` is a file or folder, by default the commit log: the next message is torn and its
-        send refused. ``crash()`` then leaves the torn bytes to recovery.
+        ``path`` is a file or folder. By default it is the commit log, so the next message is torn
+        and its send refused. After a ``crash()`` recovery finds the torn bytes.
         """
         if at < 0:
             raise ConfigError("at", at, "0 or more bytes")
-        fault = DiskFault("the write was torn, as a test asked for", path, room=at)
+        fault = DiskFault("the write was torn because a test asked for it", path, room=at)
         self._disk.file_system.faults.add_write(fault)
         return self._note(fault)
 
     def fill_after(self, bytes: int) -> DiskFault:  # noqa: A002 - reads as fill_after(bytes=...)
-        """Let the disk be full once so many more bytes were written, until ``clear()``."""
+        """Let the disk be full after this many more bytes, until ``clear()``."""
         if bytes < 0:
             raise ConfigError("bytes", bytes, "0 or more")
         fault = DiskFault(
-            "no space left on the disk, as a test asked for", left=None, room=bytes, of_all=True
+            "no space left on the disk: a test asked for it", left=None, room=bytes, of_all=True
         )
         self._disk.file_system.faults.add_write(fault)
         return self._note(fault)
 
     def lose_unsynced(self, *, random_prefix: bool = False) -> None:
-        """Lose what no sync has made durable: in the next ``crash()``, or now if it is crashed.
+        """Lose all unsynced bytes: in the next ``crash()``, or now if the broker has crashed.
 
-        With ``random_prefix`` each file keeps a first part of it, chosen by the broker's seed.
-        A clean ``close()`` syncs everything, so nothing is lost then.
+        With ``random_prefix`` each file keeps the first of these bytes; the broker's seed says how
+        many. A clean ``close()`` syncs everything, so nothing is lost then.
         """
         if self._disk.is_running:
             self._disk.loses = random_prefix
@@ -139,13 +140,13 @@ class Faults:
         client: str | None = None,
         nth: int = 1,
     ) -> Fault:
-        """Begin a fault about requests of clients; a verb says what happens to them.
+        """Choose requests of clients that shall go wrong; a verb then says what happens to them.
 
-        ``code`` is the request's, as a number or by its name in ``RequestCode`` (None: any
-        request to the broker itself), ``topic``, ``group`` and ``client`` (client id) say more
-        about it. The ``nth`` such request from now on is the first that goes wrong, and the only
-        one unless ``times`` or ``always`` say otherwise. The name server's requests can go wrong,
-        too. Raises ``ConfigError`` for an unknown name, with the nearest ones.
+        ``code`` is the request code, as a number or by its name in ``RequestCode``. None means any
+        request to the broker, but not to the name server. ``topic``, ``group`` and ``client``
+        (client id) narrow the choice. The ``nth`` such request from now on goes wrong, and only
+        that one, unless ``times`` or ``always`` is called. Requests to the name server can go
+        wrong, too. Raises ``ConfigError`` for an unknown name and names the nearest ones.
 
         >>> from embedded_broker import EmbeddedBroker
         >>> from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -162,7 +163,7 @@ class Faults:
         self.disk.clear()
 
     def assert_all_used(self) -> None:
-        """Raise ``FaultNotUsedError`` that names what was asked for and never happened."""
+        """Raise ``FaultNotUsedError`` if a fault never happened; its text names every such one."""
         unused = [repr(fault) for fault in (*self._requests.unused, *self.disk.unused)]
         if unused:
-            raise FaultNotUsedError("asked for and never happened: " + "; ".join(unused))
+            raise FaultNotUsedError("asked for, but never happened: " + "; ".join(unused))

@@ -43,7 +43,7 @@ _FOR_THE_BROKER = frozenset(
 
 @frozen
 class Advanced:
-    """What a jump of the clock did: how many things a user can see fired, and the time now."""
+    """What a jump did: ``fired`` counts events that a user can see, ``until`` is the time now."""
 
     fired: int
     until: datetime
@@ -51,7 +51,7 @@ class Advanced:
 
 @frozen
 class NextDeadline:
-    """When something fires next (``due_ms`` in epoch milliseconds), and what it is."""
+    """The next event: when it is due (``due_ms`` in epoch milliseconds), and what it is."""
 
     due_ms: int
     what: str
@@ -100,10 +100,10 @@ class Track(Protocol):
 
 
 class BrokerClock(ABC):
-    """The face of ``broker.clock``: reads always, moves only when it is a ``VirtualClock``."""
+    """``broker.clock``: it can always be read, and moved only if it is a ``VirtualClock``."""
 
     watchdog = 30.0
-    """Seconds of wall time that a wait without its own bound may take."""
+    """How many seconds of wall time a wait takes at most when it is given no timeout."""
 
     def __init__(self) -> None:
         self._tracks: list[Track] = []
@@ -126,7 +126,7 @@ class BrokerClock(ABC):
 
     @property
     def jumping(self) -> bool:
-        """Whether a jump is under way on another thread; what is due is fired by it."""
+        """Whether another thread moves the clock now. That thread fires what is due."""
         return False
 
     def now(self) -> datetime:
@@ -147,12 +147,13 @@ class BrokerClock(ABC):
     ) -> Advanced:
         """Move time forward by ``amount`` (seconds or a timedelta) and the named spans.
 
-        Everything due up to the new time fires in due order, ties in order of arrival; returns
-        when the answers are handed over. Messages do not grow old by it, unless ``age=True``:
-        then, after the releases, whole files of the commit log go that are older than
-        ``fileReservedTime`` hours, but for the newest and for those that pending timers need.
-        Timers that would only be re-put on the way are not written again unless
-        ``roll_elision=False``. Raises ``ClockError`` on a wall clock and for a negative amount.
+        Everything that is due up to the new time fires, in the order of the due times. What is due
+        at the same time fires in the order of arrival. The call returns when the answers are handed
+        over. Messages do not grow old by it. With ``age=True`` they do: after the releases,
+        commit-log files older than ``fileReservedTime`` hours are removed, except the newest file
+        and those that pending timers need. Hops of long delays that lie within the jump are not
+        written, unless ``roll_elision=False``. Raises ``ClockError`` on a wall clock and for a
+        negative amount.
         """
 
     @abstractmethod
@@ -168,15 +169,15 @@ class BrokerClock(ABC):
         """Set time back, as on a machine whose clock was corrected; nothing fires."""
 
     def next_deadline(self) -> NextDeadline | None:
-        """Say when something a user can see fires next, and what; None when nothing waits."""
+        """Return the next event that a user can see; None when nothing waits."""
         found = [track.foresee() for track in self._tracks if track.visible]
         first = min((one for one in found if one is not None), default=None)
         return None if first is None else NextDeadline(first.due_ms, first.what)
 
     def aged_ms(self, since_ms: int) -> int:
-        """Give how many milliseconds older something became since an instant.
+        """Return by how many milliseconds something has aged since an instant.
 
-        That is the time that passed by itself, and jumps made with ``age=True``.
+        Time that passed by itself counts, and jumps made with ``age=True``. Other jumps do not.
         """
         return max(0, self.now_ms - since_ms)
 
@@ -187,24 +188,24 @@ class BrokerClock(ABC):
         check: bool = True,
         groups: Iterable[str] | None = None,
     ) -> Settled:
-        """Wait until the clients of every broker on this clock are idle; time is not moved.
+        """Wait until the clients of every broker on this clock are idle, without moving time.
 
-        Clients of this process say themselves whether they are: no message cached or in a
-        listener, no offset unwritten, no send in flight. Consumer groups over TCP are idle when
-        their pulls are parked and nothing that was handed out is uncommitted; groups of clients
-        that commit rarely can be left out by naming those to wait for in ``groups``. Nothing may
-        be due, and no message unread. After ``timeout`` seconds of wall time raises
-        ``SettleTimeout`` that names group, message and client; with ``check=False`` returns what
-        was found.
+        A client of this process is idle when it has no message in its cache or in a listener, no
+        offset to commit and no send in flight. A consumer group over TCP is idle when its pulls
+        wait and everything that it was given is committed. For groups whose clients commit rarely,
+        name in ``groups`` the other groups, and only those are waited for. Besides, nothing may be
+        due and no message unread. After ``timeout`` seconds of wall time this raises
+        ``SettleTimeout``, which names group, message and client. With ``check=False`` it returns
+        what it found instead.
         """
         return wait_until_settled(self.residents, timeout_s=timeout, check=check, groups=groups)
 
     @abstractmethod
     def autojump(self) -> AbstractContextManager[None]:
-        """Let time go to the next deadline whenever the clients are idle, until the body ends.
+        """Within the ``with`` block, move time to the next deadline whenever clients are idle.
 
-        In the body, wait for what you expect; ``next_deadline`` says where time goes next. Ends
-        with ``SettleTimeout`` when clients stay busy for the clock's ``watchdog`` seconds.
+        Wait in the body for what you expect. ``next_deadline`` says where time goes next. The block
+        ends with ``SettleTimeout`` when clients stay busy for the clock's ``watchdog`` seconds.
         Raises ``ClockError`` on a wall clock.
         """
 
@@ -234,7 +235,7 @@ class BrokerClock(ABC):
 
 
 class WallClock(BrokerClock):
-    """Wall time: reads another clock (the machine's by default) and refuses to be moved."""
+    """Wall time, from the machine or from another clock. It cannot be moved."""
 
     def __init__(self, source: Clock | None = None) -> None:
         super().__init__()
@@ -294,10 +295,11 @@ class WallClock(BrokerClock):
 class VirtualClock(BrokerClock):
     """Time that a test owns: frozen (``rate=0``) or flowing with wall time (``rate=1``).
 
-    Starts at wall now, or at ``start`` (an aware datetime); a broker that opens a store without
-    ``start`` moves it up to the store's last known time. ``watchdog`` is how many seconds of
-    wall time a wait without its own bound may take before it fails and names the next deadline.
-    Several brokers may share one clock: what is due in them fires in one global order.
+    It starts at ``start`` (an aware datetime), or at the present wall time. If no ``start`` was
+    given, a broker that opens a store moves the clock forward to the last time that the store
+    knows. A wait without a timeout of its own fails after ``watchdog`` seconds of wall time, and
+    names the next deadline. Several brokers may share one clock: what is due in any of them fires
+    in one common order.
 
     >>> clock = VirtualClock(start=datetime(2030, 1, 1, tzinfo=UTC))
     >>> clock.advance(1.5).until.isoformat()
@@ -323,13 +325,13 @@ class VirtualClock(BrokerClock):
         self._explicit = start is not None
         self._base_ms = SystemClock().now_ms if start is None else epoch_ms(start)
         if self._base_ms < 0:
-            raise ConfigError("start", start, "not before 1970: stored times count from there")
+            raise ConfigError("start", start, "a time from 1970 on: stored times count from there")
         self._origin_ns = monotonic_ns()
         self._pinned: int | None = None if rate else self._base_ms
         self._jump_lock = Lock()
         self._jumper = 0
         self.jumps = Jumps()
-        """The jumps that made nothing older; a store keeps them beside the time."""
+        """The jumps that aged nothing. A store saves them together with the time."""
 
     def __repr__(self) -> str:
         kind = "flowing" if self.rate else "frozen"
@@ -377,14 +379,14 @@ class VirtualClock(BrokerClock):
         span_ms = -(-span // timedelta(milliseconds=1))
         if span < timedelta(0):
             raise ClockError(
-                f"clock.advance({span.total_seconds()} s): time never goes back here; set_back(ms) "
-                "exists for the test of a corrected machine clock"
+                f"clock.advance({span.total_seconds()} s): time never goes back here. To test "
+                "a corrected machine clock, use set_back(ms)"
             )
         with self._jump():
             now_ms = self.now_ms
             if now_ms + span_ms > LATEST_MS:
                 raise ClockError(
-                    f"clock.advance({span}): that is after the year 9999, at most "
+                    f"clock.advance({span}): that is after the year 9999. At most "
                     f"{(LATEST_MS - now_ms) // 1000} s are left; the amount is in seconds"
                 )
             return self._move_to(now_ms + span_ms, elide=roll_elision, age=age)
@@ -398,8 +400,8 @@ class VirtualClock(BrokerClock):
             )
         if when.tzinfo is None:
             raise ClockError(
-                f"clock.jump_to({when!r}): a datetime without time zone names no instant; pass "
-                "an aware one such as datetime(..., tzinfo=UTC)"
+                f"clock.jump_to({when!r}): a datetime without a time zone is no exact time: "
+                "pass an aware one such as datetime(..., tzinfo=UTC)"
             )
         # Up to the next millisecond, as a delivery time is: what is due at that instant fires.
         up = -(-(when - instant(0)) // timedelta(milliseconds=1))
@@ -418,13 +420,13 @@ class VirtualClock(BrokerClock):
             if when_ms < now_ms:
                 raise ClockError(
                     f"clock.jump_to: {_told(when_ms)} is {now_ms - when_ms} ms "
-                    f"before the clock's {instant(now_ms).isoformat()}; time never goes back: "
-                    "take instants from broker.clock.now(), or use set_back(ms)"
+                    f"before the clock's {instant(now_ms).isoformat()}; time never goes back. "
+                    "Compute times from broker.clock.now(), or use set_back(ms)"
                 )
             return self._move_to(when_ms, elide=roll_elision, age=age)
 
     def aged_ms(self, since_ms: int) -> int:
-        """Give how many milliseconds older something became since an instant."""
+        """Return by how many milliseconds something has aged since an instant."""
         now_ms = self.now_ms
         return max(0, now_ms - since_ms - self.jumps.between(since_ms, now_ms))
 
@@ -446,14 +448,14 @@ class VirtualClock(BrokerClock):
         milliseconds = _whole_ms("set_back", milliseconds)
         if milliseconds < 0:
             raise ClockError(
-                f"clock.set_back({milliseconds}): give the way back as a positive span"
+                f"clock.set_back({milliseconds}): give a positive number of milliseconds"
             )
         with self._jump():
             now_ms = self.now_ms
             if milliseconds > now_ms:
                 raise ClockError(
-                    f"clock.set_back({milliseconds}): that is before 1970, at most {now_ms} ms are "
-                    "possible; give a span, not an instant"
+                    f"clock.set_back({milliseconds}): that is before 1970: at most {now_ms} ms are "
+                    "possible. Give a span, not a time"
                 )
             self._set(now_ms - milliseconds)
 
@@ -470,7 +472,7 @@ class VirtualClock(BrokerClock):
         """Hold time still for one mover; a second thread waits, the same one twice is an error."""
         if self._jumper == get_ident():
             raise ClockError(
-                "the clock is already being moved by this thread: what fires during a jump "
+                "the clock is already being moved by this thread: code that runs during a jump "
                 "must not move it"
             )
         with self._jump_lock:
@@ -547,5 +549,5 @@ def instant(now_ms: int) -> datetime:
 def epoch_ms(when: datetime) -> int:
     """Return an aware datetime as epoch milliseconds; ``ClockError`` for a naive one."""
     if when.tzinfo is None:
-        raise ClockError(f"{when!r} has no time zone and names no instant: pass an aware datetime")
+        raise ClockError(f"{when!r} has no time zone: pass an aware datetime")
     return (when - datetime.fromtimestamp(0, tz=UTC)) // timedelta(milliseconds=1)

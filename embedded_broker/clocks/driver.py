@@ -125,7 +125,9 @@ class Track:
             else:
                 stuck += 1
             if stuck > len(self.sources):
-                raise ClockError(f"{head.what} is due at {due_ms} and does not move on")
+                raise ClockError(
+                    f"{head.what} is due at {due_ms} after it fired: a defect of the broker"
+                )
 
     def peek(self) -> Deadline | None:
         """Return the earliest deadline. Enters the door."""

@@ -1,4 +1,4 @@
-"""Waiting until clients are idle, and letting time jump whenever they are.
+"""Waiting until clients are idle, and moving time whenever they are.
 
 Answers: how a test waits for its consumers and producers without sleeping. Must not know: how a
 broker tells that a client is idle (``embedded_broker/lifecycle/idleness.py``), what fires. Read on:
@@ -21,12 +21,12 @@ __all__ = ["Resident", "Settled", "autojumping", "wait_until_settled"]
 
 NAMED_MAX: Final = 5
 """Most busy clients that the text of an error names."""
-JUST_NOW: Final = "a request came in while the clients were asked"
+JUST_NOW: Final = "a request arrived while the clients were being asked"
 
 
 @frozen
 class Settled:
-    """Whether every client was idle, and if not, what each of them still did."""
+    """Whether every client was idle. If not, ``busy`` says what each of them was doing."""
 
     ok: bool
     busy: tuple[str, ...] = ()
@@ -139,8 +139,8 @@ def _too_busy(timeout_s: float, busy: tuple[str, ...]) -> SettleTimeout:
     named = "; ".join(busy[:NAMED_MAX])
     more = f"; and {len(busy) - NAMED_MAX} more" if len(busy) > NAMED_MAX else ""
     return SettleTimeout(
-        f"clients were not idle within {timeout_s:g} s: {named}{more}. Groups whose clients "
-        "commit rarely can be left out: settle(groups=[...]) waits for those it names",
+        f"clients were not idle within {timeout_s:g} s: {named}{more}. To leave out groups "
+        "whose clients commit rarely, name the others: settle(groups=[...])",
         busy,
     )
 

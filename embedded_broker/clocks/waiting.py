@@ -1,4 +1,4 @@
-"""Waits of a test: bounded by wall time, woken by every change of the broker's state.
+"""Waits of a test: limited by wall time, and woken by every change of the broker.
 
 Answers: how a test waits without sleeping, and what it is told when nothing came. Must not know:
 what is waited for. Read on: ``embedded_broker/api/broker.py`` (``wait_for``, ``wait_delivered``).
@@ -85,7 +85,7 @@ def refuse_in_event_loop(call: str, instead: str) -> None:
 
 
 def describe(condition: Callable[..., object]) -> str:
-    """Return a condition in words: its source when there is some, else its name."""
+    """Return a condition in words: its source code if there is any, else its name."""
     try:
         lines, _ = inspect.getsourcelines(condition)
     except (OSError, TypeError):

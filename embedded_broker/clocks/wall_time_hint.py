@@ -1,4 +1,4 @@
-"""A word to whoever computes delivery times from the wrong clock.
+"""A warning for senders that compute delivery times by the wrong clock.
 
 Answers: did a client that reads wall time ask a broker on other time for an absolute instant. A
 test with a virtual clock often does that by accident: "now plus ten seconds" of the machine is not
@@ -34,7 +34,7 @@ class WallTimeHint:
         self._said = False
 
     def ignores_timers(self, now_ms: int, *, instants: bool) -> bool:
-        """Whether no message would be worth a word now."""
+        """Whether no message could lead to a warning now."""
         return not instants or self._said or abs(now_ms - self._wall.now_ms) <= CLOCKS_DIFFER_MS
 
     def before_put(self, msg: InnerMessage, now_ms: int) -> None:
@@ -51,8 +51,8 @@ class WallTimeHint:
             self._said = True
             logger.warning(
                 "%s=%d is %d ms after its sender's clock, but the broker's clock differs from wall "
-                "time by %+d ms: compute instants from broker.clock.now_ms, or ask for a relative "
-                "delay",
+                "time by %+d ms: compute delivery times from broker.clock.now_ms, or ask for a "
+                "relative delay",
                 delay.kind.value,
                 delay.value,
                 delay.value - msg.born_timestamp,

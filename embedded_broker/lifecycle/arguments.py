@@ -135,11 +135,13 @@ def check_arguments(
         if problem is not None:
             raise ConfigError(setting, name, problem.replace("topic", "name"))
     if not tcp and not inproc:
-        raise ConfigError("inproc", inproc, "True when tcp=False: else nobody reaches the broker")
+        raise ConfigError("inproc", inproc, "with tcp=False nobody could reach the broker")
     if not tcp and listener_factory is not None:
-        raise ConfigError("listener_factory", listener_factory, "tcp=True: there is no listener")
+        raise ConfigError(
+            "listener_factory", listener_factory, "with tcp=False there is no listener"
+        )
     if store is not None and fs is not None:
-        raise ConfigError("fs", fs, "either store or fs: both say where the bytes go")
+        raise ConfigError("fs", fs, "give either store or fs: both say where the bytes go")
     options = BrokerConfig(
         _with_engine(config, engine),
         defaults=defaults,
@@ -189,7 +191,7 @@ def _with_engine(config: Mapping[str, object] | None, engine: str | None) -> dic
     if engine is not None:
         asked = options.setdefault("timerEngine", engine)
         if asked != engine:
-            raise ConfigError("engine", engine, f"the timerEngine of config, which is {asked}")
+            raise ConfigError("engine", engine, f"timerEngine in config is {asked}")
     return options
 
 
@@ -220,8 +222,8 @@ def _check_host(host: str, *, allow_remote: bool) -> None:
         raise ConfigError(
             "host",
             host,
-            "127.0.0.1, because an embedded broker lets anybody who reaches it read, send and "
-            "fill its store; pass allow_remote=True to accept that",
+            "use 127.0.0.1. Anybody who can reach an embedded broker can read, send and fill its "
+            "store; allow_remote=True accepts that",
         )
 
 
@@ -230,4 +232,4 @@ def _check_ports(namesrv_port: int, broker_port: int) -> None:
         if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= PORT_MAX:
             raise ConfigError(setting, port, f"0 (any free port) to {PORT_MAX}")
     if namesrv_port == broker_port != 0:
-        raise ConfigError("broker_port", broker_port, "another port than namesrv_port")
+        raise ConfigError("broker_port", broker_port, "it must differ from namesrv_port")

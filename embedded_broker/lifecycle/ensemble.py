@@ -125,7 +125,7 @@ class Ensemble:
         if os.getpid() != self._process:
             raise BrokerStateError(
                 f"{self!r} belongs to process {self._process}, this is its forked child "
-                f"{os.getpid()}: start a broker of its own here, or reach the parent's over TCP"
+                f"{os.getpid()}. Start another broker here, or connect to the parent's over TCP"
             )
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What opening a store found and mended, for a test to look at.
+"""What the broker found and repaired when it opened a store.
 
 Answers: what ``broker.restart()`` returns. Must not know: how it was found. Read on:
 ``embedded_broker/store/recovery.py`` and ``embedded_broker/timer/wheel/recovery.py`` for that.
@@ -16,12 +16,13 @@ __all__ = ["RecoveryReport"]
 class RecoveryReport:
     """What the broker found when it opened its store.
 
-    ``clean``: the last owner had closed it. ``records_read`` of the commit log were checked and
-    ``truncated_bytes`` behind its last good one given up; ``entries_added`` consume-queue entries
-    lacked or were wrong, ``entries_dropped`` named messages that are not there. Of the timers
-    ``timers_pending`` wait, ``timer_records_read`` records were read again,
-    ``timer_truncated_bytes`` given up, and ``timers_already_released`` will not be released
-    again although the wheel still names them.
+    ``clean``: the last owner closed the store. ``records_read``: how many records of the commit log
+    were checked. ``truncated_bytes``: how many bytes behind the last good record were given up.
+    ``entries_added``: consume-queue entries that were missing or wrong. ``entries_dropped``:
+    entries of messages that are not there. ``timers_pending``: timers that wait.
+    ``timer_records_read`` and ``timer_truncated_bytes``: the same for the timer log.
+    ``timers_already_released``: timers that the wheel still names and that will not be released
+    again.
     """
 
     clean: bool
@@ -36,7 +37,7 @@ class RecoveryReport:
 
     @classmethod
     def of(cls, store: StoreRecovery, timers: TimerRecovery) -> "RecoveryReport":
-        """Join what the two halves of the store reported."""
+        """Join the reports of the store and of its timers."""
         return cls(
             clean=store.clean,
             records_read=store.records_read,

@@ -61,7 +61,7 @@ def take_snapshot(core: BrokerCore, flusher: Flusher, path: str | PathLike[str])
         raise StoreError(f"{target}: a snapshot needs a directory that is new or empty")
     beside = target.with_name(target.name + ".part")
     if beside.exists():
-        raise StoreError(f"{beside} is in the way: left by a snapshot that was interrupted?")
+        raise StoreError(f"{beside} exists: remove it if an interrupted snapshot left it")
     taking = _Taking(core, flusher, DirectoryFileSystem(beside))
     flusher.do(taking.run)
     try:

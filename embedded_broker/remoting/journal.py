@@ -1,4 +1,4 @@
-"""What was asked and answered: a bounded ring that tests assert on.
+"""Requests and answers, the newest of them kept for tests to look at.
 
 Answers: which requests reached the broker, in which order, and how each one ended. Must not know:
 how requests are handled. Secrets of signed requests are never shown and bodies never kept. Read
@@ -33,10 +33,10 @@ GROUP_FIELDS = ("consumerGroup", "producerGroup", "group", "a")
 class JournalEntry:
     """One request and its answer.
 
-    ``fields`` are the header fields as they came (short names of 310 too), without secrets.
-    ``response_code`` is None while the answer is outstanding, for oneway requests and for pushes
-    (``pushed``: the broker asked the client). ``micros`` runs from the frame's arrival to the
-    answer, a long poll included.
+    ``fields`` are the header fields as they arrived, without secrets; request 310 has its short
+    names. ``response_code`` is None while there is no answer yet, for one-way requests, and for
+    requests of the broker to a client (``pushed``). ``micros`` counts from the arrival of the frame
+    to the answer, the wait of a long poll included.
     """
 
     time: datetime
@@ -152,7 +152,7 @@ class Exchange:
 class Journal:
     """The last 10,000 requests of one broker and its name server, oldest first.
 
-    Written under the door, read at any time from any thread.
+    Any thread may read it at any time.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class Journal:
         group: str | None = None,
         client: str | None = None,
     ) -> list[JournalEntry]:
-        """Return the entries that fit every given filter, in order of arrival.
+        """Return the entries that match every given filter, in order of arrival.
 
         ``code`` is a request code or its name, such as ``"PULL_MESSAGE"``; ``client`` is a
         client id, or the beginning of one. Raises ``ConfigError`` for an unknown name.
@@ -195,7 +195,7 @@ class Journal:
         return found
 
     def dump(self, *, last: int | None = None) -> str:
-        """Return the ring as text, one line per entry; ``last`` keeps only the newest."""
+        """Return the journal as text, one line for each entry; of the ``last`` entries if given."""
         return "\n".join(str(entry) for entry in self._entries(last))
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Answers that go wrong because a test wants it: refused, late, lost, damaged, or no answer at all.
+"""Answers that go wrong because a test wants it: refused, late, lost, damaged or missing.
 
 Answers: ``broker.faults.on(...)``: which requests of clients a fault is about, and what happens to
 them. The test's own ``broker.send`` is never hit. Must not know: what a request does. Read on:
@@ -37,7 +37,8 @@ class Fault:
     """One fault: ``faults.on(code, ...)`` and then a verb, such as ``.respond(code)``.
 
     It happens once; ``times(n)`` and ``always()`` change that. ``hits`` counts how often it did.
-    In a ``with`` block it ends with the block. Faults that were asked for first come first.
+    Used in a ``with`` statement it ends with the block. When several faults fit a request, the one
+    that was asked for first is used.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Fault:
         return self._does("respond")
 
     def delay(self, seconds: float) -> Self:
-        """Handle the request later, by the session clock; joins with another verb."""
+        """Handle the request later, by the session clock. Another verb may be added."""
         if seconds <= 0:
             raise ConfigError("seconds", seconds, "more than 0")
         self._delay_ms = round(seconds * 1000)
@@ -106,7 +107,7 @@ class Fault:
         return self._does("drop_response")
 
     def close(self, *, after: bool = False) -> Self:
-        """Close the connection instead of handling the request; with ``after``, of answering."""
+        """Close the connection instead of handling the request; ``after``: instead of answering."""
         return self._does("close_after" if after else "close")
 
     def corrupt(self) -> Self:
@@ -126,7 +127,7 @@ class Fault:
         return self
 
     def end(self) -> None:
-        """Let it happen no more; ``hits`` stays."""
+        """End the fault. ``hits`` keeps its value."""
         self._faults.remove(self)
 
     def __enter__(self) -> Self:
@@ -142,7 +143,7 @@ class Fault:
 
     def _does(self, verb: str) -> Self:
         if self._verb:
-            raise ConfigError("fault", verb, f"one verb besides delay, this one has {self._verb}")
+            raise ConfigError("fault", verb, f"one verb besides delay; it has {self._verb}")
         self._verb = verb
         self._faults.arm(self)
         return self

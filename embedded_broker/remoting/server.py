@@ -45,7 +45,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            "address", f"{host}:{port}", f"{error.strerror or error}; port 0 takes a free one"
+            "address", f"{host}:{port}", f"{error.strerror or error}. Port 0 takes a free port"
         ) from error
     return listener
 

@@ -45,8 +45,8 @@ class BrokerConfig:
     ``config["timerMaxDelaySec"]`` reads, ``config.update(timerMaxDelaySec=3456000)`` changes.
     Names and values are RocketMQ's; texts such as ``"3456000"`` or ``"true"`` are accepted.
     An unknown name or a bad value raises ``ConfigError`` that names the nearest option and the
-    range, and changes nothing. ``presets`` are the defaults of a profile and of limits where
-    those have others; settings win over them.
+    range, and changes nothing. ``presets`` are other defaults that a profile or limits bring;
+    settings win over them.
     """
 
     def __init__(
@@ -103,25 +103,25 @@ class BrokerConfig:
         """Return an integer option."""
         value = self._values[name]
         if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"option {name} is no integer")
+            raise TypeError(f"option {name} is not an integer")
         return value
 
     def flag(self, name: str) -> bool:
         """Return a boolean option."""
         value = self._values[name]
         if not isinstance(value, bool):
-            raise TypeError(f"option {name} is no boolean")
+            raise TypeError(f"option {name} is not a boolean")
         return value
 
     def text(self, name: str) -> str:
         """Return a text option."""
         value = self._values[name]
         if not isinstance(value, str):
-            raise TypeError(f"option {name} is no text")
+            raise TypeError(f"option {name} is not a text")
         return value
 
     def update(self, **settings: object) -> None:
-        """Change options of a running broker; those that shape the store need a new one."""
+        """Change options of a running broker. Those of its files are set before ``start``."""
         self._change(settings, self._guard)
 
     def update_inside(self, settings: Mapping[str, object]) -> None:
@@ -295,5 +295,5 @@ def _unknown(name: str) -> str:
     if name in ARGUMENT_NAMES:
         return f"it is the argument {ARGUMENT_NAMES[name]}=... of EmbeddedBroker"
     if name in WITHOUT_EFFECT:
-        return "a real option that has no effect in the embedded broker: leave it out"
+        return "RocketMQ has this option, but it has no effect in the embedded broker: leave it out"
     return f"there is no such option{_nearest(name)}"

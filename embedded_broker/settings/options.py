@@ -24,9 +24,9 @@ class Option:
     """One setting: its type is that of its default.
 
     ``upstream`` is the default under ``defaults="upstream"``. ``live`` says whether
-    ``config.update`` may change it on a running broker. ``fixed`` options can be read, and set
-    to their default only: the broker has just that one behaviour. ``hours`` texts are hours of
-    the day.
+    ``config.update`` may change it on a running broker. ``fixed`` options can only have their
+    default, because the broker has no other behaviour. With ``hours`` the text is a list of hours
+    of the day.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Option:
     def limit(self) -> str:
         """The values it may have, in words."""
         if self.fixed:
-            return f"only {show(self.default)}: the embedded broker has no other behaviour here"
+            return f"only {show(self.default)}: the embedded broker has no other behaviour"
         if self.kind is bool:
             return "true or false"
         if self.name == "timerPrecisionMs":
@@ -94,19 +94,19 @@ def _option(
 
 
 _TIMERS = (
-    _option("timerWheelEnable", True, "timer messages exist"),
+    _option("timerWheelEnable", True, "timer messages are accepted; false: refused"),
     _option("timerPrecisionMs", 1000, "slot length of the wheel", live=False),
     _option(
         "timerReleasePrecisionMs",
         1,
-        "ours: step in which timers are released inside their slot; divides timerPrecisionMs",
+        "ours: step of releases inside a slot, in ms; must divide timerPrecisionMs",
         upstream=1000,
         low=1,
         high=1000,
         live=False,
     ),
-    _option("timerRollWindowSlot", 172_800, "longest hop in slots", live=False),
-    _option("timerMaxDelaySec", 259_200, "longest delay that is accepted"),
+    _option("timerRollWindowSlot", 172_800, "longest hop of a long delay, in slots", live=False),
+    _option("timerMaxDelaySec", 259_200, "longest delay that is accepted, in seconds"),
     _option("mappedFileSizeTimerLog", 104_857_600, "TimerLog file size", low=128, live=False),
     _option(
         "timerEngine",
@@ -118,7 +118,7 @@ _TIMERS = (
     _option(
         "timeSliceLength",
         1800,
-        "ours, sliced engine: seconds of a slice",
+        "ours, sliced engine: length of a slice in seconds",
         low=1,
         high=86_400,
         live=False,
@@ -126,7 +126,7 @@ _TIMERS = (
     _option(
         "slicePreloadSec",
         60,
-        "ours, sliced engine: a slice is loaded so long before it begins",
+        "ours, sliced engine: how many seconds before its begin a slice is loaded",
         live=False,
     ),
     _option(
@@ -139,24 +139,26 @@ _TIMERS = (
     _option(
         "sliceCell",
         "offset",
-        "ours, sliced engine: what a second in memory holds of a timer",
+        "ours, sliced engine: what memory holds of a timer that is due soon",
         choices=("offset", "message"),
         live=False,
     ),
-    _option("timerFlushIntervalMs", 1000, "flush and checkpoint cadence", low=1),
-    _option("timerGetMessageThreadNum", 3, "workers upstream; due order is exact", fixed=True),
-    _option("timerPutMessageThreadNum", 3, "workers upstream; due order is exact", fixed=True),
-    _option("timerCongestNumEachSlot", INT32_MAX, "soft limit of a slot; hard limit is twice it"),
+    _option("timerFlushIntervalMs", 1000, "ms between flushes of the timer log", low=1),
+    _option("timerGetMessageThreadNum", 3, "no effect: timers are read in order", fixed=True),
+    _option("timerPutMessageThreadNum", 3, "no effect: timers leave in due order", fixed=True),
+    _option(
+        "timerCongestNumEachSlot", INT32_MAX, "a slot refuses some above it, all above twice it"
+    ),
     _option(
         "timerCongestPolicy",
         "source",
-        "ours: curve between soft and hard limit",
+        "ours: how the chance of a refusal changes between the two limits",
         choices=("source", "monotone"),
     ),
     _option(
         "timerEnableRetryUntilSuccess",
         True,
-        "a due message whose put fails is retried for ever, not three times",
+        "a due message that cannot be stored is tried for ever, not three times",
         upstream=False,
     ),
     _option(
@@ -164,42 +166,42 @@ _TIMERS = (
         False,
         "ours: clients may send TIMER_DEL_UNIQKEY, with or without its topic, as before 5.3.2",
     ),
-    _option("timerSkipUnknownError", False, "drop instead of retry on unexpected errors"),
+    _option("timerSkipUnknownError", False, "after an unknown error a timer is dropped"),
     _option(
         "timerSkipOldSlots",
         False,
-        "ours: after a downtime longer than the wheel older timers are dropped, not caught up",
+        "ours: timers that a downtime made older than the wheel are dropped, not delivered",
         upstream=True,
         live=False,
     ),
     _option("timerStopEnqueue", False, "pause reading the timer topic"),
     _option("timerStopDequeue", False, "pause releasing"),
-    _option("timerEnableCheckMetrics", True, "counts of pending timers are revised"),
-    _option("timerCheckMetricsWhen", "05", "local hours of that", hours=True),
-    _option("timerMetricSmallThreshold", 1_000_000, "topics with fewer timers are revised"),
-    _option("timerProgressLogIntervalMs", 10_000, "cadence of a line in the log", low=1),
+    _option("timerEnableCheckMetrics", True, "counts of pending timers are checked and corrected"),
+    _option("timerCheckMetricsWhen", "05", "local hours in which counts are checked", hours=True),
+    _option("timerMetricSmallThreshold", 1_000_000, "only topics with fewer timers are checked"),
+    _option("timerProgressLogIntervalMs", 10_000, "ms between lines of progress in the log", low=1),
     _option("disappearTimeAfterStart", -1, "ms after start without releases", low=-1, live=False),
-    _option("timerWarmEnable", False, "nothing, as upstream: its warm-up is commented out"),
-    _option("timerEnableDisruptor", False, "queue class upstream", fixed=True),
-    _option("timerInterceptDelayLevel", False, "dead upstream", fixed=True),
+    _option("timerWarmEnable", False, "no effect, neither here nor in RocketMQ"),
+    _option("timerEnableDisruptor", False, "kind of queue in RocketMQ", fixed=True),
+    _option("timerInterceptDelayLevel", False, "not used in RocketMQ", fixed=True),
     _option(
         "startDeliverTimeEnable",
         True,
         "ours: __STARTDELIVERTIME is honoured as an alias of TIMER_DELIVER_MS",
         upstream=False,
     ),
-    _option("routeDelayLevelToWheel", False, "ours: levels use the wheel", live=False),
+    _option("routeDelayLevelToWheel", False, "ours: delay levels become timers", live=False),
     _option(
         "outOfRangePolicy",
         "reject",
-        "ours: a delay beyond timerMaxDelaySec is refused or delivered at once",
+        "ours: what happens to a delay beyond timerMaxDelaySec: refused, or delivered at once",
         choices=("reject", "immediate"),
     ),
-    _option("recallMessageEnable", True, "request 370 works", upstream=False),
-    _option("allowRecallWhenBrokerNotWriteable", True, "recall without write permission"),
-    _option("messageDelayLevel", LEVELS, "the delay levels, from 1", live=False),
-    _option("flushDelayOffsetInterval", 10_000, "cadence of delayOffset.json", low=1),
-    _option("delayOffsetUpdateVersionStep", 200, "level moves per data version", low=1),
+    _option("recallMessageEnable", True, "messages can be recalled (request 370)", upstream=False),
+    _option("allowRecallWhenBrokerNotWriteable", True, "recall works while sends are refused"),
+    _option("messageDelayLevel", LEVELS, "the delays of level 1, level 2, ...", live=False),
+    _option("flushDelayOffsetInterval", 10_000, "ms between saves of delayOffset.json", low=1),
+    _option("delayOffsetUpdateVersionStep", 200, "steps of a level per data version", low=1),
     _option("enableScheduleMessageStats", True, "statistics of levels", fixed=True),
     _option(
         "enableScheduleAsyncDeliver",
@@ -208,12 +210,14 @@ _TIMERS = (
         live=False,
     ),
     _option(
-        "scheduleAsyncDeliverMaxPendingLimit", 2000, "a level waits when more puts are unanswered"
+        "scheduleAsyncDeliverMaxPendingLimit",
+        2000,
+        "a level waits while more puts than this have no answer",
     ),
     _option(
         "scheduleAsyncDeliverMaxResendNum2Blocked",
         3,
-        "a level waits while its oldest put was repeated more often",
+        "a level waits while its oldest put was tried more often than this",
     ),
 )
 
@@ -221,11 +225,11 @@ _TRANSACTIONS = (
     _option("rejectTransactionMessage", False, "half messages are refused with 16"),
     _option("transactionTimeOut", 6000, "ms until a producer is first asked", low=1),
     _option("transactionCheckInterval", 30_000, "ms between two checks; 60000 before 5.1.4", low=1),
-    _option("transactionCheckMax", 15, "checks until a half message is parked"),
+    _option("transactionCheckMax", 15, "checks until a half message is given up"),
     _option(
         "transactionEndOnce",
         False,
-        "ours: a second commit or rollback is refused with 1, not carried out again",
+        "ours: a second commit or rollback is refused with 1 instead of being done again",
     ),
 )
 
@@ -237,38 +241,38 @@ _TOPICS_AND_GROUPS = (
     _option("brokerTopicEnable", True, "a topic named as the broker exists", live=False),
     _option("traceTopicEnable", False, "the trace topic exists from the start", live=False),
     _option("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "name of the trace topic", live=False),
-    _option("maxTopicLength", 127, "longest topic name; the profile has it", fixed=True),
-    _option("validateSystemTopicWhenUpdateTopic", True, "17 refuses system topics"),
+    _option("maxTopicLength", 127, "longest topic name; the profile sets it", fixed=True),
+    _option("validateSystemTopicWhenUpdateTopic", True, "request 17 refuses system topics"),
     _option("enableMixedMessageType", False, "topics of type MIXED may be created"),
     _option(
         "enforceTopicMessageType",
         False,
-        "ours: a message must be of its topic's message.type, whatever the limits",
+        "ours: a message must have its topic's message.type, whatever limits= says",
     ),
     _option(
         "enableTopicMessageTypeCheck",
         True,
-        "of the proxy: the same check, in force with limits=proxy",
+        "of the proxy: the same check; used with limits=proxy",
     ),
     _option(
         "maxDelayTimeMills",
         86_400_000,
-        "of the proxy: longest delay in ms, in force with limits=proxy; 0 and below: no such limit",
+        "of the proxy: longest delay in ms; used with limits=proxy; 0 or less: no limit",
         low=-1,
     ),
-    _option("useDelayLevel", False, "of the proxy: levels for delays of gRPC", fixed=True),
-    _option("brokerPermission", 6, "perm bits of the broker: 4 read, 2 write", high=7),
-    _option("notifyConsumerIdsChangedEnable", True, "group changes are pushed to members"),
+    _option("useDelayLevel", False, "of the proxy: delays of gRPC use levels", fixed=True),
+    _option("brokerPermission", 6, "what clients may do: 4 read, 2 write, 6 both", high=7),
+    _option("notifyConsumerIdsChangedEnable", True, "members are told when their group changes"),
     _option(
         "notifyAgainAfterRetryTopic",
         True,
-        "ours: a second notice one second after a group's retry topic was created",
+        "ours: members are told again one second after their retry topic was created",
         upstream=False,
     ),
     _option(
         "acceptNewerSubVersion",
         True,
-        "ours: a pull with a newer subVersion is served unfiltered, not refused with 25",
+        "ours: a pull with a newer subVersion is answered without a filter, not refused with 25",
         upstream=False,
     ),
     _option(
@@ -277,16 +281,16 @@ _TOPICS_AND_GROUPS = (
         "ours: the messages of a batch keep their own UNIQ_KEY",
         upstream=False,
     ),
-    _option("channelExpiredTimeout", 120_000, "ms without heartbeat until a client is gone"),
+    _option("channelExpiredTimeout", 120_000, "ms without heartbeat until a client is removed"),
     _option("consumerOffsetUpdateVersionStep", 500, "commits per data version", fixed=True),
-    _option("flushConsumerOffsetInterval", 5000, "cadence of consumerOffset.json", low=1),
+    _option("flushConsumerOffsetInterval", 5000, "ms between saves of consumerOffset.json", low=1),
     _option("enablePropertyFilter", False, "SQL92 subscriptions", fixed=True),
     _option("filterSupportRetry", False, "SQL92 on retry topics", fixed=True),
-    _option("litePullMessageEnable", True, "request 361 works"),
-    _option("longPollingEnable", True, "a pull may wait"),
-    _option("shortPollingTimeMills", 1000, "longest wait when longPollingEnable is false"),
-    _option("regionId", "DefaultRegion", "MSG_REGION of send answers"),
-    _option("traceOn", True, "TRACE_ON of send answers"),
+    _option("litePullMessageEnable", True, "lite pulls are answered (request 361)"),
+    _option("longPollingEnable", True, "a pull may wait for messages (long polling)"),
+    _option("shortPollingTimeMills", 1000, "longest wait in ms when longPollingEnable is false"),
+    _option("regionId", "DefaultRegion", "region that send answers name (MSG_REGION)"),
+    _option("traceOn", True, "whether send answers ask for traces (TRACE_ON)"),
     _option("slaveReadEnable", False, "pulls are sent to slaves", fixed=True),
     _option("enableSlaveActingMaster", False, "roles", fixed=True),
     _option("enableRemoteEscape", False, "roles", fixed=True),
@@ -305,30 +309,30 @@ _STORE = (
     _option(
         "flushDiskType",
         "ASYNC_FLUSH",
-        "SYNC_FLUSH: a send is answered when its bytes are synced",
+        "with SYNC_FLUSH a send is answered after its bytes are synced",
         choices=("ASYNC_FLUSH", "SYNC_FLUSH"),
         live=False,
     ),
-    _option("syncFlushTimeout", 5000, "ms until a synchronous send answers 10", low=1),
-    _option("flushIntervalCommitLog", 500, "cadence of commit log syncs in ms", low=1),
-    _option("flushIntervalConsumeQueue", 1000, "synced with the commit log", fixed=True),
+    _option("syncFlushTimeout", 5000, "ms after which a send without a sync answers 10", low=1),
+    _option("flushIntervalCommitLog", 500, "ms between syncs of the commit log", low=1),
+    _option("flushIntervalConsumeQueue", 1000, "no effect: synced with the commit log", fixed=True),
     _option("brokerRole", "ASYNC_MASTER", "replication", choices=("ASYNC_MASTER",), fixed=True),
-    _option("maxTransferBytesOnMessageInMemory", 262_144, "largest pull answer", low=1),
-    _option("maxTransferCountOnMessageInMemory", 32, "most messages of a pull", low=1),
-    _option("maxTransferBytesOnMessageInDisk", 65_536, "no message counts as cold", fixed=True),
-    _option("maxTransferCountOnMessageInDisk", 8, "no message counts as cold", fixed=True),
+    _option("maxTransferBytesOnMessageInMemory", 262_144, "most bytes of a pull's answer", low=1),
+    _option("maxTransferCountOnMessageInMemory", 32, "most messages of a pull's answer", low=1),
+    _option("maxTransferBytesOnMessageInDisk", 65_536, "no effect: all are in memory", fixed=True),
+    _option("maxTransferCountOnMessageInDisk", 8, "no effect: all are in memory", fixed=True),
     _option("messageIndexEnable", True, "messages are found by key", live=False),
     _option("maxHashSlotNum", 5_000_000, "hash slots of an index file", low=1, live=False),
     _option("maxIndexNum", 20_000_000, "entries of an index file", low=2, live=False),
     _option("maxMsgsNumBatch", 64, "most hits of a query by key", low=1),
-    _option("defaultQueryMaxNum", 32, "hits of a query by unique key", low=1),
+    _option("defaultQueryMaxNum", 32, "most hits of a query by unique key", low=1),
     _option("checkCRCOnRecover", True, "bodies are checked when a store is opened", fixed=True),
-    _option("fileReservedTime", 72, "hours after which commit log files are old", low=1),
-    _option("deleteWhen", "04", "local hours of the broker's clock when old files go", hours=True),
+    _option("fileReservedTime", 72, "hours after which a commit log file is old", low=1),
+    _option("deleteWhen", "04", "local hours in which old files are removed", hours=True),
     _option(
         "diskMaxUsedSpaceRatio",
         75,
-        "percent of the disk above which old files go at any hour",
+        "percent of the disk in use above which old files are removed at any hour",
         low=10,
         high=95,
     ),
@@ -346,7 +350,7 @@ ARGUMENT_NAMES: dict[str, str] = {
     "listenPort": "broker_port",
     "storePathRootDir": "store",
 }
-"""Names of a broker.conf file that are arguments of ``EmbeddedBroker``."""
+"""Names in a broker.conf file that ``EmbeddedBroker`` has as arguments."""
 
 _TUNING_OF_THE_REAL_BROKER: Final = """
 abortFile accessMessageInMemoryMaxRatio aclEnable adminBrokerThreadPoolNums
@@ -374,4 +378,4 @@ waitTimeMillsInPullQueue waitTimeMillsInSendQueue warmMapedFileEnable
 """
 
 WITHOUT_EFFECT: frozenset[str] = frozenset(_TUNING_OF_THE_REAL_BROKER.split())
-"""Names of real broker.conf files that change nothing here; the loader reports each one."""
+"""Names in real broker.conf files that have no effect here. The loader reports each one."""

@@ -42,7 +42,7 @@ class Profile:
     namesrv_answers_unknown: bool
     """A 4.9 name server does not answer unknown codes at all; 5.x answers code 3."""
     unsupported_codes: frozenset[int]
-    """Request codes that this version does not have although we build them."""
+    """Request codes that we have and this version does not."""
     empty_body_allowed: bool
     """4.9 stores a message without body; 5.x fails with code 1."""
     topic_length_max: int
@@ -50,19 +50,19 @@ class Profile:
     """Limit of %RETRY% and %DLQ% topics."""
     group_length_max: int
     nearest_offset_search: bool
-    """29 in 4.9: nearest store time; 5.x: LOWER and UPPER boundaries."""
+    """Request 29 finds the nearest store time in 4.9, and LOWER and UPPER boundaries in 5.x."""
     unknown_offset_group_accepted: bool
-    """15 for an unknown group or topic: accepted by 4.9 and 5.0, 26 or 17 from 5.1."""
+    """4.9 and 5.0 accept request 15 for an unknown group or topic, 5.1 answers it with 26 or 17."""
     timer_messages: bool
     """5.x times messages by TIMER_* properties; 4.9 does not know them and delivers at once."""
     wait_property_kept: bool
     """5.3.3 keeps WAIT=true on every record; 4.9 removes it from plain ones."""
     topic_attributes: bool
-    """17 reads ``attributes``, and topic configs carry them."""
+    """Request 17 reads ``attributes``, and topic configs carry them."""
     data_version_has_state: bool
     """DataVersion bodies carry ``stateVersion``."""
     stats_have_put_tps: bool
-    """202 carries ``topicPutTps`` and 208 ``pullOffset``."""
+    """The answer of request 202 carries ``topicPutTps``, that of 208 ``pullOffset``."""
     marks_stored_messages: bool
     """MSG_REGION and TRACE_ON are written into the message, UNIQ_KEY too when it is missing, and
     a POP_CK of the sender is dropped."""
@@ -81,7 +81,7 @@ class Profile:
     resets_at_pull: bool
     """An offset that is reset reaches a consumer as the answer to its next pull, not by 220."""
     options: Mapping[str, OptionValue] = field(factory=dict)
-    """Options whose default was another one in this version."""
+    """Options that had another default in this version."""
 
 
 PROFILES: dict[str, Profile] = {
@@ -143,7 +143,7 @@ PROFILES: dict[str, Profile] = {
 
 
 def find_profile(name: str) -> Profile:
-    """Return the profile called ``name``; ``ConfigError`` lists the names there are."""
+    """Return the profile called ``name``; ``ConfigError`` lists the names."""
     profile = PROFILES.get(name)
     if profile is None:
         raise ConfigError("profile", name, "one of " + ", ".join(sorted(PROFILES)))
@@ -152,11 +152,11 @@ def find_profile(name: str) -> Profile:
 
 @frozen(kw_only=True)
 class Limits:
-    """What stands in front of the broker and allows less, or what a service sells as its limits."""
+    """Limits that are narrower than the broker's own: those of a proxy or of a cloud service."""
 
     name: str
     options: Mapping[str, OptionValue] = field(factory=dict)
-    """Options whose default is another one under these limits; what a user sets wins."""
+    """Options that have another default under these limits. What a user sets wins."""
     proxy_delay: bool = False
     """``maxDelayTimeMills`` is in force: a longer delay is refused with 13."""
     checks_types: bool = False
@@ -174,15 +174,14 @@ LIMITS: dict[str, Limits] = {
         longest_delay_excluded=True,
     ),
 }
-"""The limits by name. ``broker`` is the default: what an open-source broker does by itself.
-
-``proxy`` are those of RocketMQ 5's proxy, on the classic path too; ``aliyun`` those of the cloud
-service: less than 40 days, messages kept for 7 days.
+"""The limits by name. ``broker`` is the default: only those of an open-source broker. ``proxy`` has
+those of RocketMQ 5's proxy, for remoting clients, too. ``aliyun`` has those of the cloud service:
+delays of less than 40 days, messages kept for 7 days.
 """
 
 
 def find_limits(name: str) -> Limits:
-    """Return the limits called ``name``; ``ConfigError`` lists the names there are."""
+    """Return the limits called ``name``; ``ConfigError`` lists the names."""
     limits = LIMITS.get(name)
     if limits is None:
         raise ConfigError("limits", name, "one of " + ", ".join(sorted(LIMITS)))

@@ -24,11 +24,11 @@ UNDO_MAX: Final = 4096
 
 @define(slots=True, eq=False)
 class DiskFault:
-    """One thing that is to go wrong. ``hits`` counts how often it has.
+    """One fault of the disk. ``hits`` counts how often it has happened.
 
-    ``path`` is a file or a folder; the fault concerns what lies there, "" means everything.
-    ``left`` is how often it still may; None: always. ``room`` are the bytes that get through
-    before a write fails, of one write, or of all when ``of_all``.
+    ``path`` is the file or folder that it concerns; "" means all. ``left`` says how often it may
+    still happen; None means always. ``room`` is how many bytes get through before a write fails: of
+    each write, or with ``of_all`` of all writes together.
     """
 
     what: str

@@ -97,7 +97,7 @@ class MappedFileQueue:
                         f"{self.directory}: file {self._name(start)} does not follow its "
                         f"predecessor in steps of {self.file_size} bytes"
                     )
-                _LOG.warning("file behind a gap removed: %s", self._path(start))
+                _LOG.warning("removed a file that lies behind a gap: %s", self._path(start))
                 self.fs.remove(self._path(start))
                 whole = False
                 continue

@@ -67,7 +67,7 @@ def _decide(fs: FileSystem, config: BrokerConfig, option: str, path: str | None)
     if not found or found == wanted:
         return wanted
     if changed:
-        raise ConfigError(option, wanted, f"{found}: the store's {path} has that length")
+        raise ConfigError(option, wanted, f"it must be {found}, the length of this store's {path}")
     return found
 
 

@@ -16,7 +16,7 @@ from rocketmq_py.errors import ConfigError
 @pytest.mark.case("K28")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "my-machine"])  # noqa: S104
 def test_a_host_that_others_can_reach_needs_allow_remote_and_says_why(host: str) -> None:
-    with pytest.raises(ConfigError, match=r"anybody who reaches it.*allow_remote=True"):
+    with pytest.raises(ConfigError, match=r"Anybody who can reach .*allow_remote=True"):
         EmbeddedBroker(host=host)
 
     assert not EmbeddedBroker(host=host, allow_remote=True).is_running
@@ -40,8 +40,8 @@ def test_a_bad_option_is_refused_at_construction_and_opens_nothing(tmp_path: Pat
         ({"profile": "rocketmq-6"}, "rocketmq-5.x"),
         ({"defaults": "mine"}, "embedded, upstream"),
         ({"namesrv_port": 70_000}, "0 .any free port. to 65535"),
-        ({"namesrv_port": 9876, "broker_port": 9876}, "another port than namesrv_port"),
-        ({"tcp": False, "inproc": False}, "nobody reaches"),
+        ({"namesrv_port": 9876, "broker_port": 9876}, "differ from namesrv_port"),
+        ({"tcp": False, "inproc": False}, "nobody could reach"),
         ({"tcp": False, "listener_factory": print}, "no listener"),
         ({"store": "x", "fs": MemoryFileSystem()}, "either store or fs"),
         ({"topics": "T"}, "a list of names"),

@@ -140,5 +140,5 @@ def test_a_snapshot_needs_a_directory_of_its_own_and_leaves_nothing_half_done(
 
         assert broker.snapshot(tmp_path / "empty") == tmp_path / "empty"
         (tmp_path / "other.part").mkdir()
-        with pytest.raises(StoreError, match="in the way"):
+        with pytest.raises(StoreError, match="an interrupted snapshot"):
             broker.snapshot(tmp_path / "other")

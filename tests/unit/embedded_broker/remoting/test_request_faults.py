@@ -220,4 +220,4 @@ def test_the_repr_of_all_faults_tells_what_was_asked_for() -> None:
     broker.faults.on(SEND, topic="T").drop()
     broker.faults.disk.fail_next_flush()
     assert "on(SEND_MESSAGE_V2, topic='T').drop, 0 hits" in repr(broker.faults)
-    assert "the sync failed, as a test asked for (0 hits)" in repr(broker.faults.disk)
+    assert "the sync failed because a test asked for it (0 hits)" in repr(broker.faults.disk)

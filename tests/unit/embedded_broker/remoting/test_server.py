@@ -212,7 +212,7 @@ def test_a_server_that_never_started_gives_its_listeners_back() -> None:
 def test_a_port_that_is_taken_is_named() -> None:
     with listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}.*port 0 takes a free one"):
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}.*Port 0 takes a free port"):
             listen("127.0.0.1", port)
 
 
