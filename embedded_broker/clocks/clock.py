@@ -133,7 +133,6 @@ class BrokerClock(ABC):
         """Give the same instant as an aware UTC datetime."""
         return instant(self.now_ms)
 
-    @abstractmethod
     def advance(
         self,
         amount: float | timedelta = 0,
@@ -155,18 +154,23 @@ class BrokerClock(ABC):
         written, unless ``roll_elision=False``. Raises ``ClockError`` on a wall clock and for a
         negative amount.
         """
+        del amount, days, hours, minutes, seconds, age, roll_elision
+        self._refuse("advance")
 
-    @abstractmethod
     def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an aware datetime; ``ClockError`` when that is in the past."""
+        del when, age, roll_elision
+        self._refuse("jump_to")
 
-    @abstractmethod
     def jump_to_ms(self, when_ms: int, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an instant in epoch milliseconds."""
+        del when_ms, age, roll_elision
+        self._refuse("jump_to_ms")
 
-    @abstractmethod
     def set_back(self, milliseconds: int) -> None:
         """Set time back, as on a machine whose clock was corrected; nothing fires."""
+        del milliseconds
+        self._refuse("set_back")
 
     def next_deadline(self) -> NextDeadline | None:
         """Return the next event that a user can see; None when nothing waits."""
@@ -200,7 +204,6 @@ class BrokerClock(ABC):
         """
         return wait_until_settled(self.residents, timeout_s=timeout, check=check, groups=groups)
 
-    @abstractmethod
     def autojump(self) -> AbstractContextManager[None]:
         """Within the ``with`` block, move time to the next deadline whenever clients are idle.
 
@@ -208,6 +211,7 @@ class BrokerClock(ABC):
         ends with ``SettleTimeout`` when clients stay busy for the clock's ``watchdog`` seconds.
         Raises ``ClockError`` on a wall clock.
         """
+        self._refuse("autojump")
 
     def residents(self) -> Sequence[Resident]:
         """Give the brokers on this clock."""
@@ -233,6 +237,14 @@ class BrokerClock(ABC):
         with self._tracks_lock:
             self._tracks = [known for known in self._tracks if known is not track]
 
+    @staticmethod
+    def _refuse(call: str) -> NoReturn:
+        raise ClockError(
+            f"clock.{call}: this broker runs on wall time, which nobody can move; start it as "
+            "EmbeddedBroker(clock=VirtualClock()), or VirtualClock(rate=1) for time that also "
+            "flows by itself"
+        )
+
 
 class WallClock(BrokerClock):
     """Wall time, from the machine or from another clock. It cannot be moved."""
@@ -248,48 +260,6 @@ class WallClock(BrokerClock):
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
         return self._source.now_ms
-
-    def advance(
-        self,
-        amount: float | timedelta = 0,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        age: bool = False,
-        roll_elision: bool = True,
-    ) -> Advanced:
-        """Raise ``ClockError``."""
-        del amount, days, hours, minutes, seconds, age, roll_elision
-        self._refuse("advance")
-
-    def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
-        """Raise ``ClockError``."""
-        del when, age, roll_elision
-        self._refuse("jump_to")
-
-    def jump_to_ms(self, when_ms: int, *, age: bool = False, roll_elision: bool = True) -> Advanced:
-        """Raise ``ClockError``."""
-        del when_ms, age, roll_elision
-        self._refuse("jump_to_ms")
-
-    def autojump(self) -> AbstractContextManager[None]:
-        """Raise ``ClockError``."""
-        self._refuse("autojump")
-
-    def set_back(self, milliseconds: int) -> None:
-        """Raise ``ClockError``."""
-        del milliseconds
-        self._refuse("set_back")
-
-    @staticmethod
-    def _refuse(call: str) -> NoReturn:
-        raise ClockError(
-            f"clock.{call}: this broker runs on wall time, which nobody can move; start it as "
-            "EmbeddedBroker(clock=VirtualClock()), or VirtualClock(rate=1) for time that also "
-            "flows by itself"
-        )
 
 
 class VirtualClock(BrokerClock):

@@ -1,23 +1,55 @@
-"""Calls at times of the session clock: timeouts, expiry, saves.
+"""Calls at times of the session clock: long polls, expiry, saves.
 
 Answers: how a part of the broker is called later, once or again and again. Must not know: who asks
-and what for. Read on: ``timeline.py`` for the timers behind, ``driver.py`` for who fires them.
+and what for. Read on: ``driver.py`` for who fires them.
 """
 
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 
-from embedded_broker.clocks.timeline import SessionTimer, SessionTimers
+from embedded_broker.clocks.timeline import Budget, Deadline
 from rocketmq_py.clock import Clock
 
-__all__ = ["Session"]
+__all__ = ["Session", "SessionTimer"]
+
+
+class SessionTimer:
+    """One call that waits for its session time; ``cancel`` may be called at any time."""
+
+    __slots__ = ("_owner", "call", "due_ms", "what")
+
+    def __init__(self, owner: "Session", due_ms: int, call: Callable[[], None], what: str) -> None:
+        self._owner = owner
+        self.due_ms = due_ms
+        self.call: Callable[[], None] | None = call
+        self.what = what
+
+    def cancel(self) -> None:
+        """Forget the call; harmless when it has run already."""
+        if self.call is not None:
+            self.call = None
+            self._owner.forget_one()
 
 
 class Session:
-    """Session time and the calls that wait for it. Used under the door."""
+    """Session time and the calls that wait for it. Used under the door.
 
-    def __init__(self, clock: Clock, timers: SessionTimers | None = None) -> None:
+    A ``DeadlineSource``. Ties fire in the order they were asked for. Cancelled entries leave the
+    heap when they are half of it, so thousands of answered long polls do not pile up.
+    """
+
+    __slots__ = ("_cancelled", "_heap", "asked", "clock", "horizon_ms")
+
+    _SWEEP_FROM = 64
+
+    def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.timers = timers or SessionTimers()
+        self._heap: list[tuple[int, int, SessionTimer]] = []
+        self._cancelled = 0
+        self.asked = 0
+        """How many calls were asked for so far."""
+        self.horizon_ms = 0
+        """While a jump of the session clock runs, its end: periodic work is done once there."""
 
     @property
     def now_ms(self) -> int:
@@ -26,7 +58,10 @@ class Session:
 
     def at(self, due_ms: int, call: Callable[[], None], what: str = "session") -> SessionTimer:
         """Call ``call`` under the door once the session clock reaches ``due_ms``."""
-        return self.timers.at(due_ms, call, what)
+        timer = SessionTimer(self, due_ms, call, what)
+        self.asked += 1
+        heappush(self._heap, (due_ms, self.asked, timer))
+        return timer
 
     def after(self, delay_ms: int, call: Callable[[], None], what: str = "session") -> SessionTimer:
         """Call ``call`` under the door after ``delay_ms`` of session time."""
@@ -41,7 +76,47 @@ class Session:
 
         def again() -> None:
             due_ms = self.clock.now_ms + period_ms
-            self.at(max(due_ms, self.timers.horizon_ms), again, what)
+            self.at(max(due_ms, self.horizon_ms), again, what)
             call()
 
         self.after(period_ms, again, what)
+
+    def forget_one(self) -> None:
+        """Count one cancelled entry; sweep the heap when most of it is cancelled."""
+        self._cancelled += 1
+        heap = self._heap
+        if self._cancelled > self._SWEEP_FROM and self._cancelled * 2 > len(heap):
+            heap[:] = [entry for entry in heap if entry[2].call is not None]
+            heapify(heap)
+            self._cancelled = 0
+
+    def next_due_ms(self) -> int | None:
+        """Return the due time of the next call that still stands."""
+        heap = self._heap
+        while heap:
+            if heap[0][2].call is not None:
+                return heap[0][0]
+            heappop(heap)
+            self._cancelled -= 1
+        return None
+
+    def next_deadline(self) -> Deadline | None:
+        """Return the next call that still stands."""
+        due_ms = self.next_due_ms()
+        return None if due_ms is None else Deadline(due_ms, self._heap[0][2].what)
+
+    def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
+        """Make the calls that are due. Session work is not visible to a user: counts zero."""
+        heap = self._heap
+        self.horizon_ms = horizon_ms
+        while heap and heap[0][0] <= now_ms:
+            timer = heappop(heap)[2]
+            call = timer.call
+            if call is None:
+                self._cancelled -= 1
+                continue
+            timer.call = None
+            call()
+            if budget.exhausted():
+                break
+        return 0

@@ -6,7 +6,6 @@ threads, messages. Read on: ``embedded_broker/clocks/clock.py`` for who calls th
 ``embedded_broker/core/broker_core.py`` for ``BrokerCore.sources``.
 """
 
-from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from rocketmq_py.clock import monotonic_ns
@@ -22,8 +21,6 @@ __all__ = [
     "Foreseeing",
     "LookAhead",
     "Ranked",
-    "SessionTimer",
-    "SessionTimers",
     "Turn",
 ]
 
@@ -125,93 +122,3 @@ class Foreseeing(Protocol):
     def look_ahead(self) -> LookAhead:
         """Begin to search for the first thing that a user will see. Under the door."""
         ...
-
-
-class SessionTimer:
-    """One call that waits for its session time; ``cancel`` may be called at any time."""
-
-    __slots__ = ("_owner", "call", "due_ms", "what")
-
-    def __init__(
-        self, owner: "SessionTimers", due_ms: int, call: "Callable[[], None]", what: str
-    ) -> None:
-        self._owner = owner
-        self.due_ms = due_ms
-        self.call: Callable[[], None] | None = call
-        self.what = what
-
-    def cancel(self) -> None:
-        """Forget the call; harmless when it has run already."""
-        if self.call is not None:
-            self.call = None
-            self._owner.forget_one()
-
-
-class SessionTimers:
-    """The calls that wait for session time: long polls, expiry scans, housekeeping.
-
-    A ``DeadlineSource``. Ties fire in the order they were asked for. Cancelled entries leave the
-    heap when they are half of it, so thousands of answered long polls do not pile up.
-    """
-
-    __slots__ = ("_cancelled", "_heap", "asked", "horizon_ms")
-
-    _SWEEP_FROM = 64
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, SessionTimer]] = []
-        self._cancelled = 0
-        self.asked = 0
-        """How many calls were asked for so far."""
-        self.horizon_ms = 0
-        """While a jump of the session clock runs, its end: periodic work is done once there."""
-
-    def __len__(self) -> int:
-        return len(self._heap) - self._cancelled
-
-    def at(self, due_ms: int, call: "Callable[[], None]", what: str = "session") -> SessionTimer:
-        """Call ``call`` under the door once the session clock reaches ``due_ms``."""
-        timer = SessionTimer(self, due_ms, call, what)
-        self.asked += 1
-        heappush(self._heap, (due_ms, self.asked, timer))
-        return timer
-
-    def forget_one(self) -> None:
-        """Count one cancelled entry; sweep the heap when most of it is cancelled."""
-        self._cancelled += 1
-        heap = self._heap
-        if self._cancelled > self._SWEEP_FROM and self._cancelled * 2 > len(heap):
-            heap[:] = [entry for entry in heap if entry[2].call is not None]
-            heapify(heap)
-            self._cancelled = 0
-
-    def next_due_ms(self) -> int | None:
-        """Return the due time of the next call that still stands."""
-        heap = self._heap
-        while heap:
-            if heap[0][2].call is not None:
-                return heap[0][0]
-            heappop(heap)
-            self._cancelled -= 1
-        return None
-
-    def next_deadline(self) -> Deadline | None:
-        """Return the next call that still stands."""
-        due_ms = self.next_due_ms()
-        return None if due_ms is None else Deadline(due_ms, self._heap[0][2].what)
-
-    def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
-        """Make the calls that are due. Session work is not visible to a user: counts zero."""
-        heap = self._heap
-        self.horizon_ms = horizon_ms
-        while heap and heap[0][0] <= now_ms:
-            timer = heappop(heap)[2]
-            call = timer.call
-            if call is None:
-                self._cancelled -= 1
-                continue
-            timer.call = None
-            call()
-            if budget.exhausted():
-                break
-        return 0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from embedded_broker.clocks.session import Session
-from embedded_broker.clocks.timeline import DeadlineSource, SessionTimers
+from embedded_broker.clocks.timeline import DeadlineSource
 from embedded_broker.core.calls import Calls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Guards
@@ -74,14 +74,13 @@ class BrokerCore:
         levels: "ScheduleMessageService",
         journal: Journal,
         random: "Random",
-        session_timers: SessionTimers,
         cluster_name: str,
         broker_name: str,
         address: str,
     ) -> None:
         self.door = door
         self.clock = clock
-        self.session = Session(session_clock, session_timers)
+        self.session = Session(session_clock)
         self.durability = Durability(config, store, self.session)
         self.guards = Guards()
         self.calls = Calls(self.session)

@@ -13,8 +13,7 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from embedded_broker.clocks.session import Session
-from embedded_broker.clocks.timeline import SessionTimer
+from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.bodies.topics import MessageQueueKey

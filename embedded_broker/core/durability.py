@@ -8,8 +8,7 @@ not know: what is answered, how files are synced. Read on: ``embedded_broker/lif
 from collections.abc import Callable
 from typing import Protocol
 
-from embedded_broker.clocks.session import Session
-from embedded_broker.clocks.timeline import SessionTimer
+from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.settings.config import BrokerConfig
 
 __all__ = ["Durability", "Log"]

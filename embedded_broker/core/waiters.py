@@ -16,8 +16,7 @@ from typing import Final
 
 from attrs import define, field
 
-from embedded_broker.clocks.session import Session
-from embedded_broker.clocks.timeline import SessionTimer
+from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.store.message_store import Arrival
 from embedded_broker.store.pull import Filter
 from embedded_broker.tables.peer import Peer

@@ -137,9 +137,7 @@ def check_arguments(
     if not tcp and not inproc:
         raise ConfigError("inproc", inproc, "with tcp=False nobody could reach the broker")
     if not tcp and listener_factory is not None:
-        raise ConfigError(
-            "listener_factory", listener_factory, "with tcp=False there is no listener"
-        )
+        raise ConfigError("listener_factory", listener_factory, "tcp=False has no listener")
     if store is not None and fs is not None:
         raise ConfigError("fs", fs, "give either store or fs: both say where the bytes go")
     options = BrokerConfig(
@@ -223,7 +221,7 @@ def _check_host(host: str, *, allow_remote: bool) -> None:
             "host",
             host,
             "use 127.0.0.1. Anybody who can reach an embedded broker can read, send and fill its "
-            "store; allow_remote=True accepts that",
+            "store; pass allow_remote=True to accept that",
         )
 
 

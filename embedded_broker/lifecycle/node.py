@@ -14,7 +14,6 @@ from pathlib import Path
 
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock, instant
 from embedded_broker.clocks.driver import Track
-from embedded_broker.clocks.timeline import SessionTimers
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging
@@ -115,7 +114,6 @@ class BrokerNode:
             levels=levels,
             journal=runtime.journal,
             random=runtime.random,
-            session_timers=SessionTimers(),
             cluster_name=arguments.cluster_name,
             broker_name=arguments.broker_name,
             address=address,
@@ -181,10 +179,13 @@ class BrokerNode:
     def start(self) -> None:
         """Start flushing; timers fire once the runtime has started."""
         core, runtime = self.core, self._runtime
-        timers, driver = core.session.timers, runtime.driver
+        session, driver = core.session, runtime.driver
         self._tracks = [
             driver.add(
-                self._arguments.session_clock, [timers], visible=False, changes=lambda: timers.asked
+                self._arguments.session_clock,
+                [session],
+                visible=False,
+                changes=lambda: session.asked,
             ),
             driver.add(
                 self._arguments.clock, core.sources, visible=True, changes=self._count_changes

@@ -20,7 +20,7 @@ from attrs import evolve
 
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.driver import ClockDriver, Track
-from embedded_broker.clocks.timeline import Budget, SessionTimers
+from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
 from embedded_broker.errors import StoreError
@@ -119,7 +119,6 @@ class Life:
             levels=self.levels,
             journal=Journal(),
             random=Random(7),
-            session_timers=SessionTimers(),
             cluster_name="cluster-sim",
             broker_name=BROKER_NAME,
             address="127.0.0.1:10911",
@@ -189,7 +188,7 @@ class Life:
         self.session_clock.now_ms += milliseconds
         now_ms = self.session_clock.now_ms
         with self.core.door:
-            self.core.session.timers.fire(now_ms, horizon_ms=now_ms, budget=Turns(0))
+            self.core.session.fire(now_ms, horizon_ms=now_ms, budget=Turns(0))
 
     # --- time ----------------------------------------------------------------------------------
 

@@ -512,7 +512,7 @@ class Story:
         self.truth.observe(self.life.store)
         if not self.life.timers.should_running_dequeue:
             return
-        if self.disk.full_for == 0 and not self.life.core.session.timers.next_deadline():
+        if self.disk.full_for == 0 and not self.life.core.session.next_deadline():
             self.truth.check_on_time(self.clock.now_ms)
 
     # --- the rest --------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ memberships; the original looks every 10 s, here it happens to the millisecond.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from embedded_broker.clocks.session import Session
-from embedded_broker.clocks.timeline import SessionTimer
+from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.core.calls import Calls, GroupChanged
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door

@@ -10,7 +10,6 @@ from attrs import define
 
 from embedded_broker import EmbeddedBroker
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock
-from embedded_broker.clocks.timeline import SessionTimers
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
 from embedded_broker.remoting.journal import Journal
@@ -74,7 +73,6 @@ def make_core() -> CoreMaker:
             levels=cast("ScheduleMessageService", None),
             journal=Journal(),
             random=Random(1),
-            session_timers=SessionTimers(),
             cluster_name="DefaultCluster",
             broker_name="broker-a",
             address="127.0.0.1:10911",

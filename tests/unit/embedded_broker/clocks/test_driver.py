@@ -14,7 +14,8 @@ import pytest
 from embedded_broker import EmbeddedBroker, RecallOutcome, TimerKind
 from embedded_broker.clocks.clock import VirtualClock, WallClock
 from embedded_broker.clocks.driver import ClockDriver
-from embedded_broker.clocks.timeline import Budget, Deadline, SessionTimers
+from embedded_broker.clocks.session import Session
+from embedded_broker.clocks.timeline import Budget, Deadline
 from embedded_broker.door import Door
 from rocketmq_py.clock import SystemClock
 
@@ -40,7 +41,7 @@ def now() -> int:
 def test_a_call_asked_for_while_the_thread_sleeps_is_made_when_due(
     door: Door, driver: ClockDriver
 ) -> None:
-    timers, made = SessionTimers(), Event()
+    timers, made = Session(SystemClock()), Event()
     driver.add(WallClock(), [timers], visible=False)
     driver.start()
     due_ms = now() + 20
@@ -61,7 +62,7 @@ def test_a_call_asked_for_while_the_thread_sleeps_is_made_when_due(
 
 def test_a_frozen_clock_fires_only_what_is_due_already(door: Door, driver: ClockDriver) -> None:
     clock = VirtualClock()
-    timers, early, due = SessionTimers(), Event(), Event()
+    timers, early, due = Session(SystemClock()), Event(), Event()
     driver.add(clock, [timers], visible=True)
     driver.start()
 
@@ -79,7 +80,7 @@ def test_a_flowing_virtual_clock_fires_by_itself_after_a_jump(
     door: Door, driver: ClockDriver
 ) -> None:
     clock = VirtualClock(rate=1)
-    timers, made = SessionTimers(), Event()
+    timers, made = Session(SystemClock()), Event()
     driver.add(clock, [timers], visible=True)
     driver.start()
     with door:
@@ -93,7 +94,7 @@ def test_a_flowing_virtual_clock_fires_by_itself_after_a_jump(
 def test_an_overdue_source_lets_the_other_have_its_turn_in_due_order(
     door: Door, driver: ClockDriver
 ) -> None:
-    first, second, made = SessionTimers(), SessionTimers(), list[int]()
+    first, second, made = Session(SystemClock()), Session(SystemClock()), list[int]()
     done = Event()
     for due_ms in (1, 4, 5):
         first.at(due_ms, lambda due_ms=due_ms: made.append(due_ms))  # type: ignore[misc]
@@ -111,7 +112,7 @@ def test_an_overdue_source_lets_the_other_have_its_turn_in_due_order(
 def test_a_call_that_fails_is_logged_and_the_next_one_is_still_made(
     door: Door, driver: ClockDriver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    timers, made = SessionTimers(), Event()
+    timers, made = Session(SystemClock()), Event()
 
     def fail() -> None:
         raise ValueError("a bug")
@@ -159,7 +160,7 @@ def test_work_beyond_the_budget_goes_on_in_the_next_entry(door: Door, driver: Cl
 def test_closing_joins_the_thread_and_leaves_the_clock(door: Door) -> None:
     clock = VirtualClock()
     driver = ClockDriver(door)
-    driver.add(clock, [SessionTimers()], visible=True)
+    driver.add(clock, [Session(SystemClock())], visible=True)
     driver.start()
 
     driver.close()
@@ -172,7 +173,7 @@ def test_closing_joins_the_thread_and_leaves_the_clock(door: Door) -> None:
 def test_sources_are_asked_again_only_when_something_stirred(
     door: Door, driver: ClockDriver
 ) -> None:
-    timers, made, asked = SessionTimers(), Event(), list[int]()
+    timers, made, asked = Session(SystemClock()), Event(), list[int]()
 
     class Watched:
         """Session timers that count how often they are asked."""

@@ -47,7 +47,7 @@ def test_an_answered_pull_leaves_no_timer_behind(broker: EmbeddedBroker, connect
     peer.send("T")
     peer.answer(opaque)
     with core.door:
-        waiting = [entry[2] for entry in core.session.timers._heap if entry[2].call is not None]
+        waiting = [entry[2] for entry in core.session._heap if entry[2].call is not None]
     assert "long poll" not in {timer.what for timer in waiting}
 
 

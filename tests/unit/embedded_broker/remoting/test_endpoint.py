@@ -301,7 +301,7 @@ def test_session_work_repeats_every_period_of_session_time(
 
     for _ in range(3):
         clock.advance(0.5)
-        core.session.timers.fire(clock.now_ms, horizon_ms=clock.now_ms, budget=Budget())
+        core.session.fire(clock.now_ms, horizon_ms=clock.now_ms, budget=Budget())
 
     assert made == [500, 1000, 1500]
 
@@ -349,7 +349,7 @@ class TestSynchronousFlush:
         core.endpoint.receive(caller, cut(RemotingCommand(ASK, opaque=1)))
         with core.door:
             due_ms = core.session_clock.now_ms + 5000
-            core.session.timers.fire(due_ms, horizon_ms=due_ms, budget=Budget())
+            core.session.fire(due_ms, horizon_ms=due_ms, budget=Budget())
         core.store.flushed_offset = 100  # type: ignore[misc]
         with core.door:
             core.durability.synced()
