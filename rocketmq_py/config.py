@@ -11,13 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypedDict, TypeVar, overload
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
 
 from attrs import Attribute, define, evolve, field, fields, frozen
 
 from rocketmq_py.errors import ConfigError
 
-__all__ = ["ClientConfig", "ClientSettings", "ConfigValue", "Credentials", "CredentialsSource"]
+__all__ = [
+    "ClientConfig",
+    "ClientSettings",
+    "Credentials",
+    "CredentialsSource",
+    "SettingAttributes",
+    "attributes_of",
+]
 
 NAMESRV_ADDR_VARIABLE = "NAMESRV_ADDR"
 INSTANCE_NAME_DEFAULT = "DEFAULT"
@@ -268,42 +276,14 @@ class ClientSettings(TypedDict, total=False):
     strict_reserved: bool
 
 
-_T = TypeVar("_T")
-
-
-class ConfigValue(Generic[_T]):
-    """A client attribute that is the setting of the same name in the client's ``config``.
-
-    ``send_msg_timeout = ConfigValue[int]()`` in a class whose objects have ``config``.
-    """
-
-    __slots__ = ("_name",)
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    @overload
-    def __get__(self, client: None, owner: type) -> Self: ...
-    @overload
-    def __get__(self, client: Any, owner: type) -> _T: ...  # Any: whatever class has `config`
-    def __get__(self, client: Any, owner: type) -> _T | Self:
-        if client is None:
-            return self
-        value: _T = getattr(client.config, self._name)
-        return value
-
-    def __set__(self, client: Any, value: _T) -> None:  # Any: whatever class has `config`
-        setattr(client.config, self._name, value)
-
-
 class SettingAttributes:
-    """Base of a client with settings as attributes (`ConfigValue`): refuses misspelt ones.
+    """Base of a client with settings as attributes (`attributes_of`): refuses misspelt ones.
 
     ``_attributes`` names what else may be assigned. A subclass of a program may have attributes
     of its own, so it is not watched.
     """
 
-    _attributes: frozenset[str] = frozenset()
+    _attributes: frozenset[str] = frozenset({"config"})
 
     if not TYPE_CHECKING:  # a checker that saw this method would accept every name
 
@@ -326,9 +306,28 @@ class SettingAttributes:
 
 
 def _is_settable(member: object) -> bool:
-    if isinstance(member, property):
-        return member.fset is not None
-    return isinstance(member, ConfigValue)
+    return isinstance(member, property) and member.fset is not None
+
+
+def attributes_of(settings: type[ClientConfig]) -> type[SettingAttributes]:
+    """Make the base of a client whose attributes are the settings in its ``config``.
+
+    For a checker the base is the class of the settings itself, which has the types::
+
+        if TYPE_CHECKING:
+            Settings = ProducerConfig
+        else:
+            Settings = attributes_of(ProducerConfig)
+    """
+    attributes = {item.name: _attribute(item.name) for item in fields(settings)}
+    return type(f"{settings.__name__}Attributes", (SettingAttributes,), attributes)
+
+
+def _attribute(name: str) -> property:
+    def assign(client: Any, value: object) -> None:  # Any: whatever class has `config`
+        setattr(client.config, name, value)
+
+    return property(attrgetter(f"config.{name}"), assign)
 
 
 def _unknown_setting(owner: str, name: str, known: set[str]) -> str:

@@ -11,17 +11,13 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from datetime import datetime
 from typing import TYPE_CHECKING, Self, Unpack
 
 from rocketmq_py.clock import Clock, SystemClock
-from rocketmq_py.config import ClientConfig, ConfigValue, SettingAttributes
-from rocketmq_py.consumer.allocate import AllocateMessageQueueStrategy
+from rocketmq_py.config import ClientConfig, attributes_of
 from rocketmq_py.consumer.listener import (
-    ConsumeFromWhere,
     ConsumeFunction,
     Listener,
-    MessageModel,
     MessageSelector,
     consume_function,
 )
@@ -49,6 +45,10 @@ if TYPE_CHECKING:
     from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.consumer.group_member import GroupMember
 
+    _Settings = PushConsumerConfig
+else:
+    _Settings = attributes_of(PushConsumerConfig)
+
 logger = logging.getLogger(__name__)
 
 SUBSCRIBE_ALL = "*"
@@ -63,7 +63,7 @@ _SQL = re.compile(
 """A comparison with a value: what SQL filters hold, and hardly a tag."""
 
 
-class DefaultMQPushConsumer(SettingAttributes):
+class DefaultMQPushConsumer(_Settings):
     """Receives messages of a group and hands them to a listener, side by side on a thread pool.
 
     `consumer_group` names the group, whose members share the messages. `config` is a
@@ -87,28 +87,6 @@ class DefaultMQPushConsumer(SettingAttributes):
     """
 
     _attributes = frozenset({"config", "consumer_group"})
-
-    namesrv_addr = ConfigValue[str]()
-    instance_name = ConfigValue[str]()
-    message_model = ConfigValue[MessageModel]()
-    consume_from_where = ConfigValue[ConsumeFromWhere]()
-    consume_timestamp = ConfigValue[str | datetime]()
-    allocate_strategy = ConfigValue[AllocateMessageQueueStrategy]()
-    consume_thread_min = ConfigValue[int]()
-    consume_thread_max = ConfigValue[int]()
-    consume_message_batch_max_size = ConfigValue[int]()
-    consume_concurrently_max_span = ConfigValue[int]()
-    pull_threshold_for_queue = ConfigValue[int]()
-    pull_threshold_size_for_queue = ConfigValue[int]()
-    pull_threshold_for_topic = ConfigValue[int]()
-    pull_threshold_size_for_topic = ConfigValue[int]()
-    pull_interval = ConfigValue[int]()
-    pull_batch_size = ConfigValue[int]()
-    pull_batch_size_in_bytes = ConfigValue[int]()
-    max_reconsume_times = ConfigValue[int]()
-    consume_timeout = ConfigValue[int]()
-    await_termination_millis_when_shutdown = ConfigValue[int]()
-    post_subscription_when_pull = ConfigValue[bool]()
 
     def __init__(
         self,

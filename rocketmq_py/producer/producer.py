@@ -11,22 +11,13 @@ import os
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import acquire_instance
-from rocketmq_py.config import (
-    ClientConfig,
-    ConfigValue,
-    CredentialsSource,
-    DelayConflict,
-    PastDeliver,
-    SettingAttributes,
-    StartDeliverMode,
-)
+from rocketmq_py.config import ClientConfig, attributes_of
 from rocketmq_py.errors import (
     ClientClosedError,
     ForkedClientError,
@@ -38,22 +29,24 @@ from rocketmq_py.message import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
 from rocketmq_py.producer.engine import ProducerEngine
-from rocketmq_py.producer.fault import FaultTable
 from rocketmq_py.producer.selection import Choice, MessageQueueSelector
 from rocketmq_py.producer.sending import SendCallback, check_callback
 from rocketmq_py.producer.validation import check_group, check_recall_topic, checked_timeout
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
-from rocketmq_py.protocol.sysflag import CompressionType
 
 if TYPE_CHECKING:
     from rocketmq_py.client.queries import Queries, QueryResult
     from rocketmq_py.client.queue_requests import Boundary
 
+    _Settings = ProducerConfig
+else:
+    _Settings = attributes_of(ProducerConfig)
+
 __all__ = ["DefaultMQProducer", "SendCallback"]
 
 
-class DefaultMQProducer(SettingAttributes):
+class DefaultMQProducer(_Settings):
     """Sends messages to topics.
 
     ``producer_group`` names the kind of sender. Settings are those of `ProducerConfig`, as
@@ -88,45 +81,6 @@ class DefaultMQProducer(SettingAttributes):
         self._engine: ProducerEngine | None = None
 
     _attributes = frozenset({"config", "producer_group"})
-
-    create_topic_key = ConfigValue[str]()
-    default_topic_queue_nums = ConfigValue[int]()
-    send_msg_timeout = ConfigValue[int]()
-    send_msg_max_timeout_per_request = ConfigValue[int]()
-    compress_msg_body_over_howmuch = ConfigValue[int]()
-    compress_level = ConfigValue[int]()
-    compress_type = ConfigValue[CompressionType]()
-    retry_times_when_send_failed = ConfigValue[int]()
-    retry_times_when_send_async_failed = ConfigValue[int]()
-    retry_another_broker_when_not_store_ok = ConfigValue[bool]()
-    max_message_size = ConfigValue[int]()
-    retry_response_codes = ConfigValue[frozenset[int]]()
-    fault_table = ConfigValue[FaultTable]()
-    async_sender_queue = ConfigValue[int]()
-    async_sender_threads = ConfigValue[int]()
-    namesrv_addr = ConfigValue[str]()
-    client_ip = ConfigValue[str]()
-    instance_name = ConfigValue[str]()
-    unit_name = ConfigValue[str]()
-    unit_mode = ConfigValue[bool]()
-    poll_name_server_interval = ConfigValue[int]()
-    heartbeat_broker_interval = ConfigValue[int]()
-    mq_client_api_timeout = ConfigValue[int]()
-    connect_timeout = ConfigValue[int]()
-    channel_max_idle = ConfigValue[int]()
-    client_async_permits = ConfigValue[int]()
-    client_callback_executor_threads = ConfigValue[int]()
-    send_latency_enable = ConfigValue[bool]()
-    start_detector_enable = ConfigValue[bool]()
-    detect_interval = ConfigValue[int]()
-    detect_timeout = ConfigValue[int]()
-    vip_channel_enabled = ConfigValue[bool]()
-    credentials = ConfigValue[CredentialsSource | None]()
-    translate_start_deliver_time = ConfigValue[StartDeliverMode]()
-    delay_conflict = ConfigValue[DelayConflict]()
-    max_delay = ConfigValue[timedelta | None]()
-    past_deliver = ConfigValue[PastDeliver]()
-    strict_reserved = ConfigValue[bool]()
 
     # --- life ------------------------------------------------------------------------------
 

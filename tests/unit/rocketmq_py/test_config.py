@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from attrs import fields
@@ -11,8 +12,8 @@ from attrs import fields
 from rocketmq_py.config import (
     ClientConfig,
     ClientSettings,
-    ConfigValue,
     Credentials,
+    attributes_of,
     split_addresses,
     split_host_port,
 )
@@ -94,13 +95,15 @@ def test_an_unknown_setting_names_the_nearest() -> None:
 
 
 def test_a_client_attribute_reads_and_writes_the_setting() -> None:
-    class Client:
-        unit_name = ConfigValue[str]()
-
-        def __init__(self) -> None:
-            self.config = ClientConfig()
-
-    client = Client()
+    base: Any = attributes_of(ClientConfig)
+    client = base()
+    client.config = ClientConfig()
     client.unit_name = "x"
     assert (client.unit_name, client.config.unit_name) == ("x", "x")
-    assert isinstance(Client.unit_name, ConfigValue)
+    with pytest.raises(ConfigError, match="unit_name"):
+        client.unit_name = 5
+
+
+def test_a_client_has_every_setting_as_an_attribute() -> None:
+    attributes = vars(attributes_of(ClientConfig))
+    assert {field.name for field in fields(ClientConfig)} <= set(attributes)
