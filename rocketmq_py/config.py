@@ -29,6 +29,8 @@ __all__ = [
 
 NAMESRV_ADDR_VARIABLE = "NAMESRV_ADDR"
 INSTANCE_NAME_DEFAULT = "DEFAULT"
+UNLIMITED = -1
+"""Of settings that are a limit: there is none."""
 
 Transport = Literal["auto", "tcp"]
 StartDeliverMode = Literal["auto", "always", "never"]
@@ -73,6 +75,27 @@ def within(low: int, high: int | None = None) -> Callable[[Any, Attribute[int], 
             raise ConfigError(setting.name, value, f"must be an int, {limit}")
         if value < low or (high is not None and value > high):
             raise ConfigError(setting.name, value, f"must be {limit}")
+
+    return check
+
+
+def unlimited_or(low: int, high: int | None = None) -> Callable[[Any, Attribute[int], int], None]:
+    """Build a validator: -1, or what `within` allows."""
+    in_range = within(low, high)
+
+    def check(owner: object, setting: Attribute[int], value: int) -> None:
+        if value != UNLIMITED or isinstance(value, bool):
+            in_range(owner, setting, value)
+
+    return check
+
+
+def member_of(kind: type) -> Callable[[Any, Attribute[Any], object], None]:
+    """Build a validator: a member of an enum."""
+
+    def check(_owner: object, setting: Attribute[Any], value: object) -> None:
+        if not isinstance(value, kind):
+            raise ConfigError(setting.name, value, f"must be a member of {kind.__name__}")
 
     return check
 

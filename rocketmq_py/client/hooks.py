@@ -42,11 +42,10 @@ class RPCHook(Protocol):
 
 
 @define(kw_only=True, eq=False)
-class SendMessageContext:
-    """One attempt of a send, as `SendMessageHook` sees it.
+class CheckForbiddenContext:
+    """One attempt of a send, as `CheckForbiddenHook` sees it.
 
-    ``mode`` is ``SYNC``, ``ASYNC`` or ``ONEWAY``; ``result`` and ``exception`` are set for
-    ``after``; ``properties`` travels from ``before`` to ``after``.
+    ``mode`` is ``SYNC``, ``ASYNC`` or ``ONEWAY``.
     """
 
     producer_group: str
@@ -54,6 +53,16 @@ class SendMessageContext:
     queue: MessageQueue
     broker_address: str
     mode: str
+
+
+@define(kw_only=True, eq=False)
+class SendMessageContext(CheckForbiddenContext):
+    """One attempt of a send, as `SendMessageHook` sees it.
+
+    ``result`` and ``exception`` are set for ``after``; ``properties`` travels from ``before`` to
+    ``after``.
+    """
+
     result: SendResult | None = None
     exception: Exception | None = None
     properties: dict[str, str] | None = None
@@ -67,17 +76,6 @@ class SendMessageHook(Protocol):
 
     def after(self, context: SendMessageContext) -> None:
         """Look at the outcome: ``context.result`` or ``context.exception``. Called once."""
-
-
-@define(kw_only=True, eq=False)
-class CheckForbiddenContext:
-    """One attempt of a send, as `CheckForbiddenHook` sees it."""
-
-    producer_group: str
-    message: Message
-    queue: MessageQueue
-    broker_address: str
-    mode: str
 
 
 class CheckForbiddenHook(Protocol):

@@ -23,7 +23,6 @@ from rocketmq_py.client.queue_requests import (
     QueueRequests,
     pull_answer,
     queue_request,
-    send_fields,
 )
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
@@ -39,7 +38,7 @@ from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
-from rocketmq_py.protocol.headers.send import SendMessageResponseHeader
+from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
 from rocketmq_py.send_result import SendStatus

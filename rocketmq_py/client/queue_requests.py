@@ -1,13 +1,14 @@
-"""How a queue is asked about: the headers of sends, pulls and offsets, and what answers mean.
+"""How a queue is asked about: the headers of pulls and offsets, and what the answers mean.
 
-The one place of the client that builds these headers (10 and 310, 11, 14, 15, 29 to 32), whoever
-asks. Must not know groups, retries or the life of a client. Read on: ``queries.py`` for questions
-about topics and messages, ``queue_access.py`` and ``../consumer/calls.py`` for who asks.
+The one place of the client that builds these headers (11, 14, 15, 29 to 32), whoever asks; those
+of sends are built in ``protocol/headers/send.py``. Must not know retries or the life of a client.
+Read on: ``queries.py`` for questions about topics and messages, ``queue_access.py`` and
+``../consumer/calls.py`` for who asks.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.instance import ClientInstance
@@ -27,8 +28,6 @@ from rocketmq_py.protocol.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
 )
 from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 
 __all__ = [
     "Boundary",
@@ -36,7 +35,6 @@ __all__ = [
     "QueueRequests",
     "pull_answer",
     "queue_request",
-    "send_fields",
 ]
 
 Boundary = Literal["LOWER", "UPPER"]
@@ -49,17 +47,6 @@ _HEADERS: Final[dict[int, type[Header]]] = {
     RequestCode.GET_MAX_OFFSET: GetMaxOffsetRequestHeader,
     RequestCode.GET_MIN_OFFSET: GetMinOffsetRequestHeader,
     RequestCode.GET_EARLIEST_MSG_STORETIME: GetEarliestMsgStoretimeRequestHeader,
-}
-_NEW_MESSAGE: Final[dict[str, Any]] = {  # Any: a field of a header has a type of its own
-    "default_topic": AUTO_CREATE_TOPIC,
-    "default_topic_queue_nums": 4,
-    "queue_id": 0,
-    "sys_flag": 0,
-    "born_timestamp": 0,
-    "flag": 0,
-    "reconsume_times": 0,
-    "unit_mode": False,
-    "batch": False,
 }
 _PULL_RESULTS: Final = frozenset(
     {
@@ -77,12 +64,6 @@ def queue_request(code: RequestCode, queue: MessageQueue, **fields: object) -> R
         topic=queue.topic, queue_id=queue.queue_id, broker_name=queue.broker_name, **fields
     )
     return RemotingCommand(code, ext_fields=header.to_ext())
-
-
-def send_fields(group: str, topic: str, **fields: Any) -> dict[str, str]:
-    """Write the header of a send; ``fields`` are what it has beyond a plain new message's."""
-    values = {**_NEW_MESSAGE, "producer_group": group, "topic": topic, **fields}
-    return SendMessageRequestHeader(**values).to_ext_v2()
 
 
 class PullAnswer(NamedTuple):

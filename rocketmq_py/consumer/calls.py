@@ -13,7 +13,7 @@ from random import randrange
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_py.client.answers import broker_error, check_answer
-from rocketmq_py.client.queue_requests import QueueRequests, queue_request, send_fields
+from rocketmq_py.client.queue_requests import QueueRequests, queue_request
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.message import Message, MessageExt, MessageQueue
@@ -22,7 +22,7 @@ from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.codes import SEND_RESPONSE_STORED, PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import GetConsumerListByGroupRequestHeader
-from rocketmq_py.protocol.headers.send import ConsumerSendMsgBackRequestHeader
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBackRequestHeader, send_fields
 from rocketmq_py.protocol.names import INNER_PRODUCER_GROUP
 from rocketmq_py.protocol.properties import encode_properties
 

@@ -16,10 +16,11 @@ from math import ceil
 from rocketmq_py.client.background import TimerHandle
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic
+from rocketmq_py.config import UNLIMITED
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
-from rocketmq_py.consumer.settings import UNLIMITED, PushConsumerConfig
+from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import NameServerUnavailableError, RocketMQError
 from rocketmq_py.message import MessageQueue

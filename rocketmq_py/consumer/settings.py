@@ -12,7 +12,15 @@ from typing import Any
 
 from attrs import Attribute, define, field
 
-from rocketmq_py.config import ClientConfig, ClientSettings, switch, within
+from rocketmq_py.config import (
+    UNLIMITED,
+    ClientConfig,
+    ClientSettings,
+    member_of,
+    switch,
+    unlimited_or,
+    within,
+)
 from rocketmq_py.consumer.allocate import (
     AllocateMessageQueueAveragely,
     AllocateMessageQueueStrategy,
@@ -21,8 +29,6 @@ from rocketmq_py.consumer.listener import ConsumeFromWhere, MessageModel
 from rocketmq_py.errors import ConfigError
 
 TIMESTAMP_FORMAT = "%Y%m%d%H%M%S"
-UNLIMITED = -1
-"""Of `pull_threshold_for_topic` and `pull_threshold_size_for_topic`: no limit of their own."""
 RECONSUME_TIMES_DEFAULT = 16
 
 
@@ -33,11 +39,6 @@ def _clustering(_owner: object, setting: Attribute[Any], value: object) -> None:
             value,
             "MessageModel.CLUSTERING is what the push consumer offers; broadcasting is not built",
         )
-
-
-def _a_place(_owner: object, setting: Attribute[Any], value: object) -> None:
-    if not isinstance(value, ConsumeFromWhere):
-        raise ConfigError(setting.name, value, "must be a member of ConsumeFromWhere")
 
 
 def _an_instant(_owner: object, setting: Attribute[Any], value: object) -> None:
@@ -59,16 +60,6 @@ def _an_instant(_owner: object, setting: Attribute[Any], value: object) -> None:
 def _a_strategy(_owner: object, setting: Attribute[Any], value: object) -> None:
     if isinstance(value, type) or not callable(getattr(value, "allocate", None)):
         raise ConfigError(setting.name, value, "must be an object with name and allocate")
-
-
-def _unlimited_or(low: int, high: int) -> Any:  # Any: attrs' validator type is not exported
-    in_range = within(low, high)
-
-    def check(owner: object, setting: Attribute[int], value: int) -> None:
-        if value != UNLIMITED or isinstance(value, bool):
-            in_range(owner, setting, value)
-
-    return check
 
 
 def parse_instant(text: str) -> datetime:
@@ -117,7 +108,7 @@ class PushConsumerConfig(ClientConfig):
 
     message_model: MessageModel = field(default=MessageModel.CLUSTERING, validator=_clustering)
     consume_from_where: ConsumeFromWhere = field(
-        default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, validator=_a_place
+        default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, validator=member_of(ConsumeFromWhere)
     )
     consume_timestamp: str | datetime = field(default="", validator=_an_instant)
     allocate_strategy: AllocateMessageQueueStrategy = field(
@@ -129,9 +120,9 @@ class PushConsumerConfig(ClientConfig):
     consume_concurrently_max_span: int = field(default=2000, validator=within(1, 65_535))
     pull_threshold_for_queue: int = field(default=1000, validator=within(1, 65_535))
     pull_threshold_size_for_queue: int = field(default=100, validator=within(1, 1024))
-    pull_threshold_for_topic: int = field(default=UNLIMITED, validator=_unlimited_or(1, 6_553_500))
+    pull_threshold_for_topic: int = field(default=UNLIMITED, validator=unlimited_or(1, 6_553_500))
     pull_threshold_size_for_topic: int = field(
-        default=UNLIMITED, validator=_unlimited_or(1, 102_400)
+        default=UNLIMITED, validator=unlimited_or(1, 102_400)
     )
     pull_interval: int = field(default=0, validator=within(0, 65_535))
     pull_batch_size: int = field(default=32, validator=within(1, 1024))

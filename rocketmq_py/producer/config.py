@@ -11,7 +11,16 @@ from typing import Any
 
 from attrs import Attribute, define, field
 
-from rocketmq_py.config import ClientConfig, ClientSettings, a_text, switch, within
+from rocketmq_py.config import (
+    UNLIMITED,
+    ClientConfig,
+    ClientSettings,
+    a_text,
+    member_of,
+    switch,
+    unlimited_or,
+    within,
+)
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.producer.fault import FaultTable
 from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, ResponseCode
@@ -19,21 +28,6 @@ from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import CompressionType
 
 __all__ = ["RETRY_RESPONSE_CODES", "ProducerConfig", "ProducerSettings"]
-
-UNLIMITED = -1
-
-
-def _per_request(_owner: object, setting: Attribute[int], value: int) -> None:
-    if value != UNLIMITED or isinstance(value, bool):
-        within(1)(_owner, setting, value)
-
-
-def _a_member(of: type) -> Any:  # Any: attrs' validator type is not exported
-    def check(_owner: object, setting: Attribute[Any], value: object) -> None:
-        if not isinstance(value, of):
-            raise ConfigError(setting.name, value, f"must be a member of {of.__name__}")
-
-    return check
 
 
 def _codes(_owner: object, setting: Attribute[Any], value: object) -> None:
@@ -78,11 +72,11 @@ class ProducerConfig(ClientConfig):
     create_topic_key: str = field(default=AUTO_CREATE_TOPIC, validator=a_text)
     default_topic_queue_nums: int = field(default=4, validator=within(1))
     send_msg_timeout: int = field(default=3_000, validator=within(1))
-    send_msg_max_timeout_per_request: int = field(default=UNLIMITED, validator=_per_request)
+    send_msg_max_timeout_per_request: int = field(default=UNLIMITED, validator=unlimited_or(1))
     compress_msg_body_over_howmuch: int = field(default=4_096, validator=within(0))
     compress_level: int = field(default=5, validator=within(0, 22))
     compress_type: CompressionType = field(
-        default=CompressionType.ZLIB, validator=_a_member(CompressionType)
+        default=CompressionType.ZLIB, validator=member_of(CompressionType)
     )
     retry_times_when_send_failed: int = field(default=2, validator=within(0))
     retry_times_when_send_async_failed: int = field(default=2, validator=within(0))
@@ -91,7 +85,7 @@ class ProducerConfig(ClientConfig):
     retry_response_codes: frozenset[int] = field(
         default=RETRY_RESPONSE_CODES, converter=frozenset, validator=_codes
     )
-    fault_table: FaultTable = field(default=FaultTable.V5, validator=_a_member(FaultTable))
+    fault_table: FaultTable = field(default=FaultTable.V5, validator=member_of(FaultTable))
     async_sender_queue: int = field(default=50_000, validator=within(1))
     async_sender_threads: int = field(default=4, validator=within(1, 256))
 

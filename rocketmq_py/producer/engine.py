@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.queue_requests import queue_request
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingException, RocketMQError
@@ -83,6 +82,8 @@ class ProducerEngine:
 
     def _answers(self, broker_name: str) -> bool:
         """Ask a broker something cheap."""
+        from rocketmq_py.client.queue_requests import queue_request  # most producers only send
+
         queue = self.instance.routes.queue_of_broker(broker_name)
         address = self.instance.routes.broker_address(broker_name)
         if queue is None or address is None:

@@ -9,19 +9,15 @@ an attempt is repeated; that is ``attempts.py``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.hooks import (
-    CheckForbiddenContext,
     CheckForbiddenHook,
     SendMessageContext,
     SendMessageHook,
 )
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
-from rocketmq_py.client.queue_requests import send_fields
 from rocketmq_py.client.routes import vip_address
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import MQClientException, RemotingCommandException
@@ -33,7 +29,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.delay import translate_start_deliver
 from rocketmq_py.protocol.handles import UniqIdGenerator
-from rocketmq_py.protocol.headers.send import SendMessageResponseHeader
+from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
 from rocketmq_py.protocol.names import DEFAULT_REGION, is_retry_topic
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import (
@@ -239,47 +235,20 @@ class SendKernel:
         self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout_ms: float
     ) -> SendResult:
         """Make one attempt and wait; raises what `Remoting.invoke` and `result` do."""
-        if not self.send_hooks:
-            return self._ask(outgoing, queue, address, timeout_ms)
-        with self._shown(outgoing, queue, address, "SYNC") as results:
-            results.append(self._ask(outgoing, queue, address, timeout_ms))
-        return results[0]
-
-    def _ask(
-        self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout_ms: float
-    ) -> SendResult:
         command = self.request(outgoing, queue)
         answer = self.instance.remoting.invoke(address, command, timeout_ms)
         return self.result(outgoing, queue, address, answer)
 
-    def write_oneway(self, outgoing: Outgoing, queue: MessageQueue, address: str) -> None:
-        """Write the request of a send without answer; raises as `Remoting.invoke_oneway`."""
-        command = self.request(outgoing, queue)
-        with self._shown(outgoing, queue, address, "ONEWAY"):
-            self.instance.remoting.invoke_oneway(address, command, self.config.send_msg_timeout)
-
     # --- hooks -----------------------------------------------------------------------------
-
-    def check_forbidden(
-        self, outgoing: Outgoing, queue: MessageQueue, address: str, mode: str
-    ) -> None:
-        """Let the hooks forbid the send; what they raise goes to the caller."""
-        if self.forbidden_hooks:
-            context = CheckForbiddenContext(
-                producer_group=self.group,
-                message=outgoing.message,
-                queue=queue,
-                broker_address=address,
-                mode=mode,
-            )
-            for hook in self.forbidden_hooks:
-                hook.check(context)
 
     def before(
         self, outgoing: Outgoing, queue: MessageQueue, address: str, mode: str
     ) -> SendMessageContext | None:
-        """Show the attempt to the hooks; None when there are none."""
-        if not self.send_hooks:
+        """Show an attempt to the hooks; None when there are none.
+
+        What a hook raises that forbids the attempt goes to the caller.
+        """
+        if not self.send_hooks and not self.forbidden_hooks:
             return None
         context = SendMessageContext(
             producer_group=self.group,
@@ -289,28 +258,14 @@ class SendKernel:
             mode=mode,
             properties={},
         )
+        for forbidding in self.forbidden_hooks:
+            forbidding.check(context)
         for hook in self.send_hooks:
             try:
                 hook.before(context)
             except Exception:  # noqa: BLE001 - a hook cannot break sends
                 _log.exception("send hook failed before the attempt hook=%r", hook)
         return context
-
-    @contextmanager
-    def _shown(
-        self, outgoing: Outgoing, queue: MessageQueue, address: str, mode: str
-    ) -> Iterator[list[SendResult]]:
-        """Show what happens inside to the hooks; a result that is appended is shown, too."""
-        context = self.before(outgoing, queue, address, mode)
-        results: list[SendResult] = []
-        failure: Exception | None = None
-        try:
-            yield results
-        except Exception as error:
-            failure = error
-            raise
-        finally:
-            self.after(context, results[0] if results else None, failure)
 
     def after(
         self,

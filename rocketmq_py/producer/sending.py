@@ -106,11 +106,17 @@ class Sender:
                     attempts.failed(error, asked=False)
                     continue
                 # What a hook raises here ends the send: it is no failure of this broker.
-                kernel.check_forbidden(outgoing, queue, address, SYNC.name)
+                context = kernel.before(outgoing, queue, address, SYNC.name)
                 try:
-                    attempts.stored(kernel.ask(outgoing, queue, address, attempts.left_ms))
-                except RocketMQError as error:
+                    result = kernel.ask(outgoing, queue, address, attempts.left_ms)
+                except Exception as error:
+                    kernel.after(context, None, error)
+                    if not isinstance(error, RocketMQError):
+                        raise
                     attempts.failed(error)
+                else:
+                    kernel.after(context, result, None)
+                    attempts.stored(result)
             return attempts.outcome()
         finally:
             self.leave(outgoing)
@@ -148,8 +154,14 @@ class Sender:
         else:
             queue = self._selection.select(outgoing.topic, queues, None)
         address = kernel.address_of(queue)
-        kernel.check_forbidden(outgoing, queue, address, ONEWAY)
-        kernel.write_oneway(outgoing, queue, address)
+        context = kernel.before(outgoing, queue, address, ONEWAY)
+        command, timeout_ms = kernel.request(outgoing, queue), kernel.config.send_msg_timeout
+        try:
+            kernel.instance.remoting.invoke_oneway(address, command, timeout_ms)
+        except Exception as error:
+            kernel.after(context, None, error)
+            raise
+        kernel.after(context, None, None)
 
     def refused(self, error: Exception, callback: SendCallback | None) -> Future[SendResult]:
         """Tell an outcome that was known before anything was sent."""
@@ -274,7 +286,6 @@ class _AsyncSend:
             attempts.failed(error, asked=False)
             self._go_on()
             return
-        kernel.check_forbidden(outgoing, queue, address, ASYNC.name)
         context = kernel.before(outgoing, queue, address, ASYNC.name)
 
         def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:

@@ -305,19 +305,20 @@ class TransactionMQProducer(DefaultMQProducer):
     ) -> None:
         """Tell the broker that stored the half message; a failure is logged: it will ask."""
         try:
-            address = engine.kernel.address_of(result.message_queue)
-            header = EndTransactionRequestHeader(
-                producer_group=self.producer_group,
+            self._tell(
+                engine,
+                engine.kernel.address_of(result.message_queue),
+                message,
+                state,
+                remark,
+                self.config.send_msg_timeout,
                 tran_state_table_offset=result.queue_offset,
                 commit_log_offset=decode_offset_id(result.offset_msg_id)[2],
-                commit_or_rollback=_NUMBER_OF[state],
                 msg_id=result.msg_id,
                 transaction_id=result.transaction_id,
                 topic=message.topic,
                 broker_name=result.message_queue.broker_name,
             )
-            self._show(message, result.msg_id, address, state, from_check=False)
-            self._tell(engine, address, header, remark, self.config.send_msg_timeout)
         except (RocketMQError, ValueError) as error:
             _log.warning(
                 "the broker was not told about a transaction, it will ask state=%s id=%s: %s",
@@ -369,20 +370,22 @@ class TransactionMQProducer(DefaultMQProducer):
             lambda: questions.check(message),
             "checkLocalTransactionState Exception",
         )
-        header = EndTransactionRequestHeader(
-            producer_group=self.producer_group,
-            tran_state_table_offset=asked.tran_state_table_offset,
-            commit_log_offset=asked.commit_log_offset,
-            commit_or_rollback=_NUMBER_OF[state],
-            from_transaction_check=True,
-            msg_id=message.msg_id,
-            transaction_id=asked.transaction_id,
-            topic=asked.topic,
-            broker_name=asked.broker_name,
-        )
-        self._show(message, message.msg_id, address, state, from_check=True)
         try:
-            self._tell(engine, address, header, remark, CHECK_ANSWER_TIMEOUT_MS)
+            self._tell(
+                engine,
+                address,
+                message,
+                state,
+                remark,
+                CHECK_ANSWER_TIMEOUT_MS,
+                tran_state_table_offset=asked.tran_state_table_offset,
+                commit_log_offset=asked.commit_log_offset,
+                from_transaction_check=True,
+                msg_id=message.msg_id,
+                transaction_id=asked.transaction_id,
+                topic=asked.topic,
+                broker_name=asked.broker_name,
+            )
         except RocketMQError as error:
             _log.warning(
                 "answer to a transaction check failed id=%s: %s; the broker asks again",
@@ -401,39 +404,34 @@ class TransactionMQProducer(DefaultMQProducer):
         count = self._undecided
         return f"producer {self.producer_group}: {count} transactions undecided" if count else None
 
-    def _show(
-        self,
-        message: Message,
-        message_id: str,
-        address: str,
-        state: LocalTransactionState,
-        *,
-        from_check: bool,
-    ) -> None:
-        if not self._end_hooks:
-            return
-        context = EndTransactionContext(
-            producer_group=self.producer_group,
-            message=message,
-            message_id=message_id,
-            broker_address=address,
-            state=state,
-            from_check=from_check,
-        )
-        for hook in self._end_hooks:
-            try:
-                hook.end(context)
-            except Exception:  # noqa: BLE001 - a hook cannot break transactions
-                _log.exception("end-transaction hook failed hook=%r", hook)
-
-    @staticmethod
     def _tell(
+        self,
         engine: ProducerEngine,
         address: str,
-        header: EndTransactionRequestHeader,
+        message: Message,
+        state: LocalTransactionState,
         remark: str | None,
         timeout_ms: int,
+        **fields: Any,  # of the header; each has a type of its own
     ) -> None:
+        """Show an outcome to the hooks, and tell it to the broker (37)."""
+        header = EndTransactionRequestHeader(
+            producer_group=self.producer_group, commit_or_rollback=_NUMBER_OF[state], **fields
+        )
+        if self._end_hooks:
+            context = EndTransactionContext(
+                producer_group=self.producer_group,
+                message=message,
+                message_id=header.msg_id or "",
+                broker_address=address,
+                state=state,
+                from_check=header.from_transaction_check is True,
+            )
+            for hook in self._end_hooks:
+                try:
+                    hook.end(context)
+                except Exception:  # noqa: BLE001 - a hook cannot break transactions
+                    _log.exception("end-transaction hook failed hook=%r", hook)
         command = RemotingCommand(
             RequestCode.END_TRANSACTION, ext_fields=header.to_ext(), remark=remark
         )

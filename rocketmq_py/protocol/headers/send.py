@@ -7,6 +7,8 @@ mean to the broker is told in `embedded_broker.remoting.handlers`; the propertie
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from rocketmq_py.protocol.headers import (
     Flag,
     Header,
@@ -17,6 +19,7 @@ from rocketmq_py.protocol.headers import (
     optional,
     required,
 )
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 
 
 class SendMessageRequestHeader(ShortNamedHeader):
@@ -36,6 +39,25 @@ class SendMessageRequestHeader(ShortNamedHeader):
     max_reconsume_times: Int32 | None = optional("maxReconsumeTimes", short="l")
     batch: Flag | None = optional("batch", short="m")
     broker_name: Text | None = optional("bname", short="n")
+
+
+_NEW_MESSAGE: Final[dict[str, Any]] = {  # Any: each field of a header has a type of its own
+    "default_topic": AUTO_CREATE_TOPIC,
+    "default_topic_queue_nums": 4,
+    "queue_id": 0,
+    "sys_flag": 0,
+    "born_timestamp": 0,
+    "flag": 0,
+    "reconsume_times": 0,
+    "unit_mode": False,
+    "batch": False,
+}
+
+
+def send_fields(group: str, topic: str, **fields: Any) -> dict[str, str]:
+    """Write the header of a send of ours; ``fields`` are what a plain new message does not say."""
+    values = {**_NEW_MESSAGE, "producer_group": group, "topic": topic, **fields}
+    return SendMessageRequestHeader(**values).to_ext_v2()
 
 
 class SendMessageResponseHeader(Header):

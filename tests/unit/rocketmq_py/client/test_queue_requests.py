@@ -9,7 +9,6 @@ from rocketmq_py.client.queue_requests import (
     QueueRequests,
     pull_answer,
     queue_request,
-    send_fields,
 )
 from rocketmq_py.errors import FlowControlError, MQBrokerException, MQClientException
 from rocketmq_py.message import MessageQueue
@@ -40,14 +39,6 @@ def test_a_request_about_a_queue_names_it_and_what_is_asked(
 ) -> None:
     command = queue_request(code, QUEUE, **fields)
     assert (command.code, command.ext_fields) == (code, OF_QUEUE | written)
-
-
-def test_a_send_is_a_plain_new_message_unless_it_says_more() -> None:
-    plain = {"a": "G", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
-    plain |= {"j": "0", "k": "false", "m": "false"}
-    assert send_fields("G", "T") == plain
-    more = send_fields("G", "T", queue_id=3, broker_name="b", properties="x", batch=True)
-    assert more == plain | {"e": "3", "n": "b", "i": "x", "m": "true"}
 
 
 @pytest.mark.parametrize("code", [0, 19, 20, 21])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.errors import HeaderError
-from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
+from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, send_fields
 
 SHORT = {
     "a": "PG",
@@ -38,3 +38,11 @@ def test_a_missing_topic_is_named_by_its_long_name_under_short_names_too() -> No
         SendMessageRequestHeader.from_ext_v2(without_topic)
 
     assert caught.value.field == "topic"
+
+
+def test_a_send_is_a_plain_new_message_unless_it_says_more() -> None:
+    plain = {"a": "G", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
+    plain |= {"j": "0", "k": "false", "m": "false"}
+    assert send_fields("G", "T") == plain
+    more = send_fields("G", "T", queue_id=3, broker_name="b", properties="x", batch=True)
+    assert more == plain | {"e": "3", "n": "b", "i": "x", "m": "true"}
