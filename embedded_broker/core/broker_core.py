@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from embedded_broker.core.administration import Administration
     from embedded_broker.core.consume import Consume
+    from embedded_broker.core.queries import Queries
     from embedded_broker.core.statistics import Traffic
     from embedded_broker.core.transactions.service import TransactionalMessageService
     from embedded_broker.store.message_store import MessageStore
@@ -55,6 +56,7 @@ class BrokerCore:
     deliveries: "DeliveryLog"
     locks: "QueueLocks"
     consume: "Consume"
+    queries: "Queries"
     transactions: "TransactionalMessageService"
     traffic: "Traffic"
     acts: "Administration"

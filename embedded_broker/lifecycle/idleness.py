@@ -155,7 +155,5 @@ class Idleness:
         return f"{message} of {topic} queue {queue_id} is handed out and not committed"
 
     def _message(self, topic: str, queue_id: int, offset: int) -> str:
-        queue = self._store.consume_queue(topic, queue_id)
-        entry = None if queue is None else queue.entry(offset)
-        record = None if entry is None else self._store.record(entry[0])
+        record = self._store.message(topic, queue_id, offset)
         return f"the message at {offset}" if record is None else f"message {record.msg_id}"

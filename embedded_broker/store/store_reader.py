@@ -27,6 +27,7 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 __all__ = ["StoreReader"]
 
 _PULL_BYTES_MAX: Final = 128 * 1024 * 1024  # MAX_PULL_MSG_SIZE
+_ALL_TIME_MS: Final = 2**63 - 1
 
 
 class StoreReader:
@@ -132,10 +133,16 @@ class StoreReader:
         ``unique`` says that the key is a UNIQ_KEY: then ``defaultQueryMaxNum`` counts instead of
         ``max_num``. Messages whose keys only share a hash are among them; clients compare.
         """
-        if self.index is None:
-            return []
         wanted = self.config.int("defaultQueryMaxNum") if unique else max_num
         most = min(wanted, self.config.int("maxMsgsNumBatch"))
-        self.index.catch_up(self.log.max_offset)
-        offsets = self.index.query(topic, key, most, begin_ms, end_ms) if most > 0 else []
+        offsets = self.offsets_of(topic, key, most, begin_ms, end_ms)
         return [view for offset in offsets if (view := self.log.read(offset)) is not None]
+
+    def offsets_of(
+        self, topic: str, key: str, most: int, begin_ms: int = 0, end_ms: int = _ALL_TIME_MS
+    ) -> list[int]:
+        """Ask the index for the places of messages by key; those that are gone too."""
+        if self.index is None:
+            return []
+        self.index.catch_up(self.log.max_offset)
+        return self.index.query(topic, key, most, begin_ms, end_ms) if most > 0 else []

@@ -10,10 +10,10 @@ from difflib import get_close_matches
 from typing import Protocol
 
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.errors import BrokerStateError
+from embedded_broker.errors import BrokerStateError, MessageNotFound
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 
-__all__ = ["CoreSource", "HasMessageId", "find_topic", "told"]
+__all__ = ["CoreSource", "HasMessageId", "find_topic", "id_of", "not_found", "told"]
 
 CoreSource = Callable[[], BrokerCore]
 """Returns the running core, or raises ``BrokerStateError``."""
@@ -49,3 +49,22 @@ def find_topic(core: BrokerCore, name: str) -> TopicConfig:
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise KeyError(f"no topic {name!r}{hint}")
     return config
+
+
+def id_of(message: str | HasMessageId) -> str:
+    """Give the id that a test passed, or that of the object that it passed."""
+    message_id = message if isinstance(message, str) else getattr(message, "msg_id", None)
+    if not isinstance(message_id, str):
+        given = f"{type(message).__name__} {message!r}"
+        raise TypeError(f"a message is named by its id as str, or by what has msg_id, not {given}")
+    return message_id
+
+
+def not_found(message_id: str, *, topic: str | None = None) -> MessageNotFound:
+    """Make the error for an id that no record carries."""
+    where = "" if topic is None else f" for topic {topic!r}"
+    several = "; it names several messages: ask for them one by one" if "," in message_id else ""
+    return MessageNotFound(
+        f"no message {message_id!r}{where}: it was never accepted here, or the store has deleted "
+        f"it and its index entry{several}"
+    )

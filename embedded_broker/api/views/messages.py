@@ -2,21 +2,25 @@
 
 Answers: which messages became visible in a topic, and which one has an id or a key. Must not
 know: connections; every look enters the door and holds it for at most a few milliseconds. Read on:
-``records.py`` for how ids are found, ``trace.py`` for the life of a message, ``timers.py`` for what
-still waits.
+``embedded_broker/core/queries.py`` for how messages are found, ``trace.py`` for the life of a
+message, ``timers.py`` for what still waits.
 """
 
 from datetime import datetime
 
 from attrs import field, frozen
 
-from embedded_broker.api.views.lookup import CoreSource, HasMessageId, find_topic, told
-from embedded_broker.api.views.records import id_of, not_found, record_at, with_key
+from embedded_broker.api.views.lookup import (
+    CoreSource,
+    HasMessageId,
+    find_topic,
+    id_of,
+    not_found,
+    told,
+)
 from embedded_broker.api.views.topics import TopicsView
 from embedded_broker.api.views.trace import MessageTrace, trace, trace_journeys
 from embedded_broker.clocks.clock import instant
-from embedded_broker.clocks.timeline import Budget
-from embedded_broker.core.broker_core import BrokerCore
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
@@ -59,17 +63,7 @@ class MessagesView:
         with core.door.quiet:
             config = find_topic(core, topic)
             queues = max(config.read_queue_nums, config.write_queue_nums)
-        found: list[tuple[int, StoredMessage]] = []
-        for queue_id in range(queues):
-            offset = 0
-            while True:
-                with core.door.quiet:
-                    more, offset = _read_queue(core, topic, queue_id, offset)
-                if not more:
-                    break
-                found += more
-        found.sort(key=lambda one: one[0])
-        return [message for _, message in found]
+        return [stored_message(record) for record in core.queries.of_topic(topic, queues)]
 
     def by_id(self, message: str | HasMessageId, *, topic: str | None = None) -> StoredMessage:
         """Return the message with an id: a unique id, an offset id, or anything with ``msg_id``.
@@ -81,7 +75,7 @@ class MessagesView:
         ``MessageNotFound``.
         """
         core, key = self._core(), id_of(message)
-        named = record_at(core, key)
+        named = core.queries.named(key)
         if named is not None:
             return stored_message(named)
         _, copies, _ = trace_journeys(core, key)
@@ -102,7 +96,7 @@ class MessagesView:
         core = self._core()
         with core.door.quiet:
             find_topic(core, topic)
-        return [stored_message(record) for record in with_key(core, topic, key)]
+        return [stored_message(record) for record in core.queries.with_key(topic, key)]
 
     def trace(self, message: str | HasMessageId, *, topic: str | None = None) -> MessageTrace:
         """Tell the life of a message: its state and its times, in general and for each group.
@@ -113,25 +107,6 @@ class MessagesView:
         still knows it. Raises ``MessageNotFound``.
         """
         return trace(self._core(), id_of(message), topic)
-
-
-def _read_queue(
-    core: BrokerCore, topic: str, queue_id: int, offset: int
-) -> tuple[list[tuple[int, StoredMessage]], int]:
-    """Read on in one queue until the budget of the door is used up."""
-    found: list[tuple[int, StoredMessage]] = []
-    queue = core.store.consume_queue(topic, queue_id)
-    if queue is None:
-        return found, offset
-    budget = Budget()
-    offset = max(offset, queue.min_offset)
-    while offset < queue.max_offset and not (found and budget.exhausted()):
-        entry = queue.entry(offset)
-        record = None if entry is None else core.store.record(entry[0])
-        if record is not None:
-            found.append((record.commit_log_offset, stored_message(record)))
-        offset += 1
-    return found, offset
 
 
 def stored_message(record: MessageRecord) -> StoredMessage:

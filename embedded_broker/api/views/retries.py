@@ -12,10 +12,10 @@ from typing import Final
 
 from attrs import field, frozen
 
-from embedded_broker.api.views.records import in_turns
 from embedded_broker.clocks.clock import instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.queries import in_turns
 from embedded_broker.tables.offsets.table import NOT_STORED
 from embedded_broker.timer.listing import Pending, Wanted
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -60,17 +60,15 @@ def waiting_retries(core: BrokerCore, group: str) -> list[Retry]:
         return _retry(record, entry[2], waiting=True)
 
     def arrived(place: tuple[int, int]) -> Retry | None:
-        queue_id, offset = place
-        queue = core.store.consume_queue(topic, queue_id)
-        entry = None if queue is None else queue.entry(offset)
-        record = None if entry is None else core.store.record(entry[0])
+        record = core.store.message(topic, *place)
         return None if record is None else _retry(record, record.store_timestamp, waiting=False)
 
     with core.door.quiet:
         levels = _at_levels(core)
         here = _arrived(core, group, topic)
-    found = in_turns(core, _places(levels), at_level) + in_turns(core, _places(here), arrived)
-    found += in_turns(core, _in_engine(core, topic), _of_timer)
+    found = in_turns(core.door, _places(levels), at_level)
+    found += in_turns(core.door, _places(here), arrived)
+    found += in_turns(core.door, _in_engine(core, topic), _of_timer)
     return sorted(found, key=lambda one: one.due_at)
 
 

@@ -15,8 +15,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from embedded_broker.api.views.lookup import CoreSource, HasMessageId, told
-from embedded_broker.api.views.records import bring_index_up, id_of, record_at, with_id
+from embedded_broker.api.views.lookup import CoreSource, HasMessageId, id_of, told
 from embedded_broker.clocks.clock import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.broker_core import BrokerCore
@@ -395,8 +394,8 @@ def _pending_timer(core: BrokerCore, one: Pending) -> PendingTimer:
 def _unique_id(core: BrokerCore, message: str | HasMessageId) -> str:
     """Give the unique id of what a test passed, and let the index know every message."""
     message_id = id_of(message)
-    bring_index_up(core)
-    record = record_at(core, message_id)
+    core.queries.bring_index_up()
+    record = core.queries.named(message_id)
     return message_id if record is None else record.properties.get(Prop.UNIQ_KEY, message_id)
 
 
@@ -407,7 +406,7 @@ def _require_moved(core: BrokerCore, key: str, outcome: MoveOutcome) -> None:
         raise TimerNotPending(f"timer {key!r} is due already: it was delivered")
     with core.door.quiet:
         waiting_from = core.levels.waiting_from()
-    for record in with_id(core, key).records:
+    for record in core.queries.with_id(key).records:
         level = record.queue_id + 1
         if record.topic == SCHEDULE_TOPIC and record.queue_offset >= waiting_from.get(level, 0):
             raise TimerNotPending(

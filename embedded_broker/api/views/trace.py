@@ -4,7 +4,7 @@ Answers: the state of a message in the life cycle that RocketMQ's documents desc
 scheduled, ready, in flight, acknowledged, deleted), and when it came to each. States are exact:
 they follow from records, from committed offsets and from how far each group has pulled. The times
 of a delivery are known for the last 10,000 of each group. Must not know: how records are found
-(``records.py``) and put together (``copies.py``). Read on:
+(``embedded_broker/core/queries.py``) and put together (``copies.py``). Read on:
 ``embedded_broker/tables/offsets/deliveries.py``.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 from attrs import field, frozen
 
 from embedded_broker.api.views.copies import Copies, Journey, follow
-from embedded_broker.api.views.records import not_found, record_at, with_id
+from embedded_broker.api.views.lookup import not_found
 from embedded_broker.clocks.clock import instant
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.tables.offsets.deliveries import DeliveryTimes
@@ -104,7 +104,7 @@ def trace(core: BrokerCore, message_id: str, topic: str | None = None) -> Messag
     """
     unique_id, copies, gone_from = trace_journeys(core, message_id)
     journeys = _of_topic(copies.sent, topic) or _of_topic(copies.again, topic)
-    named = record_at(core, message_id)
+    named = core.queries.named(message_id)
     if named is not None:
         journeys = [one for one in journeys if _holds(one, named)] or journeys
     if not journeys:
@@ -129,7 +129,7 @@ def trace(core: BrokerCore, message_id: str, topic: str | None = None) -> Messag
 
 def trace_journeys(core: BrokerCore, message_id: str) -> tuple[str, Copies, list[str]]:
     """Find everything that belongs to an id: its unique id, its copies, where it is deleted."""
-    named = record_at(core, message_id)
+    named = core.queries.named(message_id)
     unique_id = message_id
     records: Sequence[MessageRecord] = ()
     gone_from: list[str] = []
@@ -137,7 +137,7 @@ def trace_journeys(core: BrokerCore, message_id: str) -> tuple[str, Copies, list
         unique_id = named.msg_id
         records = [named]
     if named is None or Prop.UNIQ_KEY in named.properties:
-        records, gone_from = with_id(core, unique_id)
+        records, gone_from = core.queries.with_id(unique_id)
     with core.door.quiet:
         return unique_id, follow(core, records), gone_from
 

@@ -26,6 +26,7 @@ from functools import partial
 from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.consume import Consume
+from embedded_broker.core.queries import Queries
 from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
@@ -88,6 +89,9 @@ def install(core: BrokerCore) -> None:
         deliveries=core.deliveries,
         traffic=core.traffic,
     )
+    core.queries = Queries(
+        door=core.door, store=core.store, topics=core.topics, timer_topic=core.timers.topic
+    )
     waiters = core.consume.waiters
     core.store.on_arrival.append(waiters.on_arrival)
     core.door.before_release(waiters.run_woken)
@@ -101,11 +105,11 @@ def install(core: BrokerCore) -> None:
         SendBackProcessor(core),
         EndTransactionProcessor(core),
         PullMessageProcessor(core.endpoint, core.consume),
-        QueryMessageProcessor(core),
         RecallMessageProcessor(core),
         InspectionProcessor(core, core.traffic),
     ):
         processor.register()
+    QueryMessageProcessor(core.queries).register(core.endpoint)
     ClientManageProcessor(acts, core.consume.filters).register(core.endpoint)
     AdminBrokerProcessor(acts, core.store, core.locks, core.session).register(core.endpoint)
 

@@ -8,7 +8,6 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, MessageState, VirtualClock
 from embedded_broker.api.views.copies import Journey, follow
-from embedded_broker.api.views.records import with_id
 from embedded_broker.store.inner import InnerMessage
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -143,7 +142,7 @@ def test_the_message_that_was_accepted_last_is_traced_whatever_keeps_it_waiting(
 def prepare(broker: EmbeddedBroker, delay: float | None = None) -> MessageRecord:
     """Send the first half of a transaction."""
     sent = broker.send("T", b"x", delay=delay, properties={"TRAN_MSG": "true", "PGROUP": "P"})
-    (half,) = with_id(broker._core(), sent.msg_id).records
+    (half,) = broker._core().queries.with_id(sent.msg_id).records
     assert half.topic == HALF_TOPIC
     return half
 
@@ -212,7 +211,7 @@ def test_retries_are_kept_apart_from_what_was_sent(broker: EmbeddedBroker) -> No
     consumer.send_back(record)
     consumer.send_back(record, -1)
     core = broker._core()
-    records = with_id(core, sent.msg_id).records
+    records = core.queries.with_id(sent.msg_id).records
 
     with core.door:
         copies = follow(core, records)

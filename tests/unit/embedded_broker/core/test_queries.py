@@ -7,7 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from embedded_broker import EmbeddedBroker, MessageState, VirtualClock
-from embedded_broker.api.views.records import in_turns, record_at, with_id, with_key
+from embedded_broker.core.queries import in_turns
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
 
 
 @pytest.fixture
@@ -29,11 +34,11 @@ def test_every_record_of_an_id_is_found_in_every_topic(
     broker.send("T", b"y")
     clock.advance(5)
 
-    found = with_id(core, sent.msg_id)
+    found = core.queries.with_id(sent.msg_id)
 
     assert [record.topic for record in found.records] == ["rmq_sys_wheel_timer", "T"]
     assert found.gone_from == []
-    assert with_id(core, "nobody").records == []
+    assert core.queries.with_id("nobody").records == []
 
 
 @BOTH
@@ -44,10 +49,10 @@ def test_records_with_a_key_are_those_that_have_it_as_a_whole_word(
     for keys in ("a", "b a", "ab", None):
         broker.send("T", b"x", keys=keys)
 
-    found = with_key(core, "T", "a")
+    found = core.queries.with_key("T", "a")
 
     assert [record.properties["KEYS"] for record in found] == ["a", "b a"]
-    assert with_key(core, "rmq_sys_wheel_timer", "a") == []
+    assert core.queries.with_key("rmq_sys_wheel_timer", "a") == []
 
 
 @BOTH
@@ -55,7 +60,7 @@ def test_many_messages_are_read_in_turns_and_none_is_left_out(broker: EmbeddedBr
     for _ in range(1500):
         broker.send("T", bytes(100), keys="same")
 
-    assert len(with_key(broker._core(), "T", "same")) == 1500
+    assert len(broker._core().queries.with_key("T", "same")) == 1500
 
 
 @pytest.mark.parametrize("broker", [False], indirect=True)
@@ -69,11 +74,11 @@ def test_a_trace_works_without_an_index(broker: EmbeddedBroker, clock: VirtualCl
 def test_an_offset_id_names_the_record_that_has_it(broker: EmbeddedBroker) -> None:
     core = broker._core()
     sent = broker.send("T", b"x")
-    record = record_at(core, sent.offset_msg_id)
+    record = core.queries.named(sent.offset_msg_id)
     assert record is not None
     assert record.msg_id == sent.msg_id
-    assert record_at(core, sent.msg_id) is None
-    assert record_at(core, "no id at all") is None
+    assert core.queries.named(sent.msg_id) is None
+    assert core.queries.named("no id at all") is None
 
 
 def test_the_door_is_given_back_between_turns(broker: EmbeddedBroker) -> None:
@@ -87,6 +92,6 @@ def test_the_door_is_given_back_between_turns(broker: EmbeddedBroker) -> None:
         inside.append(core.door.held)
         return item if item != 1 else None
 
-    assert in_turns(core, items(), look) == [0, 2]
+    assert in_turns(core.door, items(), look) == [0, 2]
     assert inside == [True] * 3
     assert not core.door.held

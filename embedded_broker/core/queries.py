@@ -1,0 +1,203 @@
+"""Where a message is: by its place in the log, its id, or a key.
+
+RocketMQ's QueryMessageProcessor, and what tests ask beyond it. Ids and keys are found through the
+store's key index, which knows a record by its topic and key, so an id is looked for in every topic;
+a store without index (``messageIndexEnable`` off) is read through. What may take long is done in
+turns: the door is given back in between. Must not know: headers, what the records mean for a
+consumer. Read on: ``embedded_broker/store/key_index.py``, ``embedded_broker/api/views/trace.py``.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple, TypeVar
+
+from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.door import Door
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.protocol.handles import decode_offset_id
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.properties import Prop
+
+__all__ = ["Found", "Hits", "Queries", "in_turns"]
+
+_RECORDS_MAX: Final = 100_000
+"""Most records looked at for one id or key in one topic, the newest."""
+
+_Item = TypeVar("_Item")
+_Seen = TypeVar("_Seen")
+
+
+class Hits(NamedTuple):
+    """Whole records with a key, oldest first, and how far the index has come."""
+
+    records: list[memoryview]
+    last_stored_ms: int
+    log_end: int
+
+
+class Found(NamedTuple):
+    """The records with an id, oldest first, and in which topics only the index still knows it."""
+
+    records: list[MessageRecord]
+    gone_from: list[str]
+
+
+def in_turns(
+    door: Door, items: Iterable[_Item], look: Callable[[_Item], _Seen | None]
+) -> list[_Seen]:
+    """Look at every item inside the door, which is given back whenever its time is used up.
+
+    What ``look`` makes None is left out. Called outside the door.
+    """
+    seen: list[_Seen] = []
+    waiting = iter(items)
+    while True:
+        with door.quiet:
+            budget = Budget()
+            for item in waiting:
+                found = look(item)
+                if found is not None:
+                    seen.append(found)
+                if budget.exhausted():
+                    break
+            else:
+                return seen
+
+
+class Queries:
+    """Finds stored records. The first two are called under the door, the others outside."""
+
+    def __init__(
+        self, *, door: Door, store: MessageStore, topics: TopicTable, timer_topic: str
+    ) -> None:
+        self._door = door
+        self._store = store
+        self._topics = topics
+        self._timer_topic = timer_topic
+
+    def with_hash(
+        self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, *, unique: bool
+    ) -> Hits:
+        """Find records by key as the index does: those that share the key's hash come too.
+
+        ``unique`` says that the key is a UNIQ_KEY. Then the number of hits is the broker's
+        (defaultQueryMaxNum), and at most maxMsgsNumBatch in any case (MessageStore.query). The
+        range is on store time. Refuses when there is none.
+        """
+        store = self._store
+        found = store.query(topic, key, max_num, begin_ms, end_ms, unique=unique)
+        if not found:
+            raise Refused(Reason.NOT_FOUND, "can not find message, maybe time range not correct")
+        return Hits(found, store.last_store_timestamp, store.log.max_offset)
+
+    def at(self, offset: int) -> memoryview:
+        """Give the record that begins at a commit-log offset; refuses when none does."""
+        record = self._store.read(offset)
+        if record is None:
+            raise Refused(Reason.FAILED, f"can not find message by the offset, {offset}")
+        return record
+
+    def named(self, offset_id: str) -> MessageRecord | None:
+        """Give the record that an offset id names; a unique id looks the same and names none."""
+        try:
+            _, _, log_offset = decode_offset_id(offset_id)
+        except ValueError:
+            return None
+        with self._door.quiet:
+            record = self._store.record(log_offset)
+        if record is None or record.offset_msg_id != offset_id.upper():
+            return None
+        return record
+
+    def of_topic(self, topic: str, queues: int) -> list[MessageRecord]:
+        """Give the messages of a topic's first queues, in the order in which they were stored."""
+
+        def places() -> Iterator[tuple[int, int]]:
+            for queue_id in range(queues):
+                offset = self._store.min_offset(topic, queue_id)
+                while offset < self._store.max_offset(topic, queue_id):
+                    yield queue_id, offset
+                    offset += 1
+
+        found = in_turns(self._door, places(), lambda place: self._store.message(topic, *place))
+        return sorted(found, key=lambda record: record.commit_log_offset)
+
+    def with_id(self, unique_id: str) -> Found:
+        """Find every record with this UNIQ_KEY, in all topics."""
+
+        def read(offset: int) -> MessageRecord | None:
+            record = self._store.record(offset)
+            return record if record and record.properties.get(Prop.UNIQ_KEY) == unique_id else None
+
+        if not self.bring_index_up():
+            return Found(self._read_through(lambda one: one.msg_id == unique_id), [])
+        with self._door.quiet:
+            low = self._store.log.min_offset
+            topics = {*self._topics.names(), *(topic for topic, _ in self._store.queues)}
+            topics.add(self._timer_topic)
+        offsets: list[int] = []
+        gone_from: list[str] = []
+
+        def look(topic: str) -> tuple[str, list[int]]:
+            return topic, self._store.offsets_of(topic, unique_id, _RECORDS_MAX)
+
+        for topic, hits in in_turns(self._door, sorted(topics), look):
+            alive = [offset for offset in hits if offset >= low]
+            offsets += alive
+            if len(alive) < len(hits):
+                gone_from.append(topic)
+        return Found(in_turns(self._door, sorted(set(offsets)), read), gone_from)
+
+    def with_key(self, topic: str, key: str) -> list[MessageRecord]:
+        """Find the records of a topic with this key or unique id, oldest first."""
+
+        def carries(record: MessageRecord) -> bool:
+            keys = record.properties.get(Prop.KEYS, "").split()
+            return record.topic == topic and (
+                key in keys or record.properties.get(Prop.UNIQ_KEY) == key
+            )
+
+        def read(offset: int) -> MessageRecord | None:
+            record = self._store.record(offset)
+            return record if record is not None and carries(record) else None
+
+        if not self.bring_index_up():
+            return self._read_through(carries)
+        with self._door.quiet:
+            hits = self._store.offsets_of(topic, key, _RECORDS_MAX)
+        return in_turns(self._door, hits, read)
+
+    def bring_index_up(self) -> bool:
+        """Index what was stored since the last time; False for a store without index.
+
+        The long part happens outside the door, as when the flusher does it: the index has a lock.
+        """
+        index = self._store.index
+        if index is None:
+            return False
+        with self._door.quiet:
+            end = self._store.log.max_offset
+        index.catch_up(end)
+        return True
+
+    def _read_through(self, wanted: Callable[[MessageRecord], bool]) -> list[MessageRecord]:
+        """Find records without an index: every record of the log is looked at."""
+        with self._door.quiet:
+            position, end = self._store.log.min_offset, self._store.log.max_offset
+        found: list[MessageRecord] = []
+        while position < end:
+            with self._door.quiet:
+                budget = Budget()
+                before = position
+                for record in self._store.scan(position):
+                    position = record.commit_log_offset + record.size
+                    if wanted(record):
+                        found.append(record)
+                    if budget.exhausted():
+                        break
+                else:
+                    return found
+            if position == before:
+                return found
+        return found
