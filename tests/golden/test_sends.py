@@ -1,0 +1,28 @@
+"""What a broker answers to a send and stores of it is, byte for byte, what it always was."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.golden.sends import FILE, MODES, NAMES, SETTINGS, digests
+
+KEPT: dict[str, dict[str, dict[str, Any]]] = json.loads(FILE.read_text())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_answers_and_files_are_those_that_were_recorded(setting: str, mode: str) -> None:
+    """``python -m tests.golden.sends --show NAME`` prints what a difference is in."""
+    now, kept = digests(setting, in_one_piece=mode == MODES[1]), KEPT[setting][mode]
+    pairs = zip(NAMES, kept["answers"].split(), now["answers"].split(), strict=True)
+    assert [name for name, then, this in pairs if then != this] == []
+    assert kept["files"] == now["files"]
+
+
+def test_every_request_has_an_answer_but_those_that_want_none() -> None:
+    answers = KEPT["5.x"]["alone"]["answers"].split()
+    silent = [name for name, one in zip(NAMES, answers, strict=True) if one == "-"]
+    assert silent == ["oneway", "end prepared by property with 0"]
