@@ -17,8 +17,8 @@ from typing import Final
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session, SessionTimer
-from embedded_broker.store.message_store import Arrival
 from embedded_broker.store.pull import Filter
+from embedded_broker.store.run import Arrivals
 from embedded_broker.tables.peer import Peer
 
 __all__ = ["PARKED_MAX", "Waiter", "Waiters"]
@@ -74,19 +74,17 @@ class Waiters:
         self._enter(waiter)
         return True
 
-    def on_arrival(self, arrival: Arrival) -> None:
-        """Mark those who may want the message that just became visible."""
+    def on_arrival(self, arrivals: Arrivals) -> None:
+        """Mark those who may want a message of those that just became visible."""
         if not self._waiting:
             return
-        queue = (arrival.topic, arrival.queue_id)
+        queue = (arrivals.topic, arrivals.queue_id)
         waiting = self._waiting.get(queue)
         if not waiting:
             return
         for waiter in list(waiting):
             codes = None if waiter.wanted is None else waiter.wanted.codes
-            if arrival.queue_offset >= waiter.queues[queue] and (
-                codes is None or arrival.tags_code in codes
-            ):
+            if arrivals.has(waiter.queues[queue], codes):
                 self._leave(waiter)
                 self._woken.append((waiter, False))
 

@@ -48,25 +48,18 @@ class ConsumeQueue:
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
 
-    def append(self, commit_log_offset: int, size: int, tags_code: int) -> int:
-        """Add an entry; returns its queue offset. Raises ``StoreError``; then nothing is added."""
-        index = self.max_offset
-        self.files.append(_ENTRY.pack(commit_log_offset, size, tags_code))
-        self.max_offset = index + 1
-        return index
-
-    def append_all(self, entries: Sequence[Entry]) -> None:
-        """Add entries, one write for those that fit in the file.
+    def append(self, entries: Sequence[Entry]) -> int:
+        """Add entries, one write for those that fit in the file; gives the first queue offset.
 
         Raises ``StoreError``; then some may have been added, and ``take_back`` removes them.
         """
-        pack = _ENTRY.pack
-        added = 0
+        first, pack, added = self.max_offset, _ENTRY.pack, 0
         while added < len(entries):
             part = entries[added : added + self.files.room // ENTRY_SIZE]
             self.files.append(b"".join([pack(*entry) for entry in part]))
             added += len(part)
             self.max_offset += len(part)
+        return first
 
     def take_back(self, queue_offset: int) -> None:
         """Undo the appends since ``max_offset`` was this."""
@@ -171,7 +164,7 @@ class ConsumeQueue:
         while self.max_offset < queue_offset:
             self.files.append(_BLANK_ENTRY)
             self.max_offset += 1
-        self.append(commit_log_offset, size, tags_code)
+        self.append([(commit_log_offset, size, tags_code)])
         return True
 
     def drop_from(self, queue_offset: int) -> int:

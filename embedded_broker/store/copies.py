@@ -67,15 +67,13 @@ class Copies:
     """Copies that are stored together, in this order: one write to the log, one to each queue.
 
     ``begin`` is where the first one goes in the commit log. Nothing is changed before
-    ``MessageStore.put_copies``. ``parts`` are the bytes, ``entries`` what each queue gets, and
-    ``last`` the queue offset of the last copy for each queue and tags code. ``store_timestamp`` is
-    that of the next copy and may grow between two of them.
+    ``MessageStore.put_copies``. ``parts`` are the bytes, and ``entries`` what each queue
+    gets. ``store_timestamp`` is that of the next copy and may grow between two of them.
     """
 
     def __init__(self, begin: int, *, store_host: bytes, store_timestamp: int) -> None:
         self.parts: list[bytes | memoryview] = []
         self.entries: dict[ConsumeQueue, list[Entry]] = {}
-        self.last: dict[tuple[ConsumeQueue, int], int] = {}
         self.end = begin
         self.store_timestamp = store_timestamp
         self._store_host = store_host
@@ -124,6 +122,5 @@ class Copies:
         body = source[HEAD_IPV4.size : HEAD_IPV4.size + length]
         self.parts += (head, body, topic_field, properties_size.to_bytes(2), properties)
         entries.append((offset, size, tags_code))
-        self.last[queue, tags_code] = queue_offset
         self.end = offset + size
         return True

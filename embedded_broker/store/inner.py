@@ -6,12 +6,13 @@ Values only. Must not know: files or clocks. ``InnerMessage`` is ``MessageExtBro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from attrs import define, field
 
-__all__ = ["Arrival", "InnerMessage", "PutHook", "PutRefusal", "PutResult", "PutStatus"]
+__all__ = ["InnerMessage", "PutHook", "PutRefusal", "PutResult", "PutStatus"]
 
 
 @define(slots=True, eq=False)
@@ -58,9 +59,10 @@ class PutStatus(Enum):
 
 
 class PutResult(NamedTuple):
-    """Where a message lies, or why it was refused (then the numbers are -1).
+    """Where messages that were put together lie, or why they were refused (then it is all -1).
 
-    ``remark`` names value, limit and setting of a refusal; None when it was stored.
+    The place is that of the first, ``size`` that of all; ``offsets`` says where each lies in the
+    commit log. ``remark`` names value, limit and setting of a refusal; None when they were stored.
     """
 
     status: PutStatus
@@ -69,6 +71,7 @@ class PutResult(NamedTuple):
     size: int = -1
     store_timestamp: int = -1
     remark: str | None = None
+    offsets: Sequence[int] = ()
 
     @property
     def ok(self) -> bool:
@@ -105,20 +108,3 @@ class PutHook(Protocol):
     def before_put(self, msg: InnerMessage, now_ms: int) -> PutResult | PutRefusal | None:
         """Look at the message, change it, or refuse it."""
         ...
-
-
-class Arrival(NamedTuple):
-    """A message that became visible in a queue.
-
-    ``properties`` belongs to the message just put: read it during the call, do not keep it. It is
-    empty for the messages of a ``run.Run``, which ask the broker for nothing.
-    """
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-    commit_log_offset: int
-    size: int
-    tags_code: int
-    store_timestamp: int
-    properties: dict[str, str]

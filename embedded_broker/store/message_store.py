@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
@@ -24,7 +23,6 @@ from embedded_broker.store.copies import Copies
 from embedded_broker.store.flush import FlushWork
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import (
-    Arrival,
     InnerMessage,
     PutHook,
     PutRefusal,
@@ -34,14 +32,13 @@ from embedded_broker.store.inner import (
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.pull import GetResult, GetStatus, PullLimits
 from embedded_broker.store.recovery import NOT_QUEUED, StoreRecovery, recover
-from embedded_broker.store.run import Run, RunResult
+from embedded_broker.store.run import Arrivals, Run
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import (
     encode_neighbours,
-    encode_record,
 )
 from rocketmq_py.protocol.names import (
     SCHEDULE_TOPIC,
@@ -59,7 +56,6 @@ from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
 from rocketmq_py.protocol.tag_hash import tags_code
 
 __all__ = [
-    "Arrival",
     "FlushWork",
     "GetResult",
     "GetStatus",
@@ -80,10 +76,7 @@ _UNKNOWN_LEVEL_MS: Final = 1000
 _RECORD_OVERHEAD: Final = 91 + 2 * 12 + 1  # two IPv6 hosts and a long topic at most
 _OK: Final = PutStatus.PUT_OK
 _NOT_ORDINARY: Final = INNER_BATCH | TRANSACTION_MASK
-# The parts of a consume queue entry.
-_offset: Final = itemgetter(0)
-_size: Final = itemgetter(1)
-_code: Final = itemgetter(2)
+_size: Final = itemgetter(1)  # of a consume queue entry
 _DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, SLICE_TIMER_TOPIC})
 
 
@@ -97,9 +90,9 @@ class MessageStore(StoreReader):
     ``store_host`` is the broker's packed address, stored in every record. ``owner`` names the
     broker to a second one that finds the store locked. Nothing is opened before ``load``.
 
-    ``put_hooks`` run in order before every put; ``on_arrival`` is called for every message that
-    became visible, after it did. ``level_deliver_ms`` gives the delivery time of a delay level:
-    the tags code of entries in SCHEDULE_TOPIC_XXXX. Set all three before ``load``.
+    ``put_hooks`` run in order before every put; ``on_arrival`` is called once for all messages that
+    became visible together in a queue, after they did. ``level_deliver_ms`` gives the delivery time
+    of a delay level: the tags code of entries in SCHEDULE_TOPIC_XXXX. Set all before ``load``.
     """
 
     def __init__(
@@ -122,7 +115,7 @@ class MessageStore(StoreReader):
         self._hooks_seen: list[PutHook] = []
         self._hooks_ignore_plain = True
         self._ask_about_timers: list[Callable[..., bool]] = []
-        self.on_arrival: list[Callable[[Arrival], None]] = []
+        self.on_arrival: list[Callable[[Arrivals], None]] = []
         self.level_deliver_ms: Callable[[int, int], int] = _unknown_level
         self.checkpoint = StoreCheckpoint(fs)
         self.queues = {}
@@ -242,163 +235,142 @@ class MessageStore(StoreReader):
 
     # --- put ----------------------------------------------------------------------------------
 
-    def put(self, msg: InnerMessage) -> PutResult:
-        """Store one message; it is visible when this returns.
+    def put(
+        self, first: InnerMessage | Run, *others: InnerMessage, now_ms: int | None = None
+    ) -> PutResult:
+        """Store a message, several, or a run: next to each other, all of them or none.
 
-        The clock is read once, for the hooks and for the record. The result says why a message
-        was refused; only a bug raises.
+        They are visible when this returns. The clock is read once, for the hooks and for the
+        records; whoever has asked the hooks already gives the ``now_ms`` that they were told. The
+        result says why messages were refused; only a bug raises.
         """
-        now_ms = self.clock.now_ms
-        refused = self._prepare(msg, now_ms)
-        if refused is not None:
-            return refused
-        log = self.log
-        queue = self._queue_of(msg)
-        queue_offset = queue.max_offset if queue is not None else 0
-        offset = log.files.max_offset
-        record = self._encode(msg, queue_offset, offset, now_ms)
-        size = len(record)
-        try:
-            if not log.fits(size):
-                offset = log.roll()
-                record = self._encode(msg, queue_offset, offset, now_ms)
-            log.append(record)
-        except StoreError as error:
-            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
-        if queue is None:
-            self._last_store_timestamp = now_ms
-            return PutResult(_OK, offset, queue_offset, size, now_ms)
-        code = self._code(msg.topic, msg.properties, now_ms)
-        try:
-            queue.append(offset, size, code)
-        except StoreError as error:
-            log.files.take_back(offset)
-            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
-        self._last_store_timestamp = now_ms
-        self._dirty.add(queue)
-        if msg.topic in _DELAY_TOPICS:
-            self.delayed_puts += 1
-        if self.on_arrival:
-            arrival = Arrival(
-                msg.topic, msg.queue_id, queue_offset, offset, size, code, now_ms, msg.properties
-            )
-            for listener in self.on_arrival:
-                listener(arrival)
-        return PutResult(_OK, offset, queue_offset, size, now_ms)
-
-    def put_all(self, msgs: Sequence[InnerMessage]) -> list[PutResult]:
-        """Store the messages of a batch next to each other, all of them or none.
-
-        Messages of one queue get consecutive queue offsets. If one is refused, every result is
-        that refusal.
-        """
-        now_ms = self.clock.now_ms
-        for msg in msgs:
+        if now_ms is None:
+            now_ms = self.clock.now_ms
+        messages: Sequence[InnerMessage]
+        if isinstance(first, Run):
+            if self._needs_no_look(first):
+                result = self._write_here(first, now_ms)
+                if result is not None:
+                    return result
+            if first.is_admitted:
+                remark = "the messages cannot be stored as they are: put them one by one"
+                return PutResult(PutStatus.UNKNOWN_ERROR, remark=remark)
+            messages = first.messages()
+        else:
+            messages = (first, *others)
+        runs = []
+        for msg in messages:
             refused = self._prepare(msg, now_ms)
             if refused is not None:
-                return [refused] * len(msgs)
+                return refused
+            runs.append(self._run_of(msg, now_ms))
+        return self._write(runs, now_ms)
+
+    def _write_here(self, run: Run, now_ms: int) -> PutResult | None:
+        """Write a run into the current file of the log; None when it is too large for that."""
+        try:
+            data, parts = self._encode([run], self.log.files.max_offset, now_ms)
+        except RecordError:
+            return None
+        size, size_max = len(data[0]), self._body_size_max
+        if not self.log.fits(size) or (
+            size > size_max and max(map(_size, parts[0][1].entries)) > size_max
+        ):
+            return None
+        return self._append(data[0], parts, now_ms)
+
+    def _write(self, runs: Sequence[Run], now_ms: int) -> PutResult:
+        """Write runs, in the next file of the log if this one has no room for all of them."""
         log = self.log
-        places = self._places(msgs)
-        begin = log.max_offset
-        records = self._encode_all(msgs, places, begin, now_ms)
-        total = sum(map(len, records))
-        if total > log.record_size_max:
+        data, parts = self._encode(runs, log.files.max_offset, now_ms)
+        size = sum(map(len, data))
+        if size > log.record_size_max:
             remark = (
-                f"the batch takes {total} bytes, a commit log file holds {log.record_size_max} "
+                f"the batch takes {size} bytes, a commit log file holds {log.record_size_max} "
                 "(setting mappedFileSizeCommitLog): send fewer messages at once"
             )
-            return [PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)] * len(msgs)
-        try:
-            if not log.fits(total):
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+        if not log.fits(size):
+            try:
                 begin = log.roll()
-                records = self._encode_all(msgs, places, begin, now_ms)
-            log.append(b"".join(records))
-        except StoreError as error:
-            return [PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))] * len(msgs)
-        arrivals = self._arrivals(msgs, places, records, begin, now_ms)
-        try:
-            self._append_entries(arrivals)
-        except StoreError as error:
-            log.files.take_back(begin)
-            return [PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))] * len(msgs)
-        self._last_store_timestamp = now_ms
-        for queue, arrival in arrivals:
-            if queue is not None:
-                self.delayed_puts += arrival.topic in _DELAY_TOPICS
-                for listener in self.on_arrival:
-                    listener(arrival)
-        return [
-            PutResult(_OK, arrival.commit_log_offset, arrival.queue_offset, arrival.size, now_ms)
-            for _, arrival in arrivals
-        ]
+            except StoreError as error:
+                return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
+            data, parts = self._encode(runs, begin, now_ms)
+        return self._append(b"".join(data), parts, now_ms)
 
-    def put_run(self, run: Run) -> RunResult:
-        """Store the messages of a run next to each other, all of them or none.
-
-        As ``put_all`` of its messages, but without an object for each; ``on_arrival`` is called
-        for the last message of each tags code only.
-        """
-        if self._takes_shortcut(run):
-            result = self._write_run(run, self.clock.now_ms)
-            if result is not None:
-                return result
-        return RunResult.of(self.put_all(run.messages()))
-
-    def put_admitted(self, run: Run, now_ms: int) -> RunResult | None:
-        """Store a run that the put hooks have let pass as it is, at this store time.
-
-        None when nothing is stored, because the messages need a look one by one. The properties of
-        its arrivals are empty, as with ``put_run``. Ask ``hooks_ignore_timers`` first.
-        """
-        if not self._open or run.sys_flag & _NOT_ORDINARY:
-            return None
-        result = self._write_run(run, now_ms)
-        return result if result is not None and result.whole.ok else None
-
-    def _write_run(self, run: Run, now_ms: int) -> RunResult | None:
-        """Write the messages of a run; None when they are too large for the short way."""
-        log, topic, queue_id = self.log, run.topic, run.queue_id
-        queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
-        begin, first = log.files.max_offset, queue.max_offset
-        try:
-            data, entries = encode_neighbours(
+    def _encode(
+        self, runs: Sequence[Run], begin: int, now_ms: int
+    ) -> tuple[list[bytes], list[tuple[ConsumeQueue | None, Arrivals]]]:
+        """Encode runs that are to lie at ``begin``; give their queues and what will be told."""
+        data: list[bytes] = []
+        parts: list[tuple[ConsumeQueue | None, Arrivals]] = []
+        ends: dict[ConsumeQueue, int] = {}
+        for run in runs:
+            topic, queue_id = run.topic, run.queue_id
+            queue, queue_offset = None, 0
+            if run.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
+                queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
+                queue_offset = ends.get(queue, queue.max_offset)
+            records, entries = encode_neighbours(
                 run.items,
                 topic=topic,
                 queue_id=queue_id,
-                queue_offset=first,
+                queue_offset=queue_offset,
                 commit_log_offset=begin,
                 sys_flag=run.sys_flag,
                 born_host=run.born_host,
                 store_timestamp=now_ms,
                 store_host=self.store_host,
                 reconsume_times=run.reconsume_times,
+                prepared_transaction_offset=run.prepared_transaction_offset,
             )
-        except RecordError:
-            return None
-        size_max = self._body_size_max
-        if not log.fits(len(data)) or (
-            len(data) > size_max and max(map(_size, entries)) > size_max
-        ):
-            return None
+            data.append(records)
+            parts.append((queue, Arrivals(topic, queue_id, queue_offset, entries, now_ms, run)))
+            begin += len(records)
+            if queue is not None:
+                ends[queue] = queue_offset + len(entries)
+        return data, parts
+
+    def _append(
+        self, data: bytes, parts: Sequence[tuple[ConsumeQueue | None, Arrivals]], now_ms: int
+    ) -> PutResult:
+        """Add encoded runs to the log and to their queues, and tell of them."""
+        begin = self.log.files.max_offset
+        entries: dict[ConsumeQueue, list[Entry]] = {}
+        for queue, arrivals in parts:
+            if queue is not None:
+                entries[queue] = [*entries.get(queue, ()), *arrivals.entries]
+        problem = self._append_all(data, entries, now_ms)
+        if problem is not None:
+            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=problem)
+        for queue, arrivals in parts:
+            if queue is not None:
+                for listener in self.on_arrival:
+                    listener(arrivals)
+        offsets = [entry[0] for _, arrivals in parts for entry in arrivals.entries]
+        return PutResult(_OK, begin, parts[0][1].queue_offset, len(data), now_ms, None, offsets)
+
+    def _append_all(
+        self, data: bytes, entries: Mapping[ConsumeQueue, Sequence[Entry]], now_ms: int
+    ) -> str | None:
+        """Add records and their entries, all of them or none; give what the disk says to it."""
+        files = self.log.files
+        begin, ends = files.max_offset, {queue: queue.max_offset for queue in entries}
         try:
-            log.append(data)
-            queue.append_all(entries)
+            files.append(data)
+            for queue, added in entries.items():
+                queue.append(added)
         except StoreError as error:
-            queue.take_back(first)
-            log.files.take_back(begin)
-            refused = PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
-            return RunResult(refused, ())
+            for queue, end in ends.items():
+                queue.take_back(end)
+            files.take_back(begin)
+            return str(error)
         self._last_store_timestamp = now_ms
-        self._dirty.add(queue)
-        if topic in _DELAY_TOPICS:
-            self.delayed_puts += len(entries)
-        for index in dict(zip(map(_code, entries), count(), strict=False)).values():
-            offset, size, code = entries[index]
-            arrival = Arrival(topic, queue_id, first + index, offset, size, code, now_ms, {})
-            for listener in self.on_arrival:
-                listener(arrival)
-        whole = PutResult(_OK, begin, first, len(data), now_ms)
-        return RunResult(whole, list(map(_offset, entries)))
+        self._dirty.update(entries)
+        for queue, added in entries.items():
+            if queue.topic in _DELAY_TOPICS:
+                self.delayed_puts += len(added)
+        return None
 
     @property
     def body_size_max(self) -> int:
@@ -419,46 +391,49 @@ class MessageStore(StoreReader):
         """Store copies of stored messages next to each other, all of them or none.
 
         False when none is stored, because the disk refuses or they do not fit in the current file
-        of the log: ``put`` them one by one. ``on_arrival`` is called for the last copy of each
-        queue and tags code only. Ask ``takes_copies`` first.
+        of the log: ``put`` them one by one. Ask ``takes_copies`` first.
         """
-        files = self.log.files
-        begin, data = files.max_offset, b"".join(copies.parts)
+        data = b"".join(copies.parts)
         if not self.log.fits(len(data)):
             return False
-        entries = copies.entries
-        ends = {queue: queue.max_offset for queue in entries}
-        try:
-            files.append(data)
-            for queue, added in entries.items():
-                queue.append_all(added)
-        except StoreError:
-            for queue, end in ends.items():
-                queue.take_back(end)
-            files.take_back(begin)
+        now_ms = copies.store_timestamp
+        if self._append_all(data, copies.entries, now_ms) is not None:
             return False
-        self._last_store_timestamp = now_ms = copies.store_timestamp
-        self._dirty.update(entries)
-        self.delayed_puts += sum(
-            len(added) for queue, added in entries.items() if queue.topic in _DELAY_TOPICS
-        )
-        for (queue, code), queue_offset in copies.last.items():
-            offset, size, _ = entries[queue][queue_offset - ends[queue]]
-            arrival = Arrival(
-                queue.topic, queue.queue_id, queue_offset, offset, size, code, now_ms, {}
-            )
+        for queue, added in copies.entries.items():
+            first = queue.max_offset - len(added)
+            arrivals = Arrivals(queue.topic, queue.queue_id, first, added, now_ms)
             for listener in self.on_arrival:
-                listener(arrival)
+                listener(arrivals)
         return True
 
-    def _takes_shortcut(self, run: Run) -> bool:
+    def _needs_no_look(self, run: Run) -> bool:
         """Whether nothing about a run needs a look at its single messages."""
         return (
             self._open
             and not run.sys_flag & _NOT_ORDINARY
-            and len(run.topic) <= _TOPIC_SIZE_MAX // 4
-            and run.topic not in _DELAY_TOPICS
-            and self.hooks_ignore_plain
+            and (
+                run.is_admitted
+                or (
+                    len(run.topic) <= _TOPIC_SIZE_MAX // 4
+                    and run.topic not in _DELAY_TOPICS
+                    and self.hooks_ignore_plain
+                )
+            )
+        )
+
+    def _run_of(self, msg: InnerMessage, now_ms: int) -> Run:
+        """Give a message that hooks have seen as a run of one."""
+        properties, code = msg.properties, self._code(msg.topic, msg.properties, now_ms)
+        item = (msg.flag, msg.born_timestamp, msg.body, msg.properties_bytes or b"", code)
+        return Run(
+            msg.topic,
+            msg.queue_id,
+            (item,),
+            msg.sys_flag,
+            msg.born_host,
+            msg.reconsume_times,
+            msg.prepared_transaction_offset,
+            properties,
         )
 
     @property
@@ -479,71 +454,6 @@ class MessageStore(StoreReader):
         return self.hooks_ignore_plain and all(
             ask(now_ms, instants=instants) for ask in self._ask_about_timers
         )
-
-    def _places(self, msgs: Sequence[InnerMessage]) -> list[tuple[ConsumeQueue | None, int]]:
-        """Give the queue and the queue offset that each message of a batch gets."""
-        ends: dict[ConsumeQueue, int] = {}
-        places: list[tuple[ConsumeQueue | None, int]] = []
-        for msg in msgs:
-            queue = self._queue_of(msg)
-            if queue is None:
-                places.append((None, 0))
-                continue
-            queue_offset = ends.get(queue, queue.max_offset)
-            ends[queue] = queue_offset + 1
-            places.append((queue, queue_offset))
-        return places
-
-    def _encode_all(
-        self,
-        msgs: Sequence[InnerMessage],
-        places: Sequence[tuple[ConsumeQueue | None, int]],
-        offset: int,
-        now_ms: int,
-    ) -> list[bytes]:
-        """Encode the records of a batch, the first to lie at ``offset``."""
-        records: list[bytes] = []
-        for msg, (_, queue_offset) in zip(msgs, places, strict=True):
-            record = self._encode(msg, queue_offset, offset, now_ms)
-            records.append(record)
-            offset += len(record)
-        return records
-
-    def _arrivals(
-        self,
-        msgs: Sequence[InnerMessage],
-        places: Sequence[tuple[ConsumeQueue | None, int]],
-        records: Sequence[bytes],
-        offset: int,
-        now_ms: int,
-    ) -> list[tuple[ConsumeQueue | None, Arrival]]:
-        arrivals: list[tuple[ConsumeQueue | None, Arrival]] = []
-        for msg, (queue, queue_offset), record in zip(msgs, places, records, strict=True):
-            size = len(record)
-            code = self._code(msg.topic, msg.properties, now_ms)
-            arrival = Arrival(
-                msg.topic, msg.queue_id, queue_offset, offset, size, code, now_ms, msg.properties
-            )
-            arrivals.append((queue, arrival))
-            offset += size
-        return arrivals
-
-    def _append_entries(self, arrivals: Sequence[tuple[ConsumeQueue | None, Arrival]]) -> None:
-        """Add the entries of a batch, one write per queue; all of them or none."""
-        entries: dict[ConsumeQueue, list[Entry]] = {}
-        for queue, arrival in arrivals:
-            if queue is not None:
-                entry = (arrival.commit_log_offset, arrival.size, arrival.tags_code)
-                entries.setdefault(queue, []).append(entry)
-        ends = {queue: queue.max_offset for queue in entries}
-        try:
-            for queue, added in entries.items():
-                queue.append_all(added)
-        except StoreError:
-            for queue, end in ends.items():
-                queue.take_back(end)
-            raise
-        self._dirty.update(entries)
 
     def _prepare(self, msg: InnerMessage, now_ms: int) -> PutResult | None:
         """Check, run the hooks, encode the properties; the refusal if there is one."""
@@ -590,26 +500,6 @@ class MessageStore(StoreReader):
             )
         return None
 
-    def _encode(
-        self, msg: InnerMessage, queue_offset: int, commit_log_offset: int, now_ms: int
-    ) -> bytes:
-        return encode_record(
-            topic=msg.topic,
-            queue_id=msg.queue_id,
-            flag=msg.flag,
-            queue_offset=queue_offset,
-            commit_log_offset=commit_log_offset,
-            sys_flag=msg.sys_flag,
-            born_timestamp=msg.born_timestamp,
-            born_host=msg.born_host,
-            store_timestamp=now_ms,
-            store_host=self.store_host,
-            reconsume_times=msg.reconsume_times,
-            prepared_transaction_offset=msg.prepared_transaction_offset,
-            body=msg.body,
-            properties=msg.properties_bytes or b"",
-        )
-
     def _code(self, topic: str, properties: dict[str, str], store_timestamp: int) -> int:
         """Give the tags code of an entry: of the delay levels' queues, the delivery time."""
         if topic == SCHEDULE_TOPIC:
@@ -622,12 +512,6 @@ class MessageStore(StoreReader):
         if topic != SCHEDULE_TOPIC and b"TAGS" not in properties:
             return 0  # nearly every message of a timer store; decoding them takes seconds
         return self._code(topic, decode_properties(properties), store_timestamp)
-
-    def _queue_of(self, msg: InnerMessage) -> ConsumeQueue | None:
-        """Give the message's queue; None for transaction halves and rollbacks."""
-        if msg.sys_flag & TRANSACTION_MASK in NOT_QUEUED:
-            return None
-        return self.queues.get((msg.topic, msg.queue_id)) or self._queue(msg.topic, msg.queue_id)
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.queues.get((topic, queue_id))

@@ -1,39 +1,49 @@
-"""A run: messages for one queue that ask the broker for nothing and came together.
+"""A run: messages that go to one queue together. One message alone is a run of one.
 
-The messages of a batch, or sends that arrived in one piece of the stream. Values only, so that a
-message costs its bytes and not a dozen objects. Must not know: files,
-requests. A run means what ``put_all`` of its ``messages`` means, and that is what the store does
-with one it cannot take the short way. Read on: ``MessageStore.put_run``.
+Values only, so that a message of many costs its bytes and not a dozen objects: the messages of a
+batch, or sends that arrived in one piece of the stream. Must not know: files, requests. Read on:
+``MessageStore.put``; ``embedded_broker/timer/run.py`` for timers that come together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from embedded_broker.store.inner import InnerMessage, PutResult
+from attrs import define
+
+from embedded_broker.store.inner import InnerMessage
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
-__all__ = ["Run", "RunResult", "tags_codes"]
+__all__ = ["Arrival", "Arrivals", "Item", "Run", "tags_codes"]
 
 _TAGS = Prop.TAGS.encode()
 
+Item = tuple[int, int, bytes, bytes, int]
+"""One message of a run: flag, born timestamp, body, encoded properties and tags code."""
 
-class Run(NamedTuple):
-    """At least one message for one queue, none of which asks the broker for anything.
 
-    ``items`` are flag, born timestamp, body, encoded properties and tags code; the properties
-    hold no request for a delay and nothing else that a put hook which ``ignores_plain`` messages
-    would look at.
+@define(slots=True, eq=False)
+class Run:
+    """At least one message for one queue.
+
+    The properties of several messages ask the broker for nothing: they hold no request for a delay
+    and nothing else that a put hook which ``ignores_plain`` messages would look at. ``properties``
+    are those of a single message that hooks have seen.
     """
 
     topic: str
     queue_id: int
-    items: Sequence[tuple[int, int, bytes, bytes, int]]
+    items: Sequence[Item]
     sys_flag: int
     born_host: bytes
-    reconsume_times: int
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    properties: dict[str, str] | None = None
+
+    is_admitted = False
+    """Whether hooks have let the messages pass as they are, so that nobody looks at them again."""
 
     def messages(self) -> list[InnerMessage]:
         """Give the same messages one by one."""
@@ -61,21 +71,66 @@ def tags_codes(texts: Sequence[bytes]) -> list[int]:
     return [tags_code(decode_properties(text).get(Prop.TAGS)) for text in texts]
 
 
-class RunResult(NamedTuple):
-    """Where messages that were put together lie, or why they were refused.
+class Arrival(NamedTuple):
+    """One message that became visible in a queue."""
 
-    ``whole`` is place and size of all of them, beginning with the first; ``offsets`` are the
-    commit-log offsets of each, none when they were refused.
+    topic: str
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    size: int
+    tags_code: int
+    store_timestamp: int
+    properties: dict[str, str]
+    """They belong to the message just put: read them during the call, do not keep them."""
+
+
+class Arrivals(NamedTuple):
+    """What a store tells its listeners: messages that became visible together in one queue.
+
+    ``entries`` are commit-log offset, size and tags code of each; the first lies at
+    ``queue_offset``, the others follow. ``run`` is what was put; None for copies of stored
+    messages, about which a queue says all there is to know.
     """
 
-    whole: PutResult
-    offsets: Sequence[int]
+    topic: str
+    queue_id: int
+    queue_offset: int
+    entries: Sequence[tuple[int, int, int]]
+    store_timestamp: int
+    run: Run | None = None
 
-    @classmethod
-    def of(cls, results: Sequence[PutResult]) -> RunResult:
-        """Sum up what ``put_all`` gave for at least one message."""
-        first, last = results[0], results[-1]
-        if not first.ok:
-            return cls(first, ())
-        size = last.commit_log_offset + last.size - first.commit_log_offset
-        return cls(first._replace(size=size), [one.commit_log_offset for one in results])
+    def has(self, from_offset: int, codes: frozenset[int] | None) -> bool:
+        """Whether a message lies at or behind a queue offset and has one of the tags codes.
+
+        None stands for any code.
+        """
+        skipped = from_offset - self.queue_offset
+        if skipped >= len(self.entries):
+            return False
+        if codes is None:
+            return True
+        entries = self.entries[skipped:] if skipped > 0 else self.entries
+        return any(code in codes for _, _, code in entries)
+
+    def at(self, index: int) -> Arrival:
+        """Give one of the messages as if it had come alone."""
+        offset, size, code = self.entries[index]
+        run = self.run
+        properties = {} if run is None else run.properties
+        if run is not None and properties is None:
+            properties = decode_properties(run.items[index][3])
+        return Arrival(
+            self.topic,
+            self.queue_id,
+            self.queue_offset + index,
+            offset,
+            size,
+            code,
+            self.store_timestamp,
+            properties or {},
+        )
+
+    def each(self) -> Iterator[Arrival]:
+        """Give the messages one by one, in their order."""
+        return map(self.at, range(len(self.entries)))

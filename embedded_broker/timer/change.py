@@ -146,7 +146,7 @@ class Changes(ABC, Generic[Copy]):
 
     def _put_pair(self, moved: InnerMessage, mark: InnerMessage) -> bool:
         """Store both in one write, or one after the other if no file has room for both."""
-        result = self._store.put_all([moved, mark])[0]
+        result = self._store.put(moved, mark)
         if result.status is not PutStatus.MESSAGE_ILLEGAL:
             return result.ok
         result = self._store.put(moved)

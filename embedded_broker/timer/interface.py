@@ -16,7 +16,8 @@ from typing import Protocol
 from embedded_broker.clocks.timeline import Budget, DeadlineSource
 from embedded_broker.lifecycle.flusher import FlushWork
 from embedded_broker.settings.profiles import Limits
-from embedded_broker.store.inner import Arrival, PutHook
+from embedded_broker.store.inner import PutHook
+from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.listing import Pending, Walk, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
@@ -164,8 +165,8 @@ class TimerEngine(DeadlineSource, Protocol):
         """The topic in which accepted timers lie."""
         ...
 
-    def on_arrival(self, arrival: Arrival) -> None:
-        """Take note of a message that became visible."""
+    def on_arrival(self, arrivals: Arrivals) -> None:
+        """Take note of messages that became visible together."""
         ...
 
     def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:

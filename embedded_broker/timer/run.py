@@ -15,10 +15,12 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
-from embedded_broker.store.inner import Arrival, InnerMessage
+from attrs import define
+
+from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.run import Run
 from embedded_broker.timer.admission import Admission, timer_tail
 from rocketmq_py.protocol.delay import Delay, DelayKind
-from rocketmq_py.protocol.properties import decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
 __all__ = ["SAMPLE_NUMBERS", "TimedShape", "TimerRun", "TimerRuns"]
@@ -49,35 +51,17 @@ class TimedShape(NamedTuple):
         return self.template % self.parts((key, number))
 
 
-class TimerRun(NamedTuple):
-    """Messages of the timer topic that follow each other in its queue: timers and no marks.
+@define(slots=True, eq=False, kw_only=True)
+class TimerRun(Run):
+    """Messages for the timer topic: timers and no marks, none of which was rolled or moved.
 
-    None of them was rolled or moved. `offsets` and `sizes` say where they lie in the commit log,
-    the other lists their slots, real topics and stored properties.
+    The lists are their slots and real topics.
     """
 
-    topic: str
-    queue_offset: int
-    store_timestamp: int
-    offsets: Sequence[int]
-    sizes: Sequence[int]
     out_ms: Sequence[int]
     real_topics: Sequence[str]
-    properties: Sequence[bytes]
 
-    def arrival(self, index: int) -> Arrival:
-        """Give one of them as it would have arrived by itself."""
-        properties = decode_properties(self.properties[index])
-        return Arrival(
-            self.topic,
-            0,
-            self.queue_offset + index,
-            self.offsets[index],
-            self.sizes[index],
-            tags_code(properties.get("TAGS")),
-            self.store_timestamp,
-            properties,
-        )
+    is_admitted = True
 
 
 class TimerRuns(Protocol):
@@ -91,19 +75,14 @@ class TimerRuns(Protocol):
         """Give the slot of a request that is accepted now; None if it is past or too far away."""
         ...
 
-    def enter(self, run: TimerRun) -> None:
-        """Take note of messages that became visible together."""
-        ...
-
 
 class WheelRuns:
-    """Runs for the wheel; `enter` is what its engine does with one."""
+    """Runs for the wheel."""
 
-    def __init__(self, admission: Admission, topic: str, enter: Callable[[TimerRun], None]) -> None:
+    def __init__(self, admission: Admission, topic: str) -> None:
         self._admission = admission
         self._topic = topic
         self.slot_of = admission.slot_of
-        self.enter = enter
 
     def learn(self, sample: InnerMessage, key: str, number: str) -> TimedShape | None:
         """Send a sample through admission and see what of it depends on its key and its number."""

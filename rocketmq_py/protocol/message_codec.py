@@ -225,6 +225,7 @@ def encode_neighbours(
     store_timestamp: int,
     store_host: bytes,
     reconsume_times: int,
+    prepared_transaction_offset: int = 0,
 ) -> tuple[bytes, list[tuple[int, int, int]]]:
     """Build the records of messages that follow each other in the log and in one queue.
 
@@ -262,7 +263,7 @@ def encode_neighbours(
                 store_timestamp,
                 store_host,
                 reconsume_times,
-                0,
+                prepared_transaction_offset,
                 body_len,
             )
             parts += (head, body, topic_field, props_len.to_bytes(2), properties)

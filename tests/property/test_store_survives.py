@@ -25,6 +25,9 @@ EVER = 1 << 62
 LOG_FILE = 1024
 
 
+_PLACES = [("T0", 0), ("T0", 1), ("T1", 0), ("T1", 1)]
+
+
 class Stored(NamedTuple):
     topic: str
     queue_id: int
@@ -175,18 +178,17 @@ class StoreMachine(RuleBasedStateMachine):
         for length, place in items:
             self.number += 1
             msgs.append(_message(self.number, f"T{place // 2}", place % 2, length))
-        results = [self.store.put(msgs[0])] if len(msgs) == 1 else self.store.put_all(msgs)
-        for msg, put in zip(msgs, results, strict=True):
-            assert put.ok
+        if not msgs:
+            return
+        ends = {place: self.store.max_offset(*place) for place in _PLACES}
+        put = self.store.put(*msgs)
+        assert put.ok
+        nexts = [*put.offsets[1:], put.commit_log_offset + put.size]
+        for msg, offset, end in zip(msgs, put.offsets, nexts, strict=True):
+            number = ends[msg.topic, msg.queue_id]
+            ends[msg.topic, msg.queue_id] += 1
             self.model.append(
-                Stored(
-                    msg.topic,
-                    msg.queue_id,
-                    put.queue_offset,
-                    put.commit_log_offset,
-                    put.size,
-                    msg.body,
-                )
+                Stored(msg.topic, msg.queue_id, number, offset, end - offset, msg.body)
             )
 
     @rule()

@@ -37,7 +37,8 @@ from embedded_broker.core.transactions.half import (
     removed_offsets,
     replaced_offset,
 )
-from embedded_broker.store.inner import Arrival, PutStatus
+from embedded_broker.store.inner import PutStatus
+from embedded_broker.store.run import Arrival, Arrivals
 from rocketmq_py.protocol.codes import MQVersion
 from rocketmq_py.protocol.handles import encode_offset_id
 from rocketmq_py.protocol.names import (
@@ -157,10 +158,13 @@ class TransactionalMessageService:
 
     # --- half messages come in -------------------------------------------------------------
 
-    def _on_arrival(self, arrival: Arrival) -> None:
+    def _on_arrival(self, arrivals: Arrivals) -> None:
+        if arrivals.topic == HALF_TOPIC and arrivals.queue_id == 0:
+            for arrival in arrivals.each():
+                self._note_half(arrival)
+
+    def _note_half(self, arrival: Arrival) -> None:
         """Note a half message, a producer's or a copy that a check made."""
-        if arrival.topic != HALF_TOPIC or arrival.queue_id != 0:
-            return
         stored_ms = arrival.store_timestamp
         half = _open_half(
             arrival.commit_log_offset,

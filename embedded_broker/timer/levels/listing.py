@@ -19,8 +19,8 @@ from attrs import define, field
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.consume_queue import ConsumeQueue
-from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.listing import Pending, Wanted, pending_of
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -174,15 +174,16 @@ class LevelTally:
         self._numbers: dict[str, int] = {}
         self._counts: list[int] = []
 
-    def on_arrival(self, arrival: Arrival) -> None:
-        """Count a message that was just accepted."""
-        if arrival.topic != SCHEDULE_TOPIC:
+    def on_arrival(self, arrivals: Arrivals) -> None:
+        """Count messages that were just accepted."""
+        if arrivals.topic != SCHEDULE_TOPIC:
             return
-        level = arrival.queue_id + 1
-        row = self._row(level, arrival.queue_offset)
-        number = self._number(arrival.properties.get(Prop.REAL_TOPIC, ""))
-        row.topics.append(number)
-        self._counts[number] += 1
+        level = arrivals.queue_id + 1
+        row = self._row(level, arrivals.queue_offset)
+        for arrival in arrivals.each():
+            number = self._number(arrival.properties.get(Prop.REAL_TOPIC, ""))
+            row.topics.append(number)
+            self._counts[number] += 1
         if len(row.topics) >= _TRIM_FROM and not len(row.topics) % _TRIM_FROM:
             self._leave(row, self._offsets().get(level, 0))
 

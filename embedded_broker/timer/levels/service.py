@@ -25,8 +25,9 @@ from attrs import frozen
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.inner import Arrival, InnerMessage, PutResult
+from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.levels.delay_offsets import OFFSETS_FILE, DelayOffsetFile
 from embedded_broker.timer.levels.lanes import Flight, LevelLane
 from embedded_broker.timer.levels.listing import LevelTally, LevelWalk
@@ -222,15 +223,15 @@ class ScheduleMessageService:
         """Begin to list what waits at all levels, in due order; nothing is changed by it."""
         return LevelWalk(self._store, self._clock, self, wanted)
 
-    def on_arrival(self, arrival: Arrival) -> None:
-        """Note the message if it is the first of its level."""
-        if arrival.topic != SCHEDULE_TOPIC or not self._running:
+    def on_arrival(self, arrivals: Arrivals) -> None:
+        """Note what came if it is the first of its level."""
+        if arrivals.topic != SCHEDULE_TOPIC or not self._running:
             return
-        level = arrival.queue_id + 1
+        level = arrivals.queue_id + 1
         if level not in self._offsets:
-            self._offsets[level] = self._next[level] = arrival.queue_offset
+            self._offsets[level] = self._next[level] = arrivals.queue_offset
         if level not in self._heads:
-            self._find_head(level, arrival.store_timestamp)
+            self._find_head(level, arrivals.store_timestamp)
 
     def next_deadline(self) -> Deadline | None:
         """When the next message of any level goes, or a put is tried again."""

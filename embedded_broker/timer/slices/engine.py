@@ -35,8 +35,8 @@ from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
@@ -221,13 +221,16 @@ class SlicedTimerStore:
 
     # --- arrivals ------------------------------------------------------------------------------
 
-    def on_arrival(self, arrival: Arrival) -> None:
-        """Take note of a message that became visible; one of the inbound queue goes its way."""
+    def on_arrival(self, arrivals: Arrivals) -> None:
+        """Take note of what became visible; messages of the inbound queue go their way."""
         state = self._state
-        if arrival.topic != state.topic or arrival.queue_id != state.inbound[1]:
-            return
-        if not self._running:
-            return
+        if arrivals.topic == state.topic and arrivals.queue_id == state.inbound[1]:
+            for arrival in arrivals.each() if self._running else ():
+                self._take(arrival)
+
+    def _take(self, arrival: Arrival) -> None:
+        """Send a message that arrived on its way, unless it must wait in the queue."""
+        state = self._state
         request = parse_request(arrival.properties)
         if request is None:
             return  # it is counted when it is sent on its way

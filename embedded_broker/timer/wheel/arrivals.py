@@ -15,7 +15,7 @@ from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
-from embedded_broker.store.inner import Arrival
+from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.timer.recall import keep_passed_marks, marks_of
 from embedded_broker.timer.request import TimerRequest, parse_request, root_offset, victim_root
 from embedded_broker.timer.run import TimerRun
@@ -71,10 +71,19 @@ class WheelArrivals:
         """Take note of a message that was stored at this time and waits in the queue."""
         self.latest_ms = max(self.latest_ms, store_ms)
 
-    def on_arrival(self, arrival: Arrival) -> None:
-        """Take note of a message that became visible; one of the timer topic enters the wheel."""
-        if arrival.topic != TIMER_TOPIC or arrival.queue_id != 0 or not self.is_open:
+    def on_arrival(self, arrivals: Arrivals) -> None:
+        """Take note of what became visible; messages of the timer topic enter the wheel."""
+        if arrivals.topic != TIMER_TOPIC or arrivals.queue_id != 0 or not self.is_open:
             return
+        run = arrivals.run
+        if isinstance(run, TimerRun):
+            self._take_run(arrivals, run)
+        elif run is not None:  # copies of ours are hops: a step reads them from the queue
+            for arrival in arrivals.each():
+                self._take_one(arrival)
+
+    def _take_one(self, arrival: Arrival) -> None:
+        """Take note of a message that may be anything: a timer, a copy of one, a mark."""
         state = self._state
         properties = arrival.properties
         request = parse_request(properties)
@@ -87,11 +96,9 @@ class WheelArrivals:
             self.unsettled.add(offset, request, victim_root(properties))
         self._take(arrival, request)
 
-    def on_run(self, run: TimerRun) -> None:
-        """Take note of timers that became visible together: as `on_arrival` of each."""
-        if not self.is_open:
-            return
-        state, now_ms, count = self._state, run.store_timestamp, len(run.offsets)
+    def _take_run(self, arrivals: Arrivals, run: TimerRun) -> None:
+        """Take note of timers that became visible together: as `_take_one` of each."""
+        state, now_ms, count = self._state, arrivals.store_timestamp, len(arrivals.entries)
         for topic in set(run.real_topics):
             number = run.real_topics.count(topic)
             state.metrics.add(topic, number, now_ms, changes=number)
@@ -101,15 +108,15 @@ class WheelArrivals:
                 if (
                     state.role.releases
                     and not self.is_firing
-                    and run.queue_offset + done == state.curr_queue_offset
+                    and arrivals.queue_offset + done == state.curr_queue_offset
                     and not self._gates.entry_closed
                     and self._pointers.keep_up(now_ms)
                 ):
-                    taken = self._enqueue_put.put_run(run, done)
+                    taken = self._enqueue_put.put_run(run, arrivals.entries, done)
                     state.curr_queue_offset += taken
                     done += taken
                 if done < count:
-                    arrival = run.arrival(done)
+                    arrival = arrivals.at(done)
                     request = parse_request(arrival.properties)
                     if request is not None:
                         self._take(arrival, request)

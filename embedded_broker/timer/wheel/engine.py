@@ -34,8 +34,8 @@ from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import OPTIONS, BrokerConfig
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.inner import Arrival
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.change import MoveOutcome
 from embedded_broker.timer.listing import Pending, Wanted
@@ -155,9 +155,9 @@ class TimerMessageStore:
         self._arrivals = WheelArrivals(
             state, self._gates, self._pointers, self._enqueue_get, self._enqueue_put
         )
-        self.on_arrival: Callable[[Arrival], None] = self._arrivals.on_arrival
-        """Takes note of a message that became visible; one of the timer topic enters the wheel."""
-        self.runs = WheelRuns(self.admission, TIMER_TOPIC, self._arrivals.on_run)
+        self.on_arrival: Callable[[Arrivals], None] = self._arrivals.on_arrival
+        """Takes note of messages that became visible; those of the timer topic enter the wheel."""
+        self.runs = WheelRuns(self.admission, TIMER_TOPIC)
         """The short way for timers that come together."""
         self._changes = WheelChanges(state, clock)
         self._listing = WheelListing(state, self._dequeue_get)

@@ -9,9 +9,10 @@ Read on: `dequeue.py` for the way out, `engine.py` for who steps it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from embedded_broker.store.consume_queue import ConsumeQueue
+from embedded_broker.store.consume_queue import ConsumeQueue, Entry
 from embedded_broker.timer.recall import keep_passed_marks
 from embedded_broker.timer.request import (
     TimerRequest,
@@ -273,16 +274,15 @@ class TimerEnqueuePutService(Stage[TimerState]):
         wheel.put_slot(slot_ms, position if first_pos < 0 else first_pos, position, num + 1, magic)
         return True
 
-    def put_run(self, run: TimerRun, start: int) -> int:
+    def put_run(self, run: TimerRun, entries: Sequence[Entry], start: int) -> int:
         """Take the messages of a run from `start` on, up to one that `put` must look at.
 
         Those stop nowhere on their way and enter slots that are still to be read. Gives how many
         were taken; raises StoreError if none was, because the disk refuses.
         """
-        if start == len(run.offsets) - 1:
-            return self.put_usual(
-                run.out_ms[start], run.offsets[start], run.sizes[start], run.real_topics[start]
-            )
+        if start == len(entries) - 1:
+            offset_py, size_py, _ = entries[start]
+            return self.put_usual(run.out_ms[start], offset_py, size_py, run.real_topics[start])
         state = self.state
         wheel, loaded, curr_write_ms = state.wheel, state.due_heap.loaded, state.curr_write_ms
         first_ms = state.curr_read_ms
@@ -293,9 +293,9 @@ class TimerEnqueuePutService(Stage[TimerState]):
         slots: dict[int, list[int]] = {}
         records: list[tuple[int, int, int, int, int, int, int]] = []
         position, most = state.log.end, state.log.records_fit
-        offsets, sizes, topics = run.offsets, run.sizes, run.real_topics
-        for index in range(start, min(start + most, len(offsets))):
-            slot_ms = run.out_ms[index]
+        out_ms, topics = run.out_ms, run.real_topics
+        for index in range(start, min(start + most, len(entries))):
+            slot_ms = out_ms[index]
             if not first_ms <= slot_ms <= last_ms or slot_ms in loaded:
                 break
             known = slots.get(slot_ms)
@@ -311,14 +311,15 @@ class TimerEnqueuePutService(Stage[TimerState]):
                         known[0] = position
                 slots[slot_ms] = known
             write_ms = min(curr_write_ms, slot_ms)
+            offset_py, size_py, _ = entries[index]
             records.append(
                 (
                     known[1],
                     MAGIC_DEFAULT,
                     write_ms,
                     slot_ms - write_ms,
-                    offsets[index],
-                    sizes[index],
+                    offset_py,
+                    size_py,
                     topic_hash(topics[index]),
                 )
             )

@@ -25,7 +25,8 @@ from embedded_broker.remoting.handlers.send.timed_sends import (
     without_number,
 )
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange
-from embedded_broker.store.run import Run, RunResult
+from embedded_broker.store.inner import PutResult
+from embedded_broker.store.run import Run
 from embedded_broker.timer.run import TimedShape
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import HeaderError
@@ -185,8 +186,8 @@ class PlainSends:
                 continue
             items = [send.item for send in group]
             run = Run(key[0], place.queue_id, items, place.sys_flag, connection.packed_remote, 0)
-            result = self._store.put_run(run)
-            if result.whole.ok:
+            result = self._store.put(run)
+            if result.ok:
                 told = self._answers(place.queue_id, group, result)
                 self._tell(connection, told, now_ms, started_ns)
             else:
@@ -226,11 +227,11 @@ class PlainSends:
         return places
 
     def _answers(
-        self, queue_id: int, sends: Sequence[PlainSend], result: RunResult
+        self, queue_id: int, sends: Sequence[PlainSend], result: PutResult
     ) -> Iterator[tuple[PlainSend, bytes]]:
         """Give the header of the answer to each send of one queue."""
         answer = self._answer
-        numbers = count(result.whole.queue_offset)
+        numbers = count(result.queue_offset)
         for send, offset, number in zip(sends, result.offsets, numbers, strict=False):
             yield send, answer % (offset, queue_id, number, send.unique_key, send.opaque)
 

@@ -320,9 +320,10 @@ class SendMessageProcessor:
             request.connection.packed_remote,
             header.reconsume_times or 0,
         )
-        whole, offsets = self._store.put_run(run)
+        whole = self._store.put(run)
         answer = self._accepted(whole)
-        answer["msgId"] = (f",{self.host_digits}%016X" * len(offsets) % tuple(offsets))[1:]
+        offsets = tuple(whole.offsets)
+        answer["msgId"] = (f",{self.host_digits}%016X" * len(offsets) % offsets)[1:]
         answer["queueId"] = str(queue_id)
         answer["queueOffset"] = str(whole.queue_offset)
         if self._habits.names_stored_messages and Prop.UNIQ_KEY in outer:

@@ -14,8 +14,7 @@ from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.remoting.connection import Connection
 from embedded_broker.remoting.handlers.send.ready_answers import SAMPLE_KEY, answer_pattern
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
-from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.run import Run, RunResult
+from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.timer.admission import timer_tail
 from embedded_broker.timer.run import SAMPLE_NUMBERS, TimedShape, TimerRun
 from rocketmq_py.protocol.delay import (
@@ -139,24 +138,18 @@ class TimedSends:
         if not self._store.hooks_ignore_timers(now_ms, instants=instants):
             return None
         timer_topic = self._core.timers.topic
-        run = Run(timer_topic, 0, items, sys_flag, connection.packed_remote, 0)
-        result = self._store.put_admitted(run, now_ms)
-        if result is None:
-            return None
-        whole, offsets = result
-        ends = [*offsets[1:], whole.commit_log_offset + whole.size]
-        runs.enter(
-            TimerRun(
-                timer_topic,
-                whole.queue_offset,
-                now_ms,
-                offsets,
-                [end - begin for begin, end in zip(offsets, ends, strict=True)],
-                slots,
-                [place.topic.topic_name for place in places],
-                [item[3] for item in items],
-            )
+        run = TimerRun(
+            timer_topic,
+            0,
+            items,
+            sys_flag,
+            connection.packed_remote,
+            out_ms=slots,
+            real_topics=[place.topic.topic_name for place in places],
         )
+        result = self._store.put(run, now_ms=now_ms)
+        if not result.ok:
+            return None
         return self._answers(sends, places, slots, result)
 
     def _answers(
@@ -164,11 +157,11 @@ class TimedSends:
         sends: "Sequence[PlainSend]",
         places: "Sequence[Place]",
         slots: Sequence[int],
-        result: RunResult,
+        result: PutResult,
     ) -> "Iterator[tuple[PlainSend, bytes]]":
         """Give the header of each answer; the time of a recall handle is one more than the slot."""
         answer, broker_name = self._answer, self._core.broker_name.encode()
-        queue_offset = result.whole.queue_offset
+        queue_offset = result.queue_offset
         for send, place, slot_ms, offset in zip(sends, places, slots, result.offsets, strict=True):
             handle = encode_recall_handle(
                 place.topic.topic_name.encode(), broker_name, slot_ms + 1, send.unique_key

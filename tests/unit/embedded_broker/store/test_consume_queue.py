@@ -13,14 +13,14 @@ def _queue(fs: MemoryFileSystem | None = None) -> ConsumeQueue:
 def _filled(fs: MemoryFileSystem, count: int) -> ConsumeQueue:
     queue = _queue(fs)
     for number in range(count):
-        assert queue.append(number * 1000, 100 + number, -number) == number
+        assert queue.append([(number * 1000, 100 + number, -number)]) == number
     return queue
 
 
 def test_entries_have_twenty_bytes_in_files_below_topic_and_queue() -> None:
     fs = MemoryFileSystem()
     queue = _queue(fs)
-    queue.append(0x0102030405060708, 0x11121314, -2)
+    queue.append([(0x0102030405060708, 0x11121314, -2)])
     raw = fs.read_file("consumequeue/T/3/00000000000000000000")
     assert raw[:20].hex() == "010203040506070811121314fffffffffffffffe"
     assert repr(queue) == "<ConsumeQueue T/3 0..1>"
@@ -44,7 +44,7 @@ def test_a_reopened_queue_ends_at_the_first_entry_without_a_size() -> None:
         queue = _queue(fs)
         queue.load()
         assert (queue.min_offset, queue.max_offset) == (0, count)
-        assert queue.append(1, 2, 3) == count
+        assert queue.append([(1, 2, 3)]) == count
 
 
 def test_garbage_behind_a_hole_is_zeroed_on_load() -> None:
@@ -97,7 +97,7 @@ def test_a_cleared_queue_is_a_new_one() -> None:
     queue = _filled(fs, 12)
     queue.clear()
     assert fs.list("consumequeue/T/3") == []
-    assert queue.append(1, 2, 3) == 0
+    assert queue.append([(1, 2, 3)]) == 0
 
 
 def test_the_minimum_moves_to_the_first_message_that_is_left() -> None:
@@ -117,14 +117,14 @@ def test_ghosts_are_trimmed_from_the_end() -> None:
     assert queue.max_offset == 4
     assert queue.drop_from(9) == 0
     assert queue.drop_from(0) == 4
-    assert queue.append(5, 6, 7) == 0
+    assert queue.append([(5, 6, 7)]) == 0
 
 
 def test_appends_can_be_taken_back() -> None:
     queue = _filled(MemoryFileSystem(), 7)
     queue.take_back(3)
     assert queue.max_offset == 3
-    assert queue.append(1, 1, 1) == 3
+    assert queue.append([(1, 1, 1)]) == 3
     assert queue.entry(4) is None
 
 
@@ -132,7 +132,7 @@ def test_many_entries_are_added_over_files_as_one_by_one() -> None:
     one_by_one, together = MemoryFileSystem(), MemoryFileSystem()
     _filled(one_by_one, 13)
     queue = _filled(together, 2)
-    queue.append_all([(number * 1000, 100 + number, -number) for number in range(2, 13)])
+    queue.append([(number * 1000, 100 + number, -number) for number in range(2, 13)])
     assert queue.max_offset == 13
     for name in one_by_one.files():
         assert together.read_file(name) == one_by_one.read_file(name)

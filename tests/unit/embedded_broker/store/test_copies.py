@@ -7,9 +7,10 @@ import pytest
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.copies import Copies, stored_parts, topic_field
-from embedded_broker.store.inner import Arrival, InnerMessage, PutRefusal
+from embedded_broker.store.inner import InnerMessage, PutRefusal
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.run import Arrivals
 from rocketmq_py.clock import SystemClock
 from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
@@ -95,15 +96,16 @@ def test_a_copy_has_the_bytes_that_encoding_it_would_give() -> None:
     assert store.last_store_timestamp == 77
 
 
-def test_arrival_is_told_once_for_each_queue_and_tags_code() -> None:
+def test_arrival_is_told_once_for_each_queue() -> None:
     store = opened()
     places = [put(store, b"%d" % number) for number in range(5)]
-    heard: list[Arrival] = []
+    heard: list[Arrivals] = []
     store.on_arrival.append(heard.append)
     assert store.put_copies(copies_of(store, places, code=9))
-    assert [(one.topic, one.queue_id, one.queue_offset, one.tags_code) for one in heard] == [
-        ("To", 2, 4, 9)
-    ]
+    (one,) = heard
+    assert (one.topic, one.queue_id, one.queue_offset, len(one.entries)) == ("To", 2, 0, 5)
+    assert {code for _, _, code in one.entries} == {9}
+    assert one.at(4).properties == {}
 
 
 @pytest.mark.parametrize("folder", ["commitlog", "consumequeue/To"])

@@ -8,8 +8,9 @@ import pytest
 
 from embedded_broker.errors import StoreLockedError
 from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
-from embedded_broker.store.inner import Arrival, InnerMessage, PutRefusal, PutResult, PutStatus
+from embedded_broker.store.inner import InnerMessage, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.run import Arrival, Arrivals
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, retry_topic
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_PREPARED
 from rocketmq_py.protocol.tag_hash import tags_code
@@ -28,7 +29,7 @@ def test_a_stored_message_is_visible_at_once_and_says_where_it_is() -> None:
     store = new_store(clock=clock)
     first = store.put(message(0, TAGS="TagA"))
     second = store.put(message(1))
-    assert first == PutResult(PutStatus.PUT_OK, 0, 0, first.size, clock.now_ms)
+    assert first == PutResult(PutStatus.PUT_OK, 0, 0, first.size, clock.now_ms, None, [0])
     assert (second.commit_log_offset, second.queue_offset) == (first.size, 1)
     record = store.record(second.commit_log_offset)
     assert record is not None
@@ -47,14 +48,14 @@ def test_a_stored_message_is_visible_at_once_and_says_where_it_is() -> None:
 
 def test_arrivals_are_told_after_the_message_is_visible() -> None:
     store = new_store()
-    seen: list[tuple[Arrival, int]] = []
+    seen: list[tuple[Arrivals, int]] = []
     store.on_arrival.append(
-        lambda arrival: seen.append((arrival, store.max_offset(arrival.topic, arrival.queue_id)))
+        lambda told: seen.append((told, store.max_offset(told.topic, told.queue_id)))
     )
     put = store.put(message(7, queue_id=3, TAGS="a"))
-    arrival, visible = seen[0]
+    ((told, visible),) = seen
     assert visible == 1
-    assert arrival == Arrival(
+    assert told.at(0) == Arrival(
         "T", 3, 0, 0, put.size, 97, put.store_timestamp, {"UNIQ_KEY": "ID0007", "TAGS": "a"}
     )
 
@@ -160,22 +161,21 @@ def test_a_batch_lies_side_by_side_with_consecutive_offsets() -> None:
     store.put(message(0))
     seen: list[int] = []
     store.on_arrival.append(lambda _: seen.append(store.max_offset("T", 0)))
-    results = store.put_all([message(number) for number in (1, 2, 3)])
-    assert [one.queue_offset for one in results] == [1, 2, 3]
-    first, second, third = results
-    assert second.commit_log_offset == first.commit_log_offset + first.size
-    assert third.commit_log_offset == second.commit_log_offset + second.size
+    whole = store.put(*[message(number) for number in (1, 2, 3)])
+    assert whole.queue_offset == 1
+    assert [one[0] for one in store.queues["T", 0].file_entries(1)][:3] == whole.offsets
+    assert whole.offsets[0] == whole.commit_log_offset
+    assert [one.commit_log_offset for one in store.scan(whole.commit_log_offset)] == whole.offsets
     assert seen == [4, 4, 4]
     assert bodies(store) == [f"body {number}" for number in range(4)]
-    assert store.put_all([]) == []
 
 
 def test_a_batch_that_does_not_fit_goes_into_the_next_file_as_a_whole() -> None:
     store = new_store()
     for number in range(7):
         store.put(message(number))
-    results = store.put_all([message(number) for number in range(7, 10)])
-    assert results[0].commit_log_offset == 1024
+    whole = store.put(*[message(number) for number in range(7, 10)])
+    assert whole.commit_log_offset == 1024
     assert bodies(store) == [f"body {number}" for number in range(10)]
 
 
@@ -183,12 +183,10 @@ def test_a_batch_is_refused_as_a_whole() -> None:
     store = new_store(config={"maxMessageSize": 400})
     bad = message(2)
     bad.body = bytes(401)
-    results = store.put_all([message(1), bad])
-    assert [one.status for one in results] == [PutStatus.MESSAGE_ILLEGAL] * 2
-    large = [message(number) for number in range(20)]
-    results = store.put_all(large)
-    assert results[0].status is PutStatus.MESSAGE_ILLEGAL
-    assert "mappedFileSizeCommitLog" in (results[0].remark or "")
+    assert store.put(message(1), bad).status is PutStatus.MESSAGE_ILLEGAL
+    whole = store.put(*[message(number) for number in range(20)])
+    assert whole.status is PutStatus.MESSAGE_ILLEGAL
+    assert "mappedFileSizeCommitLog" in (whole.remark or "")
     assert store.log.max_offset == 0
 
 
@@ -220,7 +218,8 @@ def test_halves_of_transactions_are_stored_but_in_no_queue() -> None:
     put = store.put(half)
     assert (put.ok, put.queue_offset) == (True, 0)
     assert store.record(put.commit_log_offset) is not None
-    assert store.put_all([half, commit])[1].queue_offset == 0
+    assert store.put(half, commit).ok
+    assert store.max_offset("T", 0) == 1
     assert bodies(store) == ["body 2"]
 
 
@@ -234,8 +233,8 @@ def test_a_full_disk_refuses_and_leaves_no_trace() -> None:
         assert refused.status is PutStatus.CREATE_MAPPED_FILE_FAILED
         assert "no space left" in (refused.remark or "")
         fs.left = left + 1
-        batch = store.put_all([message(8), message(9, queue_id=1)])
-        assert batch[0].status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        batch = store.put(message(8), message(9, queue_id=1))
+        assert batch.status is PutStatus.CREATE_MAPPED_FILE_FAILED
         fs.left = None
     assert store.put(message(1)).ok
     assert bodies(store) == ["body 0", "body 1"]
@@ -251,7 +250,7 @@ def test_a_closed_store_refuses_and_closes_once() -> None:
     store.close()
     assert not store.is_open
     assert store.put(message(2)).status is PutStatus.SERVICE_NOT_AVAILABLE
-    assert store.put_all([message(2)])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert store.put(message(2), message(3)).status is PutStatus.SERVICE_NOT_AVAILABLE
 
 
 def test_a_clean_stop_removes_the_abort_file_and_a_crash_leaves_it() -> None:

@@ -137,7 +137,7 @@ def test_entries_of_messages_that_are_gone_are_passed_over() -> None:
     store = _store(3)
     queue = store.consume_queue("T", 0)
     assert queue is not None
-    queue.append(1 << 40, 100, 0)
+    queue.append([(1 << 40, 100, 0)])
     assert _status(store, 3) == ("MESSAGE_WAS_REMOVING", 4, 0, 4, 0)
     assert _status(store, 2) == ("FOUND", 4, 0, 4, 1)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
-from embedded_broker.store.message_store import Arrival, MessageStore
-from embedded_broker.store.run import Run, RunResult, tags_codes
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.run import Arrivals, Run, tags_codes
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, encode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
@@ -45,10 +45,9 @@ def log_bytes(store: MessageStore) -> bytes:
 
 def test_a_run_leaves_the_same_bytes_as_its_messages_one_by_one() -> None:
     short, long = new_store(), new_store()
-    whole, offsets = short.put_run(run())
-    results = long.put_all(run().messages())
+    whole = short.put(run())
+    assert whole == long.put(*run().messages())
     assert log_bytes(long) == log_bytes(short)
-    assert RunResult.of(results) == (whole, offsets)
     assert whole.size == short.log.max_offset
     entries = [store.consume_queue("T", 1) for store in (short, long)]
     first, second = (list(queue.iterate(0)) if queue else [] for queue in entries)
@@ -56,16 +55,38 @@ def test_a_run_leaves_the_same_bytes_as_its_messages_one_by_one() -> None:
     assert [code for _, (_, _, code) in first] == [tags_code(f"t{n % 2}") for n in range(3)]
 
 
-def test_the_last_message_of_each_tag_is_told_when_all_are_visible() -> None:
+def test_a_run_is_told_once_when_all_of_it_is_visible() -> None:
     store = new_store()
-    seen: list[tuple[Arrival, int]] = []
-    store.on_arrival.append(lambda arrival: seen.append((arrival, store.max_offset("T", 1))))
-    _, offsets = store.put_run(run(4))
-    assert [(one.queue_offset, one.commit_log_offset, visible) for one, visible in seen] == [
-        (2, offsets[2], 4),
-        (3, offsets[3], 4),
-    ]
-    assert [one.tags_code for one, _ in seen] == [tags_code("t0"), tags_code("t1")]
+    seen: list[tuple[Arrivals, int]] = []
+    store.on_arrival.append(lambda told: seen.append((told, store.max_offset("T", 1))))
+    store.put(run(1))
+    offsets = store.put(run(4)).offsets
+    (_, (told, visible)) = seen
+    assert (told.queue_offset, visible) == (1, 5)
+    assert [one.commit_log_offset for one in told.each()] == offsets
+    assert [one.queue_offset for one in told.each()] == [1, 2, 3, 4]
+    assert told.at(3).properties == {"TAGS": "t1"}
+
+
+@pytest.mark.parametrize(
+    ("from_offset", "tags", "found"),
+    [
+        (0, None, True),
+        (0, ["t1"], True),
+        (7, ["t1"], True),
+        (8, ["t1"], False),
+        (7, ["t2"], False),
+        (7, None, True),
+        (8, None, False),
+    ],
+)
+def test_arrivals_are_asked_for_a_code_from_an_offset_on(
+    from_offset: int, tags: list[str] | None, found: bool
+) -> None:
+    entries = [(0, 9, tags_code("t0")), (9, 9, tags_code("t0")), (18, 9, tags_code("t1"))]
+    arrivals = Arrivals("T", 0, 5, entries, 0)
+    codes = None if tags is None else frozenset(map(tags_code, tags))
+    assert arrivals.has(from_offset, codes) is found
 
 
 @pytest.mark.parametrize("ignores", [True, False])
@@ -73,7 +94,7 @@ def test_only_hooks_that_ignore_plain_messages_are_not_asked(ignores: bool) -> N
     store = new_store()
     hook = _Hook(ignores_plain=ignores)
     store.put_hooks.append(hook)
-    assert store.put_run(run()).whole.ok
+    assert store.put(run()).ok
     assert hook.seen == ([] if ignores else [b"body 0", b"body 1", b"body 2"])
     assert bodies(store, queue_id=1) == ["body 0", "body 1", "body 2"]
 
@@ -81,8 +102,8 @@ def test_only_hooks_that_ignore_plain_messages_are_not_asked(ignores: bool) -> N
 def test_a_run_that_does_not_fit_goes_into_the_next_file_as_a_whole() -> None:
     store = new_store()
     for _ in range(3):
-        store.put_run(run())
-    offsets = store.put_run(run()).offsets
+        store.put(run())
+    offsets = store.put(run()).offsets
     assert offsets[0] == 1024
     assert len(bodies(store, queue_id=1)) == 12
 
@@ -99,31 +120,31 @@ def test_what_no_message_may_have_a_run_may_not_have_either(
     changed: Run, status: PutStatus
 ) -> None:
     store = new_store()
-    whole, offsets = store.put_run(changed)
+    whole = store.put(changed)
     assert whole.status is status
     assert whole.remark
-    assert list(offsets) == []
+    assert list(whole.offsets) == []
     assert store.log.max_offset == 0
 
 
 def test_a_full_disk_refuses_a_run_and_leaves_no_trace() -> None:
     fs = FullDisk()
     store = new_store(fs)
-    store.put_run(run(1))
+    store.put(run(1))
     for left in (0, 1):
         fs.left = left
-        assert store.put_run(run()).whole.status is PutStatus.CREATE_MAPPED_FILE_FAILED
+        assert store.put(run()).status is PutStatus.CREATE_MAPPED_FILE_FAILED
     fs.left = None
-    assert store.put_run(run(2)).whole.queue_offset == 1
+    assert store.put(run(2)).queue_offset == 1
     assert bodies(store, queue_id=1) == ["body 0", "body 0", "body 1"]
 
 
 def test_puts_to_the_topics_of_delayed_messages_are_counted() -> None:
     store = new_store()
     store.put(InnerMessage("T", 0, b"x"))
-    store.put_run(run())
+    store.put(run())
     assert store.delayed_puts == 0
     store.put(InnerMessage(TIMER_TOPIC, 0, b"x"))
-    store.put_all([InnerMessage(SCHEDULE_TOPIC, 1, b"x"), InnerMessage("T", 0, b"x")])
-    store.put_run(run(1, topic=TIMER_TOPIC))
+    store.put(InnerMessage(SCHEDULE_TOPIC, 1, b"x"), InnerMessage("T", 0, b"x"))
+    store.put(run(1, topic=TIMER_TOPIC))
     assert store.delayed_puts == 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.store.run import Run
 from embedded_broker.timer.admission import timer_tail
 from embedded_broker.timer.run import TimedShape, TimerRun
 from rocketmq_py.protocol.delay import Delay, DelayKind
@@ -84,22 +83,8 @@ def enter(rig: Rig, delays_ms: list[int]) -> None:
         text = encode_properties({"UNIQ_KEY": f"R{number}", "TIMER_DELAY_MS": str(delay_ms)})
         items.append((0, 0, b"%d" % number, text + timer_tail(slot_ms, "T", 0), 0))
         slots.append(slot_ms)
-    result = rig.store.put_admitted(Run(TIMER_TOPIC, 0, items, 0, HOST, 0), rig.clock.now_ms)
-    assert result is not None
-    whole, offsets = result
-    ends = [*offsets[1:], whole.commit_log_offset + whole.size]
-    rig.timers.runs.enter(
-        TimerRun(
-            TIMER_TOPIC,
-            whole.queue_offset,
-            rig.clock.now_ms,
-            offsets,
-            [end - begin for begin, end in zip(offsets, ends, strict=True)],
-            slots,
-            ["T"] * len(items),
-            [item[3] for item in items],
-        )
-    )
+    run = TimerRun(TIMER_TOPIC, 0, items, 0, HOST, out_ms=slots, real_topics=["T"] * len(items))
+    assert rig.store.put(run, now_ms=rig.clock.now_ms).ok
 
 
 def test_a_run_is_counted_and_each_of_it_leaves_at_its_own_time() -> None:

@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.inner import Arrival, InnerMessage, PutStatus
+from embedded_broker.store.inner import InnerMessage, PutStatus
+from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
 from embedded_broker.timer.wheel.state import NEVER_ENQUEUED_MS
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -524,7 +525,7 @@ def test_a_closed_store_fires_nothing_and_ignores_arrivals() -> None:
     rig.timers.close()
     assert rig.timers.next_deadline() is None
     assert rig.jump(5000) == 0
-    rig.timers.on_arrival(Arrival(TIMER_TOPIC, 0, 5, 0, 0, 0, 0, {}))
+    rig.timers.on_arrival(Arrivals(TIMER_TOPIC, 0, 5, [(0, 0, 0)], 0))
 
 
 def test_loading_a_big_slot_goes_on_where_the_budget_ended() -> None:
