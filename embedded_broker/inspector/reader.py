@@ -22,7 +22,7 @@ from embedded_broker.inspector.frozen_files import FrozenFileSystem
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER, CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE, ConsumeQueue
 from embedded_broker.store.directory_lock import holder_of
-from embedded_broker.timer.levels.delay_offsets import SLICE_INBOUND
+from embedded_broker.timer.delay_offsets import SLICE_INBOUND
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerCheckpointFile, TimerMeta
 from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel
 from embedded_broker.timer.wheel.timer_log import TimerLog

@@ -10,30 +10,17 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from threading import Condition, Event, Thread
-from typing import Protocol
 
 from embedded_broker.door import Door
+from embedded_broker.store.flush import FlushWork
 
-__all__ = ["FlushWork", "Flusher"]
+__all__ = ["Flusher"]
 
 logger = logging.getLogger(__name__)
 
 CLOSE_S = 30.0
 OTHER_S = 5.0
 AFTER_A_FAILURE_S = 0.2
-
-
-class FlushWork(Protocol):
-    """Bytes to sync, captured under the door."""
-
-    def run(self) -> None:
-        """Sync them. Outside the door; raises ``StoreError`` when the disk refuses."""
-        ...
-
-    @property
-    def failed(self) -> Callable[[], None]:
-        """To be called when ``run`` never will be: what was captured is to be synced again."""
-        ...
 
 
 class Flusher:

@@ -1,7 +1,7 @@
 """When the timer store does what it does now and then.
 
 Answers: in which rhythm of the session clock counts are revised, old log files removed and the
-progress is logged. Must not know: how; that is in ``embedded_broker/timer/wheel/upkeep.py``. The
+progress is logged. Must not know: how; that is in ``embedded_broker/timer/upkeep.py``. The
 rhythms are those of ``TimerMessageStore.start`` of the original.
 """
 
@@ -13,7 +13,7 @@ from embedded_broker.clocks.timeline import Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.interface import UpkeepFace
-from embedded_broker.timer.wheel.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS
+from embedded_broker.timer.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS
 from rocketmq_py.clock import Clock
 
 __all__ = ["TimerHousekeeping"]

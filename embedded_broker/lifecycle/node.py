@@ -18,7 +18,7 @@ from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging
 from embedded_broker.lifecycle.arguments import Arguments
-from embedded_broker.lifecycle.flusher import Flusher, FlushWork
+from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.lifecycle.housekeeping import TimerHousekeeping
 from embedded_broker.lifecycle.idleness import Idleness
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
@@ -27,11 +27,12 @@ from embedded_broker.lifecycle.runtime import Runtime
 from embedded_broker.lifecycle.snapshot import CLOCK_PATH, clock_document, take_snapshot
 from embedded_broker.remoting import handlers
 from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.store.flush import FlushWork
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.peer import pack_address
 from embedded_broker.timer.choice import make_engine
-from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.stage import FlushStage
 

@@ -8,6 +8,7 @@ flush. Read on: ``message_store.py`` (``begin_flush``).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from attrs import frozen
 
@@ -15,12 +16,25 @@ from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.mapped_file import SyncPlan
 
-__all__ = ["FlushWork"]
+__all__ = ["FlushWork", "StoreFlush"]
+
+
+class FlushWork(Protocol):
+    """Bytes to sync, captured under the door."""
+
+    def run(self) -> None:
+        """Sync them. Outside the door; raises ``StoreError`` when the disk refuses."""
+        ...
+
+    @property
+    def failed(self) -> Callable[[], None]:
+        """To be called when ``run`` never will be: what was captured is to be synced again."""
+        ...
 
 
 @frozen
-class FlushWork:
-    """A flush that was begun; ``run`` it once, with no lock held."""
+class StoreFlush:
+    """A flush of the store that was begun; ``run`` it once, with no lock held."""
 
     log_plan: SyncPlan | None
     queue_plans: Sequence[SyncPlan]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from attrs import define, field
+
+from rocketmq_py.protocol.message_codec import MessageRecord
 
 __all__ = ["InnerMessage", "PutHook", "PutRefusal", "PutResult", "PutStatus"]
 
@@ -35,6 +37,29 @@ class InnerMessage:
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
     properties_bytes: bytes | None = None
+
+    @classmethod
+    def copy_of(
+        cls,
+        record: MessageRecord,
+        topic: str,
+        queue_id: int,
+        properties: dict[str, str],
+        properties_bytes: bytes | None = None,
+    ) -> Self:
+        """Make a message that says what a stored one does, with another place and properties."""
+        return cls(
+            topic,
+            queue_id,
+            record.body,
+            properties,
+            record.flag,
+            record.sys_flag,
+            record.born_timestamp,
+            record.born_host,
+            record.reconsume_times,
+            properties_bytes=properties_bytes,
+        )
 
 
 class PutStatus(Enum):

@@ -1,6 +1,6 @@
 """The store's face: put a message, get messages, find them, make them durable, open and close.
 
-Everything below the broker's door; one thread at a time, but for ``FlushWork.run``. Must not
+Everything below the broker's door; one thread at a time, but for ``StoreFlush.run``. Must not
 know: requests, topics' settings, timers (they are a put hook and an arrival listener). After
 ``DefaultMessageStore``. Read on: ``store_reader.py``, ``commit_log.py``, ``consume_queue.py``,
 ``key_index.py``, ``recovery.py``, ``flush.py``.
@@ -20,7 +20,7 @@ from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry
 from embedded_broker.store.copies import Copies
-from embedded_broker.store.flush import FlushWork
+from embedded_broker.store.flush import StoreFlush
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import (
     InnerMessage,
@@ -56,7 +56,6 @@ from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
 from rocketmq_py.protocol.tag_hash import tags_code
 
 __all__ = [
-    "FlushWork",
     "GetResult",
     "GetStatus",
     "InnerMessage",
@@ -532,7 +531,7 @@ class MessageStore(StoreReader):
         """Store time of the newest message this store knows of; 0 for a new store."""
         return self._last_store_timestamp
 
-    def begin_flush(self) -> FlushWork:
+    def begin_flush(self) -> StoreFlush:
         """Say what to sync so that everything stored up to now is durable.
 
         Call it inside the door and ``run`` the result outside of it, one at a time.
@@ -543,7 +542,7 @@ class MessageStore(StoreReader):
         if index is not None and not (self.fs.persistent or index.indexed_to > self.log.min_offset):
             index = None
         plans = [plan for queue in dirty if (plan := queue.files.plan_sync()) is not None]
-        return FlushWork(
+        return StoreFlush(
             log_plan=self.log.files.plan_sync(),
             queue_plans=plans,
             index=index,

@@ -13,30 +13,21 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from enum import Enum
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import InnerMessage, PutStatus
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timer.recall import RecallOutcome
+from embedded_broker.timer.interface import MoveOutcome, RecallOutcome
+from embedded_broker.timer.recall import PendingCopy, mark_message
 from embedded_broker.timer.request import victim_root
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["Changes", "MoveOutcome", "moved_copy"]
+__all__ = ["Changes", "moved_copy"]
 
 _LOG = logging.getLogger(__name__)
-
-
-class MoveOutcome(Enum):
-    """What became of a wish to change the time of a timer."""
-
-    MOVED = "moved"
-    ALREADY_DUE = "already due"
-    UNKNOWN = "unknown"
 
 
 _OF_ONE_COPY: Final = frozenset(
@@ -50,21 +41,7 @@ _OF_ONE_COPY: Final = frozenset(
 )
 
 
-class _Copy(Protocol):
-    @property
-    def root(self) -> int: ...
-
-    @property
-    def waits(self) -> bool: ...
-
-    @property
-    def marked_by(self) -> int | None: ...
-
-
-Copy = TypeVar("Copy", bound=_Copy)
-
-
-class Changes(ABC, Generic[Copy]):
+class Changes(ABC):
     """Recalls and moves of the timers of one store."""
 
     def __init__(self, store: MessageStore, clock: Clock) -> None:
@@ -78,14 +55,11 @@ class Changes(ABC, Generic[Copy]):
         """Find out whether the last life ended between a moved copy and its mark."""
 
     @abstractmethod
-    def _copies(self, unique_key: str, topic: str | None = None) -> Sequence[Copy]: ...
+    def _copies(self, unique_key: str, topic: str | None = None) -> list[PendingCopy]: ...
 
     @abstractmethod
-    def _replacement(self, copy: Copy, unique_key: str, due_ms: int) -> InnerMessage | None:
-        """Build the copy with the new time; None if the old one cannot be read any more."""
-
-    @abstractmethod
-    def _mark(self, copy: Copy) -> InnerMessage: ...
+    def _replacement(self, copy: PendingCopy, due_ms: int) -> InnerMessage:
+        """Build the copy with the new time."""
 
     def recall(self, unique_key: str, topic: str | None) -> RecallOutcome:
         """Take back every waiting timer with this id; exact, until the release itself.
@@ -121,12 +95,11 @@ class Changes(ABC, Generic[Copy]):
         for copy in self._copies(unique_key, topic):
             if copy.marked_by is not None:
                 continue
-            moved = self._replacement(copy, unique_key, due_ms) if copy.waits else None
-            if moved is None:
+            if not copy.waits:
                 if outcome is MoveOutcome.UNKNOWN:
                     outcome = MoveOutcome.ALREADY_DUE
                 continue
-            if not self._put_pair(moved, self._mark(copy)):
+            if not self._put_pair(self._replacement(copy, due_ms), self._mark(copy)):
                 raise StoreError(refused)
             outcome = MoveOutcome.MOVED
         return outcome
@@ -156,6 +129,9 @@ class Changes(ABC, Generic[Copy]):
             self.unfinished = self._store.record(result.commit_log_offset)
         return True
 
+    def _mark(self, copy: PendingCopy) -> InnerMessage:
+        return mark_message(copy, now_ms=self._clock.now_ms)
+
     def _put(self, message: InnerMessage) -> bool:
         result = self._store.put(message)
         if not result.ok:
@@ -163,25 +139,16 @@ class Changes(ABC, Generic[Copy]):
         return result.ok
 
 
-def moved_copy(record: MessageRecord, *, root: int, due_ms: int, out_ms: int) -> InnerMessage:
-    """Build the copy of a timer that is due at another time; `root` is the old one's.
+def moved_copy(copy: PendingCopy, *, due_ms: int, out_ms: int) -> InnerMessage:
+    """Build the copy of a timer that is due at another time.
 
     It begins a life of its own: its rolls are counted anew.
     """
+    record = copy.record
     properties = {
         name: value for name, value in record.properties.items() if name not in _OF_ONE_COPY
     }
     properties[Prop.TIMER_OUT_MS] = str(out_ms)
     properties[Prop.TIMER_DUE_MS] = str(due_ms)
-    properties[Prop.TIMER_DEL_OFFSET] = str(root)
-    return InnerMessage(
-        record.topic,
-        0,
-        record.body,
-        properties,
-        record.flag,
-        record.sys_flag,
-        record.born_timestamp,
-        record.born_host,
-        record.reconsume_times,
-    )
+    properties[Prop.TIMER_DEL_OFFSET] = str(copy.root)
+    return InnerMessage.copy_of(record, record.topic, record.queue_id, properties)

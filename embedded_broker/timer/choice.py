@@ -18,12 +18,12 @@ from typing import Any, Final
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timer.interface import TimerEngine
-from embedded_broker.timer.levels.delay_offsets import (
+from embedded_broker.timer.delay_offsets import (
     SLICE_INBOUND,
     SLICE_WHEEL_END,
     DelayOffsetFile,
 )
+from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.request import parse_request
 from embedded_broker.timer.slices.dcommit_log import DCOMMIT_LOG_FOLDER

@@ -1,9 +1,9 @@
 """What the rest of the broker knows of its timers: one engine, whichever it is.
 
-Answers: which calls an engine offers to the node that runs it, to the views and to the handlers.
-Two engines fit: `engine.TimerMessageStore`, the wheel of RocketMQ 5 and the default, and
-`sliced.engine.SlicedTimerStore`, the log of time slices. Must not know: how either of them works,
-slots, slices, files.
+Answers: which calls an engine offers to the node that runs it, to the views and to the handlers,
+and the values that these calls give. Two engines fit: `wheel.engine.TimerMessageStore`, the wheel
+of RocketMQ 5 and the default, and `slices.engine.SlicedTimerStore`, the log of time slices. Must
+not know: how either of them works, slots, slices, files.
 
 Read on: `choice.py` for which of them a broker gets.
 """
@@ -11,22 +11,69 @@ Read on: `choice.py` for which of them a broker gets.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import Enum
 from typing import Protocol
 
+from attrs import frozen
+
 from embedded_broker.clocks.timeline import Budget, DeadlineSource
-from embedded_broker.lifecycle.flusher import FlushWork
 from embedded_broker.settings.profiles import Limits
+from embedded_broker.store.flush import FlushWork
 from embedded_broker.store.inner import PutHook
 from embedded_broker.store.run import Arrivals
-from embedded_broker.timer.change import MoveOutcome
+from embedded_broker.timer.delivery import RetryWait
 from embedded_broker.timer.listing import Pending, Walk, Wanted
 from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.run import TimerRuns
-from embedded_broker.timer.wheel.recovery import TimerRecovery
-from embedded_broker.timer.wheel.retry import RetryWait
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 
-__all__ = ["AdmissionHook", "Snapshot", "StageFace", "TimerEngine", "UpkeepFace"]
+__all__ = [
+    "AdmissionHook",
+    "MoveOutcome",
+    "NeededOffsets",
+    "RecallOutcome",
+    "Snapshot",
+    "StageFace",
+    "TimerEngine",
+    "TimerRecovery",
+    "UpkeepFace",
+]
+
+
+class RecallOutcome(Enum):
+    """What `broker.timers.recall` did."""
+
+    RECALLED = "recalled"
+    ALREADY_DUE = "already due"
+    UNKNOWN = "unknown"
+
+
+class MoveOutcome(Enum):
+    """What became of a wish to change the time of a timer."""
+
+    MOVED = "moved"
+    ALREADY_DUE = "already due"
+    UNKNOWN = "unknown"
+
+
+@frozen(kw_only=True)
+class TimerRecovery:
+    """What `TimerEngine.load` found, for a report to the user.
+
+    `records_scanned` of the engine's logs were read again, `truncated_bytes` behind their ends
+    given up. `already_released` timers that may still lie there will not be released again.
+    `whole_log` says that nothing told where to begin, and everything was read. `skipped` timers
+    were too old (`timerSkipOldSlots`).
+    """
+
+    records_scanned: int = 0
+    truncated_bytes: int = 0
+    already_released: int = 0
+    whole_log: bool = False
+    skipped: int = 0
+    queue_offset: int = 0
+    read_time_ms: int = 0
+    pending: int = 0
 
 
 class AdmissionHook(PutHook, Protocol):
@@ -73,7 +120,7 @@ class StageFace(Protocol):
 
 
 class Snapshot(Protocol):
-    """A count under way; see `distribution.Distribution`."""
+    """A count under way; see `metrics.Distribution`."""
 
     buckets: dict[int, int]
     """Upper bound in seconds to the number of timers between it and the bound before."""
@@ -215,6 +262,11 @@ class TimerEngine(DeadlineSource, Protocol):
     @property
     def dropped(self) -> int:
         """How many messages were given up in all."""
+        ...
+
+    @property
+    def checkpoint(self) -> TimerCheckpoint | None:
+        """What the last flush began to write into timercheck; None for an engine without it."""
         ...
 
     def log_ends(self) -> dict[str, int]:

@@ -1,23 +1,26 @@
 """What a listing of pending timers gives, whichever engine or delay level they wait in.
 
 Answers: what is known of one waiting message, which of them somebody asks for, and how they are
-walked in the order in which they are due. Must not know: wheels, slices, files. A listing never
-changes what it looks at. It is made in turns, so that the door is never held for long: `Walk.step`
-under the door, `Walk.arrange` outside of it, until `Walk.done`.
+walked in the order in which they are due. Must not know: wheels, slices, files: those are sources
+of waiting messages, and one walk goes through any of them. A listing never changes what it looks
+at. It is made in turns, so that the door is never held for long: `Walk.step` under the door,
+`Walk.arrange` outside of it, until `Walk.done`.
 
-Read on: `timer/wheel/listing.py` for the timers of the wheel, `timer/levels/listing.py` for those
-of the delay levels, `embedded_broker/api/views/timers.py` for who asks.
+Read on: `wheel/listing.py`, `slices/listing.py` and `levels/listing.py` for the sources,
+`embedded_broker/api/views/timers.py` for who asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from attrs import field, frozen
 
 from embedded_broker.clocks.timeline import Budget
+from embedded_broker.store.message_store import MessageStore
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.properties import Prop
@@ -27,6 +30,7 @@ __all__ = [
     "NEVER_MS",
     "Pending",
     "Place",
+    "Source",
     "TimerKind",
     "Walk",
     "Wanted",
@@ -105,20 +109,69 @@ class Wanted:
         return self.kinds is None or one.kind in self.kinds
 
 
-class Walk(Protocol):
+class Source(ABC):
+    """One place where messages wait, as one walk goes through it."""
+
+    is_arranged = True
+    """False: `arrange` must be called before the walk goes on."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self.store = store
+
+    def begin(self, budget: Budget) -> bool:  # noqa: ARG002 - most sources stay as they are
+        """Begin a turn; True when `turns` must begin anew because something has moved."""
+        return False
+
+    @abstractmethod
+    def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
+        """Give what waits behind `wanted.after`, in order; None where it may be interrupted."""
+
+    def arrange(self) -> None:  # noqa: B027 - most sources have nothing to do
+        """Put in order what was read; between two turns, outside the door."""
+
+
+class Walk:
     """A listing under way; everything in `found` was waiting at some moment of the walk."""
 
-    found: list[Pending]
-    """In the order of their places; at most `Wanted.limit`."""
-    done: bool
+    def __init__(self, source: Source, wanted: Wanted) -> None:
+        self.found: list[Pending] = []
+        """In the order of their places; at most `Wanted.limit`."""
+        self.done = wanted.limit <= 0
+        self._source = source
+        self._wanted = wanted
+        self._turns = source.turns(wanted)
+
+    @property
+    def first_due_ms(self) -> int | None:
+        """When the first of the page leaves."""
+        return self.found[0].due_ms if self.found else None
 
     def step(self, budget: Budget) -> None:
         """Go on until the budget is used up, or `arrange` must be called. Under the door."""
-        ...
+        source = self._source
+        self.done = self.done or not source.store.is_open
+        if source.begin(budget):
+            self._turns = source.turns(self._wanted)
+        while not self.done:
+            one = next(self._turns, self)
+            if isinstance(one, Walk):
+                self.done = True  # nothing is left
+            elif one is not None:
+                self._take(one)
+            if not source.is_arranged or budget.exhausted():
+                return
 
     def arrange(self) -> None:
         """Put in order what was read; between two steps, outside the door."""
-        ...
+        self._source.arrange()
+
+    def _take(self, one: Pending) -> None:
+        wanted = self._wanted
+        if one.due_ms >= wanted.before_ms:
+            self.done = True
+        elif wanted.fits(one):
+            self.found.append(one)
+            self.done = len(self.found) >= wanted.limit
 
 
 def kind_of(properties: Mapping[str, str], topic: str) -> TimerKind:

@@ -1,21 +1,23 @@
 """How many timers wait, by topic, and within which time.
 
 Answers: the counts behind `broker.timers.count()` and request GET_TIMER_METRICS. Must not know:
-the wheel. The counts by topic live in `config/timermetrics` (one line of JSON, with the previous
+engines. The counts by topic live in `config/timermetrics` (one line of JSON, with the previous
 one in `.bak`); the buckets of the distribution are computed when asked for. Names and format as
-in `org.apache.rocketmq.store.timer.TimerMetrics`.
+in `org.apache.rocketmq.store.timer.TimerMetrics`, distribution as its `calcTimerDistribution`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 
-__all__ = ["DISTRIBUTION_BOUNDS_S", "TimerMetrics"]
+__all__ = ["DISTRIBUTION_BOUNDS_S", "Distribution", "TimerMetrics"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -121,3 +123,33 @@ class TimerMetrics:
         self.state_version = state_version
         self.timestamp = timestamp
         return True
+
+
+class Distribution:
+    """How soon timers are due; `step` it under the door until `done`, then read `buckets`.
+
+    `found` gives how far ahead timers are, in milliseconds, and their number; None where the count
+    may be interrupted.
+    """
+
+    def __init__(self, found: Iterator[tuple[int, int] | None]) -> None:
+        self.buckets: dict[int, int] = dict.fromkeys(DISTRIBUTION_BOUNDS_S, 0)
+        """Upper bound in seconds to the number of timers between it and the bound before."""
+        self.done = False
+        self._turns = self._run(found)
+
+    def step(self, budget: Budget) -> None:
+        """Go on until the budget is used up."""
+        while not self.done and not budget.exhausted():
+            self.done = next(self._turns, True) is True
+
+    def _run(self, found: Iterator[tuple[int, int] | None]) -> Iterator[None]:
+        bounds_ms = [bound * 1000 for bound in DISTRIBUTION_BOUNDS_S]
+        for one in found:
+            if one is None:
+                yield
+                continue
+            ahead_ms, number = one
+            index = bisect_right(bounds_ms, max(0, ahead_ms))
+            if index < len(bounds_ms):
+                self.buckets[DISTRIBUTION_BOUNDS_S[index]] += number

@@ -1,52 +1,48 @@
 """How a pending timer is taken back.
 
-Answers: which timers a recall hits, and what the delete mark looks like that removes them: a
-message of the timer topic that goes to the slot of its victim and names it. Must not know:
-requests and connections. Two callers: request RECALL_MESSAGE (370), whose checks and message are
-those of `org.apache.rocketmq.broker.processor.RecallMessageProcessor`, and
-`broker.timers.recall`, which finds the copies by their unique id and works until the release
-itself.
+Answers: which timers of an id wait, which of them a recall hits, and what the delete mark looks
+like that removes them: a message of the engine's topic that goes to the slot of its victim and
+names it. Must not know: requests, connections, and where an engine keeps what waits. Two callers:
+request RECALL_MESSAGE (370), whose checks and message are those of
+`org.apache.rocketmq.broker.processor.RecallMessageProcessor`, and `broker.timers.recall`, which
+finds the copies by their unique id and works until the release itself.
 
-Read on: `rocketmq_py/protocol/handles.py` for the handle, `timer/wheel/due_heap.py` for how marks
-work.
+Read on: `rocketmq_py/protocol/handles.py` for the handle, `wheel/change.py` and
+`slices/change.py` for how an engine says which copy waits, `change.py` for the order of writing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from enum import Enum
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from embedded_broker.store.inner import InnerMessage
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.request import (
     TimerRequest,
     delete_key,
     is_rootless,
     parse_request,
     root_offset,
-    source_offset,
     victim_root,
 )
-from embedded_broker.timer.wheel.due_heap import Mark
-from embedded_broker.timer.wheel.state import TimerState
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
 __all__ = [
     "RECALL_TAG",
+    "Mark",
     "PendingCopy",
-    "RecallOutcome",
     "RecallRefusal",
+    "UnsettledMarks",
     "check_handle",
+    "copies_among",
     "delete_message",
-    "find_copies",
-    "keep_passed_marks",
     "mark_message",
-    "marks_of",
-    "slots_with_marks",
+    "messages_with_key",
 ]
 
 RECALL_TAG: Final = "_RECALL_TAG_"
@@ -57,12 +53,20 @@ _MOST_COPIES: Final = 100_000
 _ROLL_DIGITS: Final = 9
 
 
-class RecallOutcome(Enum):
-    """What `broker.timers.recall` did."""
+class Mark(NamedTuple):
+    """One delete mark: its own first offset, and the victim's (None: every copy of the key)."""
 
-    RECALLED = "recalled"
-    ALREADY_DUE = "already due"
-    UNKNOWN = "unknown"
+    root: int
+    victim_root: int | None
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str], offset: int) -> Mark:
+        """Read a mark that lies at `offset`."""
+        return cls(root_offset(properties, offset), victim_root(properties))
+
+    def names(self, root: int) -> bool:
+        """Say whether it removes the copy of its key that came first at `root`."""
+        return self.victim_root is None or self.victim_root == root
 
 
 class RecallRefusal(NamedTuple):
@@ -139,60 +143,87 @@ def _illegal(what: str) -> RecallRefusal:
 
 
 class PendingCopy(NamedTuple):
-    """The newest copy of a timer in the timer topic, and whether it still waits.
+    """The newest copy of a timer in its engine's topic, and whether it still waits.
 
     After rolls of a real broker, which say nothing of earlier copies, `root` is the first one
     from where on the copies name it.
     """
 
     root: int
-    offset_py: int
     request: TimerRequest
-    unique_key: str
+    record: MessageRecord
     waits: bool
     marked_by: int | None
     """Offset of the first mark that hits it."""
-    is_rootless: bool
-    """Whether marks hit it by its key alone."""
 
     def is_meant(self, victim: int | None) -> bool:
         """Say whether a mark of its key and slot removes it; None: one that names no victim."""
-        return self.is_rootless or victim in {None, self.root}
+        return victim is None or victim == self.root or is_rootless(self.record.properties)
 
 
-def find_copies(state: TimerState, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
-    """Find every timer that was sent with this id, oldest first; `topic` None means any."""
+def messages_with_key(
+    store: MessageStore, unique_key: str, topic: str, queue_id: int | None = None
+) -> Iterator[MessageRecord]:
+    """Go through the messages of a topic with this id, oldest first; `queue_id` None: all queues.
+
+    All of them, not only as many as a client may ask for: a timer has a copy for every roll.
+    """
+    if store.index is None:  # messageIndexEnable is off: slow
+        offsets = sorted(
+            offset
+            for place, queue in store.queues.items()
+            if place[0] == topic and queue_id in {None, place[1]}
+            for _, (offset, _, _) in queue.iterate(queue.min_offset)
+        )
+    else:
+        store.index.catch_up(store.log.max_offset)
+        offsets = store.index.query(topic, unique_key, _MOST_COPIES, 0, _ALL_TIME_MS)
+    for offset in offsets:
+        record = store.record(offset)
+        if (
+            record is not None
+            and record.topic == topic
+            and queue_id in {None, record.queue_id}
+            and record.properties.get(Prop.UNIQ_KEY) == unique_key
+        ):
+            yield record
+
+
+def copies_among(
+    records: Iterable[MessageRecord],
+    topic: str | None,
+    *,
+    waits: Callable[[MessageRecord, TimerRequest], bool],
+    hits: Callable[[Mark, PendingCopy], bool],
+) -> list[PendingCopy]:
+    """Give every timer among the messages of one id, oldest first; `topic` None means any.
+
+    `waits` says whether a newest copy is still to be released, `hits` whether a mark of its key
+    and slot removes it.
+    """
     newest: dict[int, tuple[MessageRecord, TimerRequest]] = {}
-    marks: list[tuple[int, MessageRecord, TimerRequest]] = []
-    for record in _messages_of(state, unique_key, TIMER_TOPIC):
+    marks: list[tuple[Mark, TimerRequest]] = []
+    for record in records:
         request = parse_request(record.properties)
         if request is None:
             continue
-        root = root_offset(record.properties, record.commit_log_offset)
         if request.deletes is not None:
-            marks.append((root, record, request))
+            marks.append((Mark.of(record.properties, record.commit_log_offset), request))
         elif topic is None or request.real_topic == topic:
             before = _rolled_by_other(newest, record, request)
             if before is not None:
                 del newest[before]
-            newest[root] = (record, request)
-    in_memory: set[int] | None = None
+            newest[root_offset(record.properties, record.commit_log_offset)] = (record, request)
     copies = []
     for root, (record, request) in sorted(newest.items()):
-        if request.out_ms < state.curr_read_ms + 2 * state.precision_ms and in_memory is None:
-            in_memory = {entry.offset_py for entry in state.due_heap}
-        key = delete_key(request.real_topic, unique_key)
-        waits = _waits(state, record, request, in_memory)
-        offset_py, rootless = record.commit_log_offset, is_rootless(record.properties)
-        copy = PendingCopy(root, offset_py, request, unique_key, waits, None, rootless)
-        hits = [
-            mark_root
-            for mark_root, mark, mark_request in marks
-            if mark_request.deletes == key
-            and mark_request.out_ms == request.out_ms
-            and copy.is_meant(victim_root(mark.properties))
+        key = delete_key(request.real_topic, record.properties.get(Prop.UNIQ_KEY, ""))
+        copy = PendingCopy(root, request, record, waits(record, request), None)
+        marked_by = [
+            mark.root
+            for mark, asked in marks
+            if asked.deletes == key and asked.out_ms == request.out_ms and hits(mark, copy)
         ]
-        copies.append(copy._replace(marked_by=min(hits, default=None)))
+        copies.append(copy._replace(marked_by=min(marked_by, default=None)))
     return copies
 
 
@@ -220,113 +251,70 @@ def _rolls(record: MessageRecord) -> int:
     return int(text) if text.isdecimal() and text.isascii() and len(text) <= _ROLL_DIGITS else 0
 
 
-def slots_with_marks(state: TimerState, unique_key: str) -> tuple[set[int], set[int]]:
-    """Give the slots with a mark of this id: all of them, and those whose mark spares no copy."""
-    marked: set[int] = set()
-    removes_all: set[int] = set()
-    for record in _messages_of(state, unique_key, TIMER_TOPIC):
-        request = parse_request(record.properties)
-        if request is not None and request.deletes is not None:
-            marked.add(request.out_ms)
-            if victim_root(record.properties) is None:
-                removes_all.add(request.out_ms)
-    return marked, removes_all
-
-
-def marks_of(state: TimerState, unique_key: str) -> Iterator[tuple[TimerRequest, Mark]]:
-    """Go through the marks that were stored for an id, also those that have done their work."""
-    for record in _messages_of(state, unique_key, TIMER_TOPIC):
-        request = parse_request(record.properties)
-        if request is not None and request.deletes is not None:
-            root = root_offset(record.properties, record.commit_log_offset)
-            yield request, Mark(root, victim_root(record.properties))
-
-
-def keep_passed_marks(
-    state: TimerState, properties: Mapping[str, str], request: TimerRequest, *, end_slot_ms: int
-) -> None:
-    """Let the marks for the slot of this timer work until the read pointer passes another one.
-
-    For a timer that is put later than its slot: its marks may be behind already.
-    """
-    for found, mark in marks_of(state, properties.get(Prop.UNIQ_KEY, "")):
-        if found.out_ms == request.out_ms and found.deletes is not None:
-            state.due_heap.add_mark(found.out_ms, found.deletes, mark, end_slot_ms=end_slot_ms)
-
-
-def _messages_of(state: TimerState, unique_key: str, topic: str) -> Iterator[MessageRecord]:
-    """Go through the messages of a topic with this id, oldest first.
-
-    All of them, not only as many as a client may ask for: a timer has a copy for every roll.
-    """
-    index = state.store.index
-    if index is None:
-        offsets = _offsets_without_index(state, topic)
-    else:
-        index.catch_up(state.store.log.max_offset)
-        offsets = index.query(topic, unique_key, _MOST_COPIES, 0, _ALL_TIME_MS)
-    for offset in offsets:
-        record = state.store.record(offset)
-        if (
-            record is not None
-            and record.topic == topic
-            and record.properties.get(Prop.UNIQ_KEY) == unique_key
-        ):
-            yield record
-
-
-def _offsets_without_index(state: TimerState, topic: str) -> list[int]:
-    """Give the offsets of all messages of a topic: slow, for stores with messageIndexEnable off."""
-    offsets = []
-    for (name, _), queue in state.store.queues.items():
-        if name == topic:
-            offsets += [offset for _, (offset, _, _) in queue.iterate(queue.min_offset)]
-    return sorted(offsets)
-
-
-def _waits(
-    state: TimerState, record: MessageRecord, request: TimerRequest, in_memory: set[int] | None
-) -> bool:
-    """Say whether the newest copy of a timer is still to be released.
-
-    Beyond the loaded slots everything waits; within them, what the due heap holds or what has not
-    come that far. After a crash the read pointer is behind what was released before.
-    """
-    offset = record.commit_log_offset
-    if offset in state.due_heap.done:
-        return False
-    if in_memory is None or request.out_ms >= state.curr_read_ms + 2 * state.precision_ms:
-        return True
-    if offset in in_memory:
-        return True
-    if record.queue_offset >= state.curr_queue_offset and offset not in state.already_logged:
-        return True
-    if request.out_ms >= state.displaced_until_ms:
-        return False
-    # The clock was set back: it may lie in a later slot than its own. Is there a copy?
-    unique_key = record.properties.get(Prop.UNIQ_KEY, "")
-    copies = _messages_of(state, unique_key, request.real_topic)
-    return all(source_offset(copy.properties) != offset for copy in copies)
-
-
-def mark_message(copy: PendingCopy, *, now_ms: int, born_host: bytes) -> InnerMessage:
-    """Build the mark that removes exactly this copy.
+def mark_message(copy: PendingCopy, *, now_ms: int) -> InnerMessage:
+    """Build the mark that removes exactly this copy; it goes where the copy lies.
 
     It goes past admission, so also in the last moments before the release, where a recall by
     handle is refused.
     """
     out_ms, topic = copy.request.out_ms, copy.request.real_topic
+    unique_key = copy.record.properties.get(Prop.UNIQ_KEY, "")
     properties = {
         Prop.TAGS: RECALL_TAG,
-        Prop.TIMER_DEL_UNIQKEY: delete_key(topic, copy.unique_key),
+        Prop.TIMER_DEL_UNIQKEY: delete_key(topic, unique_key),
         Prop.TIMER_DEL_OFFSET: str(copy.root),
-        Prop.UNIQ_KEY: copy.unique_key,
+        Prop.UNIQ_KEY: unique_key,
         Prop.TIMER_DELIVER_MS: str(out_ms + 1),
         Prop.TIMER_OUT_MS: str(out_ms),
         Prop.REAL_TOPIC: topic,
         Prop.REAL_QID: "0",
         Prop.BORN_TIMESTAMP: str(now_ms),
     }
-    return InnerMessage(
-        TIMER_TOPIC, 0, _BODY, properties, born_timestamp=now_ms, born_host=born_host
-    )
+    record = copy.record
+    return InnerMessage(record.topic, record.queue_id, _BODY, properties, born_timestamp=now_ms)
+
+
+class UnsettledMarks:
+    """Marks that were stored so recently that the counts of their victims are not corrected yet.
+
+    That is done when somebody asks for a count and not while the mark arrives: the key index,
+    which finds the victims, is behind then. `find` gives the timers of an id and a topic.
+    """
+
+    def __init__(
+        self, metrics: TimerMetrics, find: Callable[[str, str], Iterable[PendingCopy]]
+    ) -> None:
+        self._metrics = metrics
+        self._find = find
+        self._marks: list[tuple[int, TimerRequest, int | None]] = []
+
+    def __len__(self) -> int:
+        return len(self._marks)
+
+    def add(self, offset: int, request: TimerRequest, victim: int | None) -> None:
+        """Take note of a mark that was stored at `offset` of the commit log."""
+        self._marks.append((offset, request, victim))
+
+    def clear(self) -> None:
+        """Forget them: the counts are found out anew."""
+        self._marks.clear()
+
+    def settle(self, now_ms: int) -> None:
+        """Take the victims out of the counts; what is due must have been loaded before.
+
+        Raises StoreError when the disk refuses; marks that were not settled stay here.
+        """
+        while self._marks:
+            offset, request, victim = self._marks[0]
+            topic, _, unique_key = (request.deletes or "").partition("+")
+            copies = self._find(unique_key, topic)
+            del self._marks[0]
+            for copy in copies:
+                if (
+                    copy.waits
+                    and copy.request.out_ms == request.out_ms
+                    and copy.root < offset
+                    and copy.is_meant(victim)
+                    and (copy.marked_by is None or copy.marked_by >= offset)
+                ):
+                    self._metrics.add(topic, -1, now_ms)

@@ -2,7 +2,7 @@
 
 Answers: what the stages of both engines have in common. Nothing runs by itself: an engine steps
 its stages. Must not know: what any of them does, or which engine it belongs to. Read on:
-`timer/wheel/services.py` for the wheel's seven, `timer/slices/stages.py` for the sliced engine's.
+`wheel/engine.py` for the wheel's seven, `slices/engine.py` for the sliced engine's four.
 """
 
 from __future__ import annotations

@@ -137,13 +137,13 @@ PIPELINE = (
     ),
     _mutant(
         "P20",
-        TIMER + "wheel/release.py",
-        "if self._attempts >= ATTEMPTS and",
-        "if self._attempts > ATTEMPTS and",
+        TIMER + "delivery.py",
+        "if self._attempts >= _ATTEMPTS and",
+        "if self._attempts > _ATTEMPTS and",
     ),
     _mutant(
         "P28",
-        TIMER + "wheel/roles.py",
+        TIMER + "wheel/state.py",
         "return self.releases or queue_offset < self.master_queue_offset",
         "return self.releases or queue_offset <= self.master_queue_offset",
     ),
@@ -153,7 +153,7 @@ PIPELINE = (
         "            or not self._state.role.releases",
         "            or False",
     ),
-    _mutant("P34", TIMER + "wheel/release.py", "_LOOKS_MOST: Final = 4", "_LOOKS_MOST: Final = 5"),
+    _mutant("P34", TIMER + "delivery.py", "_LOOKS_MOST: Final = 4", "_LOOKS_MOST: Final = 5"),
 )
 RECALL = (
     _mutant(
@@ -289,7 +289,7 @@ SLICED = (
     ),
     _mutant(
         "E7",
-        TIMER + "levels/delay_offsets.py",
+        TIMER + "delay_offsets.py",
         "content = {**self.load(), **part}",
         "content = {**part}",
     ),

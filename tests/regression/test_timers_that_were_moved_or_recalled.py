@@ -6,7 +6,8 @@ import pytest
 from attrs import evolve
 
 from embedded_broker.timer.listing import Wanted
-from embedded_broker.timer.wheel.due_heap import DueHeap, Mark
+from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.wheel.due_heap import DueHeap
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Endless, Rig
 
 

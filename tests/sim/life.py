@@ -24,14 +24,13 @@ from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
 from embedded_broker.errors import StoreError
-from embedded_broker.lifecycle.flusher import FlushWork
 from embedded_broker.remoting import handlers
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
-from embedded_broker.store.flush import FlushWork as StoreFlush
+from embedded_broker.store.flush import FlushWork, StoreFlush
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.slices.engine import SlicedTimerStore
 from embedded_broker.timer.wheel.engine import TimerMessageStore

@@ -20,8 +20,7 @@ from embedded_broker.clocks.clock import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.errors import BrokerStateError, MessageNotFound, StoreError, TimerNotPending
-from embedded_broker.timer.change import MoveOutcome
-from embedded_broker.timer.interface import StageFace
+from embedded_broker.timer.interface import MoveOutcome, RecallOutcome, StageFace
 from embedded_broker.timer.listing import (
     BEFORE_ALL,
     NEVER_MS,
@@ -31,7 +30,6 @@ from embedded_broker.timer.listing import (
     Walk,
     Wanted,
 )
-from embedded_broker.timer.recall import RecallOutcome
 from embedded_broker.timer.stage import FlushStage
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.message_codec import MessageRecord

@@ -77,7 +77,7 @@ def copy_for_check(half: MessageRecord) -> InnerMessage:
     properties = dict(half.properties)
     properties[Prop.TRANSACTION_CHECK_TIMES] = str(check_times(properties) + 1)
     properties[Prop.TRAN_SRC_OFFSET] = str(half.queue_offset)
-    return _like(half, HALF_TOPIC, 0, properties)
+    return InnerMessage.copy_of(half, HALF_TOPIC, 0, properties)
 
 
 def delivery(half: MessageRecord) -> InnerMessage | None:
@@ -91,7 +91,7 @@ def delivery(half: MessageRecord) -> InnerMessage | None:
         return None
     properties = dict(half.properties)
     properties.pop(Prop.TRAN_SRC_OFFSET, None)
-    message = _like(half, *where, properties)
+    message = InnerMessage.copy_of(half, *where, properties)
     message.sys_flag = with_transaction_type(half.sys_flag, TRANSACTION_COMMIT)
     message.prepared_transaction_offset = half.commit_log_offset
     return message
@@ -101,7 +101,7 @@ def parked(half: MessageRecord) -> InnerMessage:
     """Make the copy of a half message that nobody ended (resolveDiscardMsg)."""
     properties = dict(half.properties)
     properties.pop(Prop.TRAN_SRC_OFFSET, None)
-    return _like(half, TRANS_CHECK_MAX_TIME_TOPIC, 0, properties)
+    return InnerMessage.copy_of(half, TRANS_CHECK_MAX_TIME_TOPIC, 0, properties)
 
 
 def removal_mark(
@@ -181,22 +181,6 @@ def immune_offset(properties: Mapping[str, str]) -> int | None:
     """
     offset = _number(properties.get(Prop.TRAN_PREPARED_QUEUE_OFFSET), -1)
     return offset if offset >= 0 else None
-
-
-def _like(
-    half: MessageRecord, topic: str, queue_id: int, properties: dict[str, str]
-) -> InnerMessage:
-    return InnerMessage(
-        topic,
-        queue_id,
-        half.body,
-        properties,
-        half.flag,
-        half.sys_flag,
-        half.born_timestamp,
-        half.born_host,
-        half.reconsume_times,
-    )
 
 
 def _number(text: str | None, default: int) -> int:

@@ -18,7 +18,7 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.store.inner import PutResult
-from embedded_broker.timer.wheel.escape import LatePut
+from embedded_broker.timer.delivery import LatePut
 
 __all__ = ["LOOK_EVERY_MS", "Flight", "LevelLane"]
 

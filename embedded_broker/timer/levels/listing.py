@@ -21,13 +21,13 @@ from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
-from embedded_broker.timer.listing import Pending, Wanted, pending_of
+from embedded_broker.timer.listing import Pending, Place, Source, Wanted, pending_of
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["LevelTally", "LevelWalk"]
+__all__ = ["LevelSource", "LevelTally"]
 
 _TRIM_FROM: Final = 4096
 
@@ -53,57 +53,44 @@ class Levels(Protocol):
         ...
 
 
-class LevelWalk:
-    """One listing of the levels; see `listing.Walk`."""
+class LevelSource(Source):
+    """What waits at the levels, for one walk; queues are in order already."""
 
-    def __init__(self, store: MessageStore, clock: Clock, levels: Levels, wanted: Wanted) -> None:
-        self.found: list[Pending] = []
-        self.done = wanted.limit <= 0
-        self._store = store
+    def __init__(self, store: MessageStore, clock: Clock, levels: Levels) -> None:
+        super().__init__(store)
         self._clock = clock
         self._levels = levels
-        self._wanted = wanted
-        self._turns = self._run()
 
-    def step(self, budget: Budget) -> None:
-        """Go on until the budget is used up; under the door."""
-        self.done = self.done or not self._store.is_open
-        while not self.done and not budget.exhausted():
-            self.done = next(self._turns, True) is True or self.done
-
-    def arrange(self) -> None:
-        """Do nothing: queues are in order."""
-
-    def _run(self) -> Iterator[None]:
-        """Merge the levels; yields where it may be interrupted."""
+    def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
+        """Merge the levels."""
         rows = {level: self._row(level) for level in sorted(self._levels.waiting_from())}
         heads: list[_Head] = []
         for level, row in rows.items():
-            first = yield from self._next_of(row)
+            first = yield from self._next_of(row, wanted.after)
             if first is not None:
                 heads.append((*first, level))
         heapify(heads)
-        while heads and heads[0][0] < self._wanted.before_ms:
+        while heads and heads[0][0] < wanted.before_ms:
             due_ms, offset_py, level = heads[0]
-            self._give(due_ms, offset_py, level)
-            yield
-            following = yield from self._next_of(rows[level])
+            yield self._pending(due_ms, offset_py, level)
+            following = yield from self._next_of(rows[level], wanted.after)
             if following is None:
                 heappop(heads)
             else:
                 heapreplace(heads, (*following, level))
 
-    def _next_of(self, row: Iterator[_Entry]) -> Generator[None, None, _Entry | None]:
+    @staticmethod
+    def _next_of(row: Iterator[_Entry], after: Place) -> Generator[None, None, _Entry | None]:
         """Give the next of a level that lies behind the place asked for."""
         for entry in row:
-            if entry > self._wanted.after:
+            if entry > after:
                 return entry
             yield
         return None
 
     def _row(self, level: int) -> Iterator[_Entry]:
         """Give (due, offset) of what waits at a level."""
-        queue = self._store.consume_queue(SCHEDULE_TOPIC, level - 1)
+        queue = self.store.consume_queue(SCHEDULE_TOPIC, level - 1)
         index = self._levels.waiting_from().get(level, 0)
         head_ms = self._levels.head_due_ms(level)
         due_ms = 0
@@ -122,26 +109,23 @@ class LevelWalk:
                 due_ms = max(due_ms, deliver_ms)
             yield due_ms, offset_py
 
-    def _give(self, due_ms: int, offset_py: int, level: int) -> None:
-        """Add a message to the page, if it waits still and is asked for."""
+    def _pending(self, due_ms: int, offset_py: int, level: int) -> Pending | None:
+        """Describe a message, if it waits still and goes anywhere."""
         record = self._record(offset_py)
         if record is None or record.queue_offset < self._levels.waiting_from().get(level, 0):
-            return
+            return None
         if record.properties.get(Prop.REAL_TOPIC, HALF_TOPIC) == HALF_TOPIC:
-            return  # it goes nowhere
-        one = pending_of(
+            return None
+        return pending_of(
             record,
             due_ms=due_ms,
             root=offset_py,
             accepted_ms=record.store_timestamp,
             read=lambda: self._record(offset_py),
         )
-        if self._wanted.fits(one):
-            self.found.append(one)
-            self.done = len(self.found) >= self._wanted.limit
 
     def _record(self, offset_py: int) -> MessageRecord | None:
-        record = self._store.record(offset_py)
+        record = self.store.record(offset_py)
         return None if record is None or record.topic != SCHEDULE_TOPIC else record
 
 

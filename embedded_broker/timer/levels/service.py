@@ -28,11 +28,11 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
-from embedded_broker.timer.levels.delay_offsets import OFFSETS_FILE, DelayOffsetFile
+from embedded_broker.timer.delay_offsets import OFFSETS_FILE, DelayOffsetFile
+from embedded_broker.timer.delivery import Bridge, LatePut
 from embedded_broker.timer.levels.lanes import Flight, LevelLane
-from embedded_broker.timer.levels.listing import LevelTally, LevelWalk
-from embedded_broker.timer.listing import Wanted
-from embedded_broker.timer.wheel.escape import Bridge, LatePut
+from embedded_broker.timer.levels.listing import LevelSource, LevelTally
+from embedded_broker.timer.listing import Walk, Wanted
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.delay import DELAY_PROPERTIES, level_due_ms, parse_levels
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -219,9 +219,9 @@ class ScheduleMessageService:
         head = self._heads.get(level)
         return None if head is None else head.due_ms
 
-    def pending(self, wanted: Wanted) -> LevelWalk:
+    def pending(self, wanted: Wanted) -> Walk:
         """Begin to list what waits at all levels, in due order; nothing is changed by it."""
-        return LevelWalk(self._store, self._clock, self, wanted)
+        return Walk(LevelSource(self._store, self._clock, self), wanted)
 
     def on_arrival(self, arrivals: Arrivals) -> None:
         """Note what came if it is the first of its level."""
@@ -412,17 +412,8 @@ class ScheduleMessageService:
         if not topic or not queue_id.isdecimal() or topic == HALF_TOPIC:
             self.skipped["malformed"] += 1
             return None
-        return InnerMessage(
-            topic,
-            int(queue_id),
-            record.body,
-            properties,
-            record.flag,
-            record.sys_flag,
-            record.born_timestamp,
-            record.born_host,
-            record.reconsume_times,
-            properties_bytes=record.properties_bytes,
+        return InnerMessage.copy_of(
+            record, topic, int(queue_id), properties, record.properties_bytes
         )
 
     def _find_head(self, level: int, now_ms: int) -> None:

@@ -15,26 +15,10 @@ from array import array
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import NamedTuple
 
-__all__ = ["Cell", "Mark", "MessageCell", "OffsetCell", "SliceWheel"]
+from embedded_broker.timer.recall import Mark
 
-
-class Mark(NamedTuple):
-    """One delete mark: where it lies, and its victim's source (None: every timer of the key)."""
-
-    source: int
-    victim: int | None
-
-    def hits(self, source: int, *, is_moved: bool) -> bool:
-        """Say whether a timer of the key is removed.
-
-        A mark by key removes timers that came before it and after it, but for one that somebody
-        moved here from another time later: that is a wish of its own.
-        """
-        if self.victim is None:
-            return not is_moved or self.source > source
-        return self.victim == source
+__all__ = ["Cell", "MessageCell", "OffsetCell", "SliceWheel"]
 
 
 class Cell(ABC):

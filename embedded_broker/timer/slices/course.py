@@ -4,19 +4,19 @@ Answers: which second is the current one, when its slice is over and which slice
 becomes the current one when everything before it has left. Must not know: the inbound queue,
 settings, what a release is.
 
-Read on: `engine.py` for who runs it, `preload.py` and `fire.py` for the two things it does.
+Read on: `engine.py` for who runs it, `dispatch.py` and `fire.py` for the two things it does.
 """
 
 from __future__ import annotations
 
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
+from embedded_broker.timer.delivery import Release
 from embedded_broker.timer.slices.dcommit_log import folder_of
+from embedded_broker.timer.slices.dispatch import SlicePreloadService
 from embedded_broker.timer.slices.fire import SliceFireService
-from embedded_broker.timer.slices.preload import SlicePreloadService
+from embedded_broker.timer.slices.flush import SliceFlushService
 from embedded_broker.timer.slices.record import SECOND_MS
-from embedded_broker.timer.slices.stages import SliceFlushService
 from embedded_broker.timer.slices.state import SliceState
-from embedded_broker.timer.wheel.put_verdict import Release
 
 __all__ = ["SliceCourse"]
 

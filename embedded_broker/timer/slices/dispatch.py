@@ -1,6 +1,7 @@
-"""From the inbound queue to where a timer waits: its slice's log, and its second in memory.
+"""To where a timer waits: from the inbound queue to its slice's log, and to its second in memory.
 
-Answers: which of the five ways a message goes, by its time and the current second. Must not know:
+Answers: which of the five ways a message goes, by its time and the current second, and how a
+slice's log comes into memory before the slice begins. Must not know:
 clocks, releases. After the dispatch rule of the time-sliced design:
 
 | time of delivery | goes to |
@@ -14,7 +15,8 @@ clocks, releases. After the dispatch rule of the time-sliced design:
 The current second itself is not fired yet, so it belongs to the second row. A mark goes the way of
 its victim: into the delete set of a second in memory, and as a tombstone into the slice's log.
 
-Read on: `preload.py` for how a log becomes a wheel, `fire.py` for the way out.
+Read on: `cells.py` for a slice in memory, `course.py` for when one is loaded, `fire.py` for the way
+out.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from embedded_broker.clocks.timeline import Budget
+from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import parse_request, victim_root
-from embedded_broker.timer.slices.cells import Mark, SliceWheel
+from embedded_broker.timer.slices.cells import SliceWheel
 from embedded_broker.timer.slices.record import Glance, glance
 from embedded_broker.timer.slices.state import Late, SliceState
 from embedded_broker.timer.stage import Stage
@@ -33,6 +36,7 @@ __all__ = [
     "Inbound",
     "Route",
     "SliceDispatchService",
+    "SlicePreloadService",
     "hold_late",
     "keep_out",
     "mark_of",
@@ -172,6 +176,64 @@ class SliceDispatchService(Stage[SliceState]):
             return Route.LOG
         take_into(state, wheel, seen, position, record)
         return Route.CURRENT_WHEEL if wheel is state.current else Route.NEXT_WHEEL
+
+
+class SlicePreloadService(Stage[SliceState]):
+    """Reads the logs of slices into memory, a few records at a time, before each begins.
+
+    Messages go on arriving for a slice meanwhile. Its wheel is made first and notes where the log
+    ends; what is appended behind that goes into the wheel directly, and everything before it is
+    read here. So nothing is missed and nothing is read twice. What is left of a slice when its
+    time has come is read before anything of it is fired: the current second waits.
+    """
+
+    name = "SlicePreloadService"
+
+    def __init__(self, state: SliceState) -> None:
+        super().__init__(state)
+        self.slices = 0
+        self.records = 0
+
+    @property
+    def queue_depth(self) -> int:
+        """Bytes of the slices in memory that are still to be read."""
+        wheels = (self.state.current, self.state.following)
+        return sum(one.load_to - one.loaded_to for one in wheels if one is not None)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """Slices loaded, and records of them."""
+        return {"slices": self.slices, "records": self.records}
+
+    def load(self, wheel: SliceWheel, budget: Budget) -> bool:
+        """Read on until the budget is used up; True when the slice is in memory."""
+        if not wheel.is_loading:
+            return True
+        state = self.state
+        records = state.log.scan(wheel.number, wheel.loaded_to, wheel.load_to)
+        for count, (position, record) in enumerate(records, 1):
+            self._take(wheel, position, record)
+            wheel.loaded_to = position + len(record)
+            if not count % _CHECK_BUDGET_EVERY and budget.exhausted():
+                return not wheel.is_loading
+        if wheel.is_loading:
+            if wheel.loaded_to == 0 or state.log.skip_blank(wheel.number, wheel.loaded_to) < (
+                wheel.load_to
+            ):
+                state.lost["unreadable slice"] += 1
+            wheel.loaded_to = wheel.load_to
+        self.slices += 1
+        return True
+
+    def _take(self, wheel: SliceWheel, position: int, record: memoryview) -> None:
+        state = self.state
+        self.records += 1
+        seen = glance(record)
+        if seen is None or state.slice_of(seen.second) != wheel.number:
+            state.lost["malformed"] += 1
+            return
+        if seen.second >= state.current_second and seen.source not in state.done:
+            take_into(state, wheel, seen, position, record)
 
 
 def take_into(

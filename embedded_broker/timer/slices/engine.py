@@ -16,7 +16,12 @@ One step (`fire`):
    loaded before anything of it is fired,
 4. `slicePreloadSec` before a slice begins it is loaded, in turns.
 
-In the usual case a message that arrives goes to its slice at once (`on_arrival`).
+In the usual case a message that arrives goes to its slice at once (`on_arrival`). Who hands what to
+whom::
+
+    inbound queue -> SliceDispatchService -> slice logs, seconds in memory     dispatch.py
+    slice logs -> SlicePreloadService -> seconds in memory                     dispatch.py
+    seconds in memory -> SliceFireService -> the messages' own topics          fire.py
 
 Read on: `dispatch.py` for where a message goes, `recovery.py` for crashes, `roles.py` for nodes
 that follow a master.
@@ -25,7 +30,8 @@ that follow a master.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -38,40 +44,36 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.timer.admission import Admission
-from embedded_broker.timer.change import MoveOutcome
-from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
-from embedded_broker.timer.listing import Pending, Wanted
-from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.recall import RecallOutcome
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.delivery import DISK_RETRY_MS, Release
+from embedded_broker.timer.engine import Engine
+from embedded_broker.timer.interface import TimerRecovery
+from embedded_broker.timer.metrics import Distribution
+from embedded_broker.timer.recall import UnsettledMarks
 from embedded_broker.timer.request import TimerRequest, parse_request, victim_root
 from embedded_broker.timer.run import TimerRuns
-from embedded_broker.timer.slices.change import SliceChanges
-from embedded_broker.timer.slices.copies import find_copies
+from embedded_broker.timer.slices.change import SliceChanges, find_copies
 from embedded_broker.timer.slices.course import SliceCourse
 from embedded_broker.timer.slices.dcommit_log import folder_of
-from embedded_broker.timer.slices.dispatch import Inbound, SliceDispatchService, keep_out
+from embedded_broker.timer.slices.dispatch import (
+    Inbound,
+    SliceDispatchService,
+    SlicePreloadService,
+    keep_out,
+)
 from embedded_broker.timer.slices.fire import SliceFireService
-from embedded_broker.timer.slices.flush import SliceCheckpointer, SliceFlush
+from embedded_broker.timer.slices.flush import SliceCheckpointer, SliceFlush, SliceFlushService
 from embedded_broker.timer.slices.listing import (
-    SliceDistribution,
     SliceListing,
-    SliceWalk,
 )
 from embedded_broker.timer.slices.opening import first_offset, make_state, take_store
-from embedded_broker.timer.slices.preload import SlicePreloadService
 from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.record import SECOND_MS, Glance, second_of
-from embedded_broker.timer.slices.recount import recount
 from embedded_broker.timer.slices.recovery import recover
 from embedded_broker.timer.slices.roles import follow, step_down, take_over
-from embedded_broker.timer.slices.stages import SliceFlushService
-from embedded_broker.timer.slices.state import SliceRole, SliceState
-from embedded_broker.timer.slices.upkeep import SliceUpkeep
+from embedded_broker.timer.slices.state import SliceNeededOffsets, SliceRole, SliceState
+from embedded_broker.timer.slices.upkeep import SliceUpkeep, distances, recount
 from embedded_broker.timer.stage import Stage
-from embedded_broker.timer.wheel.needed_offsets import SliceNeededOffsets
-from embedded_broker.timer.wheel.put_verdict import Release
-from embedded_broker.timer.wheel.recovery import TimerRecovery
-from embedded_broker.timer.wheel.retry import DISK_RETRY_MS, RetryWait
 from rocketmq_py.clock import Clock
 
 __all__ = ["SlicedTimerStore"]
@@ -79,7 +81,7 @@ __all__ = ["SlicedTimerStore"]
 _LOG = logging.getLogger(__name__)
 
 
-class SlicedTimerStore:
+class SlicedTimerStore(Engine[SliceState, SliceFlush]):
     """The timers of one broker; a `TimerEngine`.
 
     `levels_off` puts what waits into the document's own place, queue 1 of SCHEDULE_TOPIC_XXXX, and
@@ -109,14 +111,11 @@ class SlicedTimerStore:
         self._store = store
         self._fs = fs
         self._config = config
-        self._clock = clock
         self._file = DelayOffsetFile(fs) if file is None else file
         table = self._file.load()
         self._progress = SliceProgress.from_table(table)
         self._first_offset = first_offset(table) if levels_off else 0
-        self._state = state = make_state(
-            store, fs, config, self._progress, levels_off=levels_off, role=role
-        )
+        state = make_state(store, fs, config, self._progress, levels_off=levels_off, role=role)
         self._checkpointer = SliceCheckpointer(state, fs, self._file)
         self.admission = Admission(
             config,
@@ -129,11 +128,8 @@ class SlicedTimerStore:
             record_size_max=state.log.record_size_max,
             record_size_setting="setting mappedFileSizeDCommitLog",
         )
-        self.retry = RetryWait()
-        """The wait before what failed is tried again."""
         self.topic = state.topic
         self.runs: TimerRuns | None = None
-        self.new_budget: Callable[[], Budget] = Budget
         self._dispatch = SliceDispatchService(state)
         self._preload = SlicePreloadService(state)
         self._fire = SliceFireService(state, config)
@@ -149,12 +145,17 @@ class SlicedTimerStore:
         """The services by name."""
         self.upkeep = SliceUpkeep(state, config, services, settle=self._settle_marks)
         """What is done now and then: counts, progress."""
-        self._listing = SliceListing(state)
-        self._changes = SliceChanges(state, clock)
+        super().__init__(
+            state,
+            clock,
+            changes=SliceChanges(state, clock),
+            listing=SliceListing(state),
+            unsettled=UnsettledMarks(state.metrics, partial(find_copies, state)),
+            flush_stage=self._flush,
+        )
         self._running = False
         self._firing = False
         self._hold_until_ms = 0
-        self._unsettled: list[tuple[int, TimerRequest, int | None]] = []
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -201,23 +202,24 @@ class SlicedTimerStore:
             pending=pending,
         )
 
-    def close(self) -> None:
-        """Make everything durable and give the files back; idempotent. The store is still open."""
-        if not self._running:
-            return
-        try:
-            self._keep_up(self._clock.now_ms)
-            self._running = False
-            work = self.begin_flush(clean=True)
-            self._store.begin_flush().run()
-            work.run()
-        finally:
-            self._state.log.close()
-
     def abandon(self) -> None:
         """Let go of everything as a killed process would: nothing is written."""
         self._running = False
+        self._release_files()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._running
+
+    def _stop(self) -> None:
+        self._keep_up(self._clock.now_ms)
+        self._running = False
+
+    def _release_files(self) -> None:
         self._state.log.close()
+
+    def _load_all(self) -> None:
+        """Do nothing: what is not in memory is read where it lies."""
 
     # --- arrivals ------------------------------------------------------------------------------
 
@@ -238,7 +240,7 @@ class SlicedTimerStore:
             state.metrics.add(request.real_topic, 1, arrival.store_timestamp)
         else:
             victim = victim_root(arrival.properties)
-            self._unsettled.append((arrival.commit_log_offset, request, victim))
+            self._unsettled.add(arrival.commit_log_offset, request, victim)
         state.changes += 1
         if (
             self._firing
@@ -339,7 +341,7 @@ class SlicedTimerStore:
         if self._dispatch_held and not self._dispatch.note_kept_out(budget):
             return
         if self._course.run(now_ms, budget) is Release.BLOCKED:
-            self.retry.begin(now_ms, self._fire.retry_wait_ms)
+            self.retry.begin(now_ms, self._fire.delivery.retry_wait_ms)
 
     def _send_on(self, budget: Budget) -> bool:
         """Send every entry of the queue on its way; False when time ran out before the end."""
@@ -420,117 +422,27 @@ class SlicedTimerStore:
         wheel = self._state.wheel_of(self._state.slice_of(second))
         return 0 if wheel is None else wheel.count(second)
 
-    def count(self, topic: str | None = None) -> int:
-        """How many timers wait, in all or of one topic; recalled ones count no more."""
-        metrics = self.metrics
-        return metrics.total if topic is None else metrics.count(topic)
-
-    @property
-    def metrics(self) -> TimerMetrics:
-        """The counts by topic."""
-        self._settle_marks()
-        return self._state.metrics
-
-    @property
-    def lost(self) -> dict[str, int]:
-        """How many messages were given up, by reason; empty when all is well."""
-        return dict(self._state.lost)
-
-    @property
-    def dropped(self) -> int:
-        """How many messages were given up in all."""
-        return self._state.lost.total()
-
-    def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:
-        """Take back every waiting timer with this id; exact, until the release itself.
-
-        Raises StoreError when the disk refuses; the timer then stays.
-        """
-        return self._changes.recall(uniq_key, topic)
-
-    def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:
-        """Deliver every waiting timer with this id at once.
-
-        It is released with the next step, after what is due already; where nothing may enter, when
-        that hold is over. Raises StoreError when the disk refuses.
-        """
-        return self.reschedule(uniq_key, self._clock.now_ms, topic)
-
-    def reschedule(self, uniq_key: str, due_ms: int, topic: str | None = None) -> MoveOutcome:
-        """Give every waiting timer with this id another time, rounded up to a second.
-
-        A past one is now. Raises StoreError when the disk refuses; the timer keeps its time.
-        """
-        now_ms = self._clock.now_ms
-        outcome = self._changes.move(uniq_key, due_ms, topic)
-        if outcome is MoveOutcome.MOVED and due_ms <= now_ms:
-            self.fire(now_ms, horizon_ms=now_ms, budget=self.new_budget())
-        return outcome
-
-    def pending(self, wanted: Wanted) -> SliceWalk:
-        """Begin to list timers in the order in which they are due; nothing is changed by it."""
-        return self._listing.walk(wanted)
-
-    def look_ahead(self) -> SliceWalk:
-        """Begin to search for the first timer that will leave; slices are none."""
-        return self._listing.walk(Wanted(limit=1))
-
-    def find(self, uniq_key: str, topic: str | None = None) -> list[Pending]:
-        """Give every waiting timer with this id, oldest first; through the key index."""
-        return self._listing.find(uniq_key, topic)
-
-    def distribution(self) -> SliceDistribution:
+    def distribution(self) -> Distribution:
         """Begin to count timers by how soon they are due."""
-        return SliceDistribution(self._state, self._clock.now_ms)
-
-    def _settle_marks(self) -> None:
-        """Take the victims of new marks out of the counts.
-
-        Not while the mark arrives: the index that finds the victims is behind then.
-        """
-        state = self._state
-        while self._unsettled:
-            offset, request, victim = self._unsettled[0]
-            topic, _, unique_key = (request.deletes or "").partition("+")
-            copies = find_copies(state, unique_key, topic)
-            del self._unsettled[0]
-            for copy in copies:
-                if (
-                    copy.waits
-                    and copy.request.out_ms == request.out_ms
-                    and copy.root < offset
-                    and victim in {None, copy.root}
-                    and (copy.marked_by is None or copy.marked_by >= offset)
-                ):
-                    state.metrics.add(topic, -1, self._clock.now_ms)
+        return Distribution(distances(self._state, self._clock.now_ms))
 
     @property
     def needed_offsets(self) -> SliceNeededOffsets:
         """Which messages of the commit log are still needed."""
         return SliceNeededOffsets(self._state)
 
+    @property
+    def checkpoint(self) -> None:
+        """Nothing: there is no timercheck."""
+
     def log_ends(self) -> dict[str, int]:
         """Give the end of every slice's log, by folder: what lies before it does not change."""
         slices = self._state.log.slices
         return {folder_of(number): log.end for number, log in slices.items()}
 
-    # --- durability ----------------------------------------------------------------------------
-
-    def begin_flush(self, *, clean: bool = False) -> SliceFlush:
-        """Capture what to write so that recovery starts from here; under the door.
-
-        Run the result outside of it, after the store's own flush that was begun in the same
-        entry: the positions account for messages that must be durable first.
-        """
-        try:
-            self._settle_marks()
-        except StoreError as error:
-            # The marks stay unsettled, so this is no clean stop: the next life counts anew.
-            _LOG.warning("recalled timers still count: %s", error)
-            clean = False
+    def _capture(self, *, clean: bool) -> SliceFlush:
         if self._running:
             self._keep_up(self._clock.now_ms)
-        self._flush.begun += 1
         return self._checkpointer.begin(clean=clean)
 
 

@@ -1,11 +1,10 @@
 """Out of memory into the messages' own topics: the last step of a timer.
 
-Answers: what a released copy looks like, when a mark removes a timer instead, and what happens
-when a put fails. The copy names the commit-log offset of its source: one append is both the
-delivery and the proof, after a crash, that it happened. Must not know: slices that are not in
-memory, when a second begins.
+Answers: which timers of a second leave, in which order, and when a mark removes one instead. The
+copy names the commit-log offset of its source: one append is both the delivery and the proof, after
+a crash, that it happened. Must not know: slices that are not in memory, when a second begins.
 
-Read on: `../put_verdict.py` for the answers of a put, `recovery.py` for the proof.
+Read on: `../delivery.py` for the copy and the answers of a put, `recovery.py` for the proof.
 """
 
 from __future__ import annotations
@@ -14,44 +13,29 @@ from collections.abc import Iterable, Mapping
 
 from embedded_broker.clocks.timeline import UNRANKED, Budget
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.inner import InnerMessage
+from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, Delivery, Release, released_copy
+from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key, parse_request
-from embedded_broker.timer.slices.cells import Mark, SliceWheel
-from embedded_broker.timer.slices.copies import is_moved
+from embedded_broker.timer.slices.cells import SliceWheel
+from embedded_broker.timer.slices.change import is_hit
 from embedded_broker.timer.slices.record import SECOND_MS, glance, source_of
 from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.stage import Stage
-from embedded_broker.timer.wheel.put_verdict import (
-    ATTEMPTS,
-    DONE,
-    HOPELESS,
-    SOON_BETTER,
-    UNKNOWN_ERROR_WAIT_MS,
-    Release,
-)
-from embedded_broker.timer.wheel.state import NEVER_ENQUEUED_MS
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["SliceFireService", "released_copy"]
+__all__ = ["SliceFireService"]
 
 
 class SliceFireService(Stage[SliceState]):
-    """Releases what is due.
-
-    A put that fails is tried again after `retry_wait_ms`; meanwhile nothing else is released, so
-    the order stays.
-    """
+    """Releases what is due."""
 
     name = "SliceFireService"
 
     def __init__(self, state: SliceState, config: BrokerConfig) -> None:
         super().__init__(state)
-        self._config = config
-        self._attempts = 0
-        self.retry_wait_ms = 0
-        """How long to wait before the next release; 0 when nothing failed."""
+        self.delivery = Delivery(state.store, config, state.lost, soon_ms=SECOND_MS // 2)
         self.released = 0
         self.recalled = 0
 
@@ -99,7 +83,7 @@ class SliceFireService(Stage[SliceState]):
                 return Release.BLOCKED
             cell.pop()
             state.changes += 1
-            self._attempts = 0
+            self.delivery.done_with_one()
             if record is not None:
                 state.fired.add(record.commit_log_offset)
             if budget.exhausted():
@@ -133,7 +117,7 @@ class SliceFireService(Stage[SliceState]):
                 return Release.BLOCKED
             late.pop()
             state.changes += 1
-            self._attempts = 0
+            self.delivery.done_with_one()
             if budget.exhausted():
                 return Release.OUT_OF_TIME
         if not late:
@@ -180,8 +164,10 @@ class SliceFireService(Stage[SliceState]):
         if marks and self._is_recalled(source, properties, topic, marks, now_ms):
             self.recalled += 1
             return True
-        message = released_copy(record, topic, request.real_queue_id, enqueue_ms, now_ms)
-        stored = self._put(message)
+        message = released_copy(
+            record, topic, request.real_queue_id, enqueue_ms=enqueue_ms, now_ms=now_ms
+        )
+        stored = self.delivery.put(message, source)
         if stored is None:
             return False
         self.state.metrics.add(topic, -1, now_ms)
@@ -197,63 +183,10 @@ class SliceFireService(Stage[SliceState]):
         now_ms: int,
     ) -> bool:
         key = delete_key(topic, properties.get(Prop.UNIQ_KEY, ""))
-        moved = is_moved(properties)
-        hits = [mark for mark in marks.get(key, ()) if mark.hits(source, is_moved=moved)]
+        hits = [mark for mark in marks.get(key, ()) if is_hit(mark, source, properties)]
         if not hits:
             return False
-        if all(mark.source < source for mark in hits):
+        if all(mark.root < source for mark in hits):
             # A mark that came later took the victim out of the count when it came.
             self.state.metrics.add(topic, -1, now_ms)
         return True
-
-    def _put(self, message: InnerMessage) -> bool | None:
-        """Put and judge the answer: True stored, False given up and counted, None try again."""
-        status = self.state.store.put(message).status
-        if status in DONE:
-            return True
-        self._attempts += 1
-        if status in HOPELESS:
-            return self._drop("refused")
-        if status in SOON_BETTER:
-            if self._attempts >= ATTEMPTS and not self._config.flag("timerEnableRetryUntilSuccess"):
-                return self._drop("gave up")
-            self.retry_wait_ms = SECOND_MS // 2
-            return None
-        if self._config.flag("timerSkipUnknownError"):
-            return self._drop("unknown error")
-        self.retry_wait_ms = UNKNOWN_ERROR_WAIT_MS
-        return None
-
-    def _drop(self, reason: str) -> bool:
-        self.state.lost[reason] += 1
-        return False
-
-
-def released_copy(
-    record: MessageRecord, topic: str, queue_id: int, enqueue_ms: int, now_ms: int
-) -> InnerMessage:
-    """Make the message that a release puts; everything but its place is the same."""
-    properties = dict(record.properties)
-    added = {
-        Prop.TIMER_ENQUEUE_MS: str(enqueue_ms),
-        Prop.TIMER_DEQUEUE_MS: str(now_ms),
-        Prop.TIMER_SRC_OFFSET: str(record.commit_log_offset),
-    }
-    encoded: bytes | None = None
-    before = record.properties_bytes
-    if added.keys().isdisjoint(properties) and before.endswith(b"\x02"):
-        tail = "".join([f"{name}\x01{value}\x02" for name, value in added.items()])
-        encoded = before + tail.encode()
-    properties.update(added)
-    return InnerMessage(
-        topic,
-        queue_id,
-        record.body,
-        properties,
-        record.flag,
-        record.sys_flag,
-        record.born_timestamp,
-        record.born_host,
-        record.reconsume_times,
-        properties_bytes=encoded,
-    )

@@ -16,13 +16,14 @@ from typing import Any, Final
 from attrs import frozen
 
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.slices.dcommit_log import SliceSync, remove_slice
 from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.state import SliceState
+from embedded_broker.timer.stage import FlushStage
 
-__all__ = ["SliceCheckpointer", "SliceFlush"]
+__all__ = ["SliceCheckpointer", "SliceFlush", "SliceFlushService"]
 
 _SCAN_MOST: Final = 4 * 1024 * 1024
 """Progress is also saved when recovery would otherwise have to read more of the commit log."""
@@ -57,6 +58,26 @@ class SliceFlush:
         except BaseException:
             self.failed()
             raise
+
+
+class SliceFlushService(FlushStage[SliceState]):
+    """Marks the flush in the table of stages; the work is `SliceFlush`."""
+
+    name = "SliceFlushService"
+
+    def __init__(self, state: SliceState) -> None:
+        super().__init__(state)
+        self.slices_removed = 0
+
+    @property
+    def queue_depth(self) -> int:
+        """Slices whose files are to be removed."""
+        return len(self.state.passed)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """How many flushes were begun, and slices given up to be removed."""
+        return {"begun": self.begun, "slices_removed": self.slices_removed}
 
 
 class SliceCheckpointer:

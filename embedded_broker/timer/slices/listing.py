@@ -11,25 +11,30 @@ Read on: `../listing.py` for what is given, `engine.py` (`pending`, `find`, `loo
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from embedded_broker.clocks.timeline import Budget
-from embedded_broker.timer.listing import Pending, Place, Wanted, pending_of
-from embedded_broker.timer.metrics import DISTRIBUTION_BOUNDS_S
+from embedded_broker.timer.listing import (
+    BEFORE_ALL,
+    Pending,
+    Place,
+    Source,
+    Walk,
+    Wanted,
+    pending_of,
+)
+from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key, victim_root
-from embedded_broker.timer.slices.cells import Cell, Mark, SliceWheel
-from embedded_broker.timer.slices.copies import find_copies, is_moved
+from embedded_broker.timer.slices.cells import Cell, SliceWheel
+from embedded_broker.timer.slices.change import find_copies, is_hit
 from embedded_broker.timer.slices.dispatch import mark_of, take_into
-from embedded_broker.timer.slices.record import SECOND_MS, glance
-from embedded_broker.timer.slices.recount import Recount
+from embedded_broker.timer.slices.record import SECOND_MS, glance, second_of
 from embedded_broker.timer.slices.state import SliceState
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["SliceDistribution", "SliceListing", "SliceWalk"]
+__all__ = ["SliceListing", "SliceSource"]
 
 _STEPS_BACK = 100
 
@@ -48,14 +53,14 @@ class SliceListing:
         self.state = state
         self._kept: SliceWheel | None = None
 
-    def walk(self, wanted: Wanted) -> SliceWalk:
+    def walk(self, wanted: Wanted) -> Walk:
         """Begin a listing."""
-        return SliceWalk(self, wanted)
+        return Walk(SliceSource(self), wanted)
 
     def find(self, unique_key: str, topic: str | None) -> list[Pending]:
         """Give every waiting timer with this id, oldest first."""
         return [
-            self.describe(copy.record, copy.second)
+            self.describe(copy.record, second_of(copy.request.out_ms))
             for copy in find_copies(self.state, unique_key, topic)
             if copy.waits and copy.marked_by is None
         ]
@@ -130,133 +135,89 @@ class SliceListing:
             yield None
 
 
-class SliceWalk:
-    """One listing; see `listing.Walk`. Everything it reads comes in order already."""
+class SliceSource(Source):
+    """What waits in one sliced store, for one walk. Everything it reads comes in order already."""
 
-    def __init__(self, listing: SliceListing, wanted: Wanted) -> None:
-        self.found: list[Pending] = []
-        self.done = wanted.limit <= 0
+    def __init__(self, listing: SliceListing) -> None:
+        super().__init__(listing.state.store)
         self._listing = listing
         self._state = listing.state
-        self._wanted = wanted
+        self._after = BEFORE_ALL
         self._stray_marks: dict[int, dict[str, list[Mark]]] = {}
-        self._sources: set[int] = set()
-        """Of what was found: between two turns a stray may enter the log of a slice."""
-        self._turns = self._run()
+        self._strays: set[int] = set()
+        self._given: set[int] = set()
+        """Strays that were given: between two turns one may enter the log of a slice."""
 
-    @property
-    def first_due_ms(self) -> int | None:
-        """When the first of the page leaves."""
-        return self.found[0].due_ms if self.found else None
-
-    def step(self, budget: Budget) -> None:
-        """Go on until the budget is used up; under the door."""
-        while not self.done:
-            if next(self._turns, True) is True:
-                self.done = True
-            elif budget.exhausted():
-                return
-
-    def arrange(self) -> None:
-        """Nothing is to be put in order."""
-
-    def _run(self) -> Iterator[None]:
-        """Yield where it may be interrupted."""
+    def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
+        """Go through slices and seconds, with the strays in between."""
+        self._after = wanted.after
         strays: list[_Stray] = []
         for stray in self._listing.strays(self._stray_marks):
             if stray is not None:
                 strays.append(stray)
-            yield
+            yield None
         strays.sort(reverse=True)
-        first = max(self._state.current_second, self._wanted.after.due_ms // SECOND_MS)
+        self._strays = {stray.source for stray in strays}
+        first = max(self._state.current_second, wanted.after.due_ms // SECOND_MS)
         number = self._next_slice(self._state.slice_of(first) - 1)
-        while number is not None and not self._is_full:
+        while number is not None:
             wheel: SliceWheel | None = None
             for wheel in self._listing.wheel(number):
                 if wheel is None:
-                    yield
+                    yield None
             for second in [] if wheel is None else wheel.seconds():
                 cell = None if wheel is None or second < first else wheel.cell(second)
                 if cell is None:
                     continue
-                yield from self._take_strays(strays, second)
-                if second * SECOND_MS >= self._wanted.before_ms or self._is_full:
+                yield from self._of_strays(strays, second)
+                if second * SECOND_MS >= wanted.before_ms:
                     break
-                yield from self._take_cell(number, second, cell)
-            if (number + 1) * self._state.length * SECOND_MS >= self._wanted.before_ms:
+                yield from self._of_cell(number, second, cell)
+            if (number + 1) * self._state.length * SECOND_MS >= wanted.before_ms:
                 break
             number = self._next_slice(number)
-        yield from self._take_strays(strays, None)
+        yield from self._of_strays(strays, None)
 
     def _next_slice(self, after: int) -> int | None:
         return min((one for one in self._state.log.slices if one > after), default=None)
 
-    @property
-    def _is_full(self) -> bool:
-        return len(self.found) >= self._wanted.limit
-
-    def _take_strays(self, strays: list[_Stray], before: int | None) -> Iterator[None]:
-        """Take the strays of earlier seconds, from the end of the list; None: all that are left."""
+    def _of_strays(self, strays: list[_Stray], before: int | None) -> Iterator[Pending | None]:
+        """Give the strays of earlier seconds, from the end of the list; None: all that are left."""
         while strays and (before is None or strays[-1].second < before):
             stray = strays.pop()
             record = self._state.store.record(stray.source)
-            if record is not None and record.topic == self._state.topic:
-                marks = self._stray_marks.get(stray.second, {})
-                self._take(record, stray.second, marks, self._state.late.marks(stray.second))
-            yield
+            if record is None or record.topic != self._state.topic:
+                yield None
+                continue
+            marks = self._stray_marks.get(stray.second, {})
+            yield self._pending(record, stray.second, marks, self._state.late.marks(stray.second))
 
-    def _take_cell(self, number: int, second: int, cell: Cell) -> Iterator[None]:
+    def _of_cell(self, number: int, second: int, cell: Cell) -> Iterator[Pending | None]:
         cell_marks, stray_marks = cell.marks, self._stray_marks.get(second, {})
         for position, kept in sorted(cell.left()):
-            if self._is_full:
-                return
             view = self._state.log.read(number, position) if kept is None else memoryview(kept)
             try:
                 record = None if view is None else decode_record(view, check_crc=False)
             except RecordError:
                 record = None
-            if record is not None:
-                self._take(record, second, cell_marks, stray_marks)
-            yield
+            if record is None:
+                yield None
+            else:
+                yield self._pending(record, second, cell_marks, stray_marks)
 
-    def _take(self, record: MessageRecord, second: int, *marks: Mapping[str, list[Mark]]) -> None:
-        state, wanted = self._state, self._wanted
-        source, due_ms = record.commit_log_offset, second * SECOND_MS
-        if self._is_full or due_ms >= wanted.before_ms or Place(due_ms, source) <= wanted.after:
-            return
-        if source in state.done or source in state.fired or source in self._sources:
-            return
-        topic = record.properties.get(Prop.REAL_TOPIC, "")
-        key = delete_key(topic, record.properties.get(Prop.UNIQ_KEY, ""))
-        moved = is_moved(record.properties)
-        if any(mark.hits(source, is_moved=moved) for one in marks for mark in one.get(key, ())):
-            return
-        found = self._listing.describe(record, second)
-        if wanted.fits(found):
-            self._sources.add(source)
-            self.found.append(found)
-
-
-class SliceDistribution:
-    """How many timers are due within five seconds, a minute, ... a day; see `Distribution`.
-
-    Unlike the wheel's it reads every record: the slices do not know how many each second has.
-    """
-
-    def __init__(self, state: SliceState, now_ms: int) -> None:
-        self.buckets: dict[int, int] = dict.fromkeys(DISTRIBUTION_BOUNDS_S, 0)
-        """Upper bound in seconds to the number of timers between it and the bound before."""
-        self.done = False
-        self._now_ms = now_ms // SECOND_MS * SECOND_MS
-        self._turns = Recount(state, self._count).run()
-
-    def step(self, budget: Budget) -> None:
-        """Go on until the budget is used up."""
-        while not self.done and not budget.exhausted():
-            self.done = next(self._turns, True) is True
-
-    def _count(self, second: int) -> None:
-        distance = max(0, (second - 1) - self._now_ms // SECOND_MS)
-        index = bisect_right(DISTRIBUTION_BOUNDS_S, distance)
-        if index < len(DISTRIBUTION_BOUNDS_S):
-            self.buckets[DISTRIBUTION_BOUNDS_S[index]] += 1
+    def _pending(
+        self, record: MessageRecord, second: int, *marks: Mapping[str, list[Mark]]
+    ) -> Pending | None:
+        """Describe a timer behind the place asked for, unless it is done, given or marked."""
+        state, properties = self._state, record.properties
+        source = record.commit_log_offset
+        if Place(second * SECOND_MS, source) <= self._after:
+            return None
+        if source in state.done or source in state.fired or source in self._given:
+            return None
+        key = delete_key(properties.get(Prop.REAL_TOPIC, ""), properties.get(Prop.UNIQ_KEY, ""))
+        if any(is_hit(mark, source, properties) for one in marks for mark in one.get(key, ())):
+            return None
+        if source in self._strays:
+            self._given.add(source)
+        return self._listing.describe(record, second)

@@ -18,7 +18,7 @@ from attrs import evolve
 from embedded_broker.settings.config import OPTIONS, BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timer.levels.delay_offsets import (
+from embedded_broker.timer.delay_offsets import (
     SLICE_DELAY_OFFSET,
     SLICE_INBOUND,
     SLICE_WHEEL_END,

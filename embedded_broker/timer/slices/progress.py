@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
-from embedded_broker.timer.levels.delay_offsets import SLICE_DELAY_OFFSET, SLICE_INBOUND
+from embedded_broker.timer.delay_offsets import SLICE_DELAY_OFFSET, SLICE_INBOUND
 from embedded_broker.timer.slices.record import SECOND_MS
 
 __all__ = ["SliceProgress"]

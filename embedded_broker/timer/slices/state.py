@@ -24,11 +24,12 @@ from attrs import define, field
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.slices.cells import Mark, SliceWheel
+from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.slices.cells import SliceWheel
 from embedded_broker.timer.slices.dcommit_log import DCommitLog
 from embedded_broker.timer.slices.progress import SliceProgress
 
-__all__ = ["Late", "LateComers", "SliceRole", "SliceState"]
+__all__ = ["Late", "LateComers", "SliceNeededOffsets", "SliceRole", "SliceState"]
 
 
 class SliceRole(Enum):
@@ -80,7 +81,7 @@ class LateComers:
     def add_mark(self, second: int, key: str, mark: Mark, queue_offset: int) -> None:
         """Take a mark; it works until nothing of its kind is left here."""
         self._marks.setdefault(second, {}).setdefault(key, []).append(mark)
-        self._mark_offsets[queue_offset] = mark.source
+        self._mark_offsets[queue_offset] = mark.root
 
     def marks(self, second: int) -> dict[str, list[Mark]]:
         """Give the marks of a second by key."""
@@ -240,14 +241,29 @@ class SliceState:
         What is late, or still in the queue, may have been released by another node: behind its
         own message.
         """
-        positions = [self.cell_scan_pos]
-        queue = self.queue
-        entry = None if queue is None else queue.entry(self.queue_offset)
-        if entry is not None:
-            positions.append(entry[0])
-        first_late = self.late.first_source()
-        if first_late is not None:
-            positions.append(first_late)
+        positions = [self.cell_scan_pos, *self.needed()]
         if self.old_scan_pos is not None:
             positions.append(self.old_scan_pos)
         return min(positions)
+
+    def needed(self) -> list[int]:
+        """Give the offsets of messages that lie in no slice: not sent on their way yet, or late."""
+        queue = self.queue
+        entry = None if queue is None else queue.entry(self.queue_offset)
+        found = [self.late.first_source(), None if entry is None else entry[0]]
+        return [offset for offset in found if offset is not None]
+
+
+class SliceNeededOffsets:
+    """Which messages of the commit log a sliced engine needs: it keeps those of its slices."""
+
+    def __init__(self, state: SliceState) -> None:
+        self._state = state
+
+    def ahead(self) -> Iterator[int]:
+        """Give nothing: what waits in slices needs no commit log."""
+        return iter(())
+
+    def now(self) -> list[int]:
+        """Give the offsets of what is in no slice."""
+        return self._state.needed()

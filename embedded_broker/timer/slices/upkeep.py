@@ -1,22 +1,115 @@
-"""What the sliced engine does now and then: revise counts, say how far it is.
+"""The upkeep of the sliced engine: how many timers wait, found out from its logs.
 
-Answers: how its timers are counted and where it is; when that is asked for is the same for both
-engines (`../upkeep.py`). Slices that are over are removed by the flush, so there is nothing to
-clean here. Must not know: who calls.
+Answers: the counts by topic after a stop that did not save them exactly. A recalled timer whose
+mark also waits counts no more, as while the broker ran. And how far ahead timers are, and where
+the engine stands. Must not know: who asks, when. Reads every record of every slice that is not
+over, two or three microseconds each. Slices that are over are removed by the flush, so there are
+no files to clean.
 
-Read on: `recount.py` for how timers are counted.
+Read on: `../upkeep.py` for when a revision comes, `../metrics.py` for where the counts are kept,
+`engine.py` (`load`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Generator, Iterator
 
-from embedded_broker.timer.slices.record import SECOND_MS
-from embedded_broker.timer.slices.recount import Recount
+from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.request import delete_key
+from embedded_broker.timer.slices.dispatch import mark_of
+from embedded_broker.timer.slices.record import SECOND_MS, Glance, glance
 from embedded_broker.timer.slices.state import SliceState
-from embedded_broker.timer.wheel.upkeep import Upkeep
+from embedded_broker.timer.upkeep import Upkeep
+from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["SliceUpkeep"]
+__all__ = ["SliceUpkeep", "distances", "recount"]
+
+_Marks = defaultdict[int, dict[str, list[Mark]]]
+
+
+def recount(state: SliceState) -> dict[str, int]:
+    """Count the timers in the logs, the late ones and those still to be sent on their way."""
+    counting = _Recount(state)
+    for _ in counting.run():
+        pass
+    return counting.counts
+
+
+class _Recount:
+    """A count in turns: `run` stops after each record, and in the end `counts` is complete.
+
+    Nothing may change meanwhile. `note_second` is called with the second of each timer.
+    """
+
+    def __init__(self, state: SliceState, note_second: Callable[[int], None] | None = None) -> None:
+        self._state = state
+        self._note_second = note_second
+        self.counts: Counter[str] = Counter()
+
+    def run(self) -> Iterator[None]:
+        """Go on to the next record: first all marks are read, then the timers are counted."""
+        marks: _Marks = defaultdict(dict)
+        for seen in _waiting(self._state):
+            found = mark_of(seen) if seen.is_mark else None
+            if found is not None:
+                marks[seen.second].setdefault(found[0], []).append(found[1])
+            yield
+        for seen in _waiting(self._state):
+            is_hit = seen.second in marks and _is_hit(seen, marks[seen.second])
+            if not seen.is_mark and not is_hit:
+                self.counts[seen.topic] += 1
+                if self._note_second is not None:
+                    self._note_second(seen.second)
+            yield
+
+
+def _waiting(state: SliceState) -> Iterator[Glance]:
+    """Give everything that waits; what is done is left out."""
+    for number in sorted(state.log.slices):
+        for _, record in state.log.scan(number):
+            seen = glance(record)
+            if (
+                seen is not None
+                and seen.second >= state.current_second
+                and seen.source not in state.done
+            ):
+                yield seen
+    for one in sorted(state.late.queue_offsets()):
+        yield from _of_queue(state, one)
+    for queue_offset in range(state.queue_offset, state.queue_end):
+        yield from _of_queue(state, queue_offset)
+
+
+def _of_queue(state: SliceState, queue_offset: int) -> Iterator[Glance]:
+    queue = state.queue
+    entry = None if queue is None else queue.entry(queue_offset)
+    if entry is None or entry[0] in state.already_logged or entry[0] in state.done:
+        return
+    record = state.store.log.read(entry[0], entry[1])
+    seen = None if record is None else glance(record)
+    if seen is not None and seen.request() is not None:
+        yield seen
+
+
+def _is_hit(seen: Glance, marks: dict[str, list[Mark]]) -> bool:
+    """Say whether a mark that came later took the timer out of the count."""
+    key = delete_key(seen.topic, seen.decoded().get(Prop.UNIQ_KEY, ""))
+    return any(mark.root > seen.source and mark.names(seen.source) for mark in marks.get(key, ()))
+
+
+def distances(state: SliceState, now_ms: int) -> Iterator[tuple[int, int] | None]:
+    """Give how far ahead each timer is; None where it may be interrupted.
+
+    Unlike the wheel's it reads every record: the slices do not know how many each second has.
+    """
+    now_ms = now_ms // SECOND_MS * SECOND_MS
+    seconds: list[int] = []
+    for _ in _Recount(state, seconds.append).run():
+        for second in seconds:
+            yield (second - 1) * SECOND_MS - now_ms, 1
+        seconds.clear()
+        yield None
 
 
 class SliceUpkeep(Upkeep[SliceState]):
@@ -26,7 +119,7 @@ class SliceUpkeep(Upkeep[SliceState]):
         return self._state.metrics.counter, self._state.changes
 
     def _count(self) -> Generator[None, None, dict[str, int]]:
-        recount = Recount(self._state)
+        recount = _Recount(self._state)
         yield from recount.run()
         return recount.counts
 

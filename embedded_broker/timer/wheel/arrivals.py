@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
 from embedded_broker.store.run import Arrival, Arrivals
-from embedded_broker.timer.recall import keep_passed_marks, marks_of
+from embedded_broker.timer.recall import Mark, UnsettledMarks
 from embedded_broker.timer.request import TimerRequest, parse_request, root_offset, victim_root
 from embedded_broker.timer.run import TimerRun
-from embedded_broker.timer.wheel.due_heap import Mark
+from embedded_broker.timer.wheel.change import find_copies, keep_passed_marks, marks_of
 from embedded_broker.timer.wheel.enqueue import (
     Queued,
     TimerEnqueueGetService,
@@ -29,7 +30,6 @@ from embedded_broker.timer.wheel.gates import Gates
 from embedded_broker.timer.wheel.pointers import Pointers
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE
-from embedded_broker.timer.wheel.unsettled import UnsettledMarks
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
@@ -56,7 +56,7 @@ class WheelArrivals:
         self._pointers = pointers
         self._enqueue_get = enqueue_get
         self._enqueue_put = enqueue_put
-        self.unsettled = UnsettledMarks(state)
+        self.unsettled = UnsettledMarks(state.metrics, partial(find_copies, state))
         """Marks whose victims are still in the counts."""
         self._noted_to = 0
         """While messages are kept out of the wheel: up to here, marks in the queue work already."""

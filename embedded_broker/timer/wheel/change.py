@@ -1,42 +1,109 @@
-"""How the wheel's timers are taken back, or get another time.
+"""The wheel's timers by their id: which of them wait, and how they get another time.
 
-Answers: which slot a moved copy takes, and what its mark is. Must not know: requests, connections,
-and what the wheel makes of both.
+Answers: which copies and marks of an id were stored, which copy still waits, and which slot a
+moved copy takes. Found through the key index of the commit log, not kept in memory. Must not know:
+requests, connections, and what the wheel makes of a copy or a mark.
 
 A mark of RocketMQ's removes every copy of its id in its slot. Ours names its one victim, but a real
 broker that opens this store does not read that, so a copy stays out of slots that hold a mark of
 its id: it goes to the next one, and leaves at its own time all the same.
 
-Read on: `timer/change.py` for the order of writing, `timer/recall.py` for marks and for how the
-copies of an id are found, `engine.py` for who calls.
+Read on: `timer/change.py` for the order of writing, `timer/recall.py` for marks and copies,
+`due_heap.py` for how marks work, `engine.py` for who calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping
 
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.change import Changes, moved_copy
-from embedded_broker.timer.recall import (
-    PendingCopy,
-    find_copies,
-    mark_message,
-    slots_with_marks,
+from embedded_broker.timer.recall import Mark, PendingCopy, copies_among, messages_with_key
+from embedded_broker.timer.request import (
+    TimerRequest,
+    parse_request,
+    source_offset,
+    victim_root,
 )
-from embedded_broker.timer.request import parse_request, victim_root
 from embedded_broker.timer.wheel.state import TimerState
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.delay import timer_out_ms
+from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["WheelChanges", "slot_for"]
-
-_LOOPBACK: Final = b"\x7f\x00\x00\x01\x00\x00\x00\x00"
+__all__ = ["WheelChanges", "find_copies", "keep_passed_marks", "marks_of", "slot_for"]
 
 
-class WheelChanges(Changes[PendingCopy]):
+def find_copies(state: TimerState, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
+    """Find every timer that was sent with this id, oldest first; `topic` None means any."""
+    return copies_among(
+        messages_with_key(state.store, unique_key, TIMER_TOPIC),
+        topic,
+        waits=_Judge(state).waits,
+        hits=lambda mark, copy: copy.is_meant(mark.victim_root),
+    )
+
+
+class _Judge:
+    """Says for one search which copies wait; what is in memory is looked up once."""
+
+    def __init__(self, state: TimerState) -> None:
+        self._state = state
+        self._in_memory: set[int] | None = None
+
+    def waits(self, record: MessageRecord, request: TimerRequest) -> bool:
+        """Say whether the newest copy of a timer is still to be released.
+
+        Beyond the loaded slots everything waits; within them, what the due heap holds or what has
+        not come that far. After a crash the read pointer is behind what was released before.
+        """
+        state, offset = self._state, record.commit_log_offset
+        if offset in state.due_heap.done:
+            return False
+        if request.out_ms >= state.curr_read_ms + 2 * state.precision_ms:
+            return True
+        if self._in_memory is None:
+            self._in_memory = {entry.offset_py for entry in state.due_heap}
+        if offset in self._in_memory:
+            return True
+        if record.queue_offset >= state.curr_queue_offset and offset not in state.already_logged:
+            return True
+        if request.out_ms >= state.displaced_until_ms:
+            return False
+        # The clock was set back: it may lie in a later slot than its own. Is there a copy?
+        unique_key = record.properties.get(Prop.UNIQ_KEY, "")
+        copies = messages_with_key(state.store, unique_key, request.real_topic)
+        return all(source_offset(copy.properties) != offset for copy in copies)
+
+
+# --- marks of an id ----------------------------------------------------------------------------
+
+
+def marks_of(state: TimerState, unique_key: str) -> Iterator[tuple[TimerRequest, Mark]]:
+    """Go through the marks that were stored for an id, also those that have done their work."""
+    for record in messages_with_key(state.store, unique_key, TIMER_TOPIC):
+        request = parse_request(record.properties)
+        if request is not None and request.deletes is not None:
+            yield request, Mark.of(record.properties, record.commit_log_offset)
+
+
+def keep_passed_marks(
+    state: TimerState, properties: Mapping[str, str], request: TimerRequest, *, end_slot_ms: int
+) -> None:
+    """Let the marks for the slot of this timer work until the read pointer passes another one.
+
+    For a timer that is put later than its slot: its marks may be behind already.
+    """
+    for found, mark in marks_of(state, properties.get(Prop.UNIQ_KEY, "")):
+        if found.out_ms == request.out_ms and found.deletes is not None:
+            state.due_heap.add_mark(found.out_ms, found.deletes, mark, end_slot_ms=end_slot_ms)
+
+
+# --- another time ------------------------------------------------------------------------------
+
+
+class WheelChanges(Changes):
     """Recalls and moves in a wheel; the loaded slots are complete at every call."""
 
     def __init__(self, state: TimerState, clock: Clock) -> None:
@@ -59,27 +126,24 @@ class WheelChanges(Changes[PendingCopy]):
     def _copies(self, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
         return find_copies(self._state, unique_key, topic)
 
-    def _replacement(self, copy: PendingCopy, unique_key: str, due_ms: int) -> InnerMessage | None:
+    def _replacement(self, copy: PendingCopy, due_ms: int) -> InnerMessage:
         state = self._state
-        record = state.store.record(copy.offset_py)
-        if record is None:
-            return None
         now_ms = self._clock.now_ms
-        marked, removes_all = slots_with_marks(state, unique_key)
-        marked.add(copy.request.out_ms)
+        marked, removes_all = {copy.request.out_ms}, set()
+        for request, mark in marks_of(state, copy.record.properties.get(Prop.UNIQ_KEY, "")):
+            marked.add(request.out_ms)
+            if mark.victim_root is None:
+                removes_all.add(request.out_ms)
         if due_ms <= now_ms:
-            # A slot that is behind the reader: it leaves as what comes too late does. Where
-            # releasing is held, or after a crash, the marks of that slot may still work.
+            # A slot that is behind the reader: such a copy comes too late and leaves at once. While
+            # the exit is closed, or after a crash, the marks of that slot may still work.
             out_ms = state.floor(now_ms) - state.precision_ms
             while out_ms in marked:
                 out_ms -= state.precision_ms
             due_ms = out_ms + state.precision_ms
         else:
             out_ms = slot_for(due_ms, state.precision_ms, marked, removes_all)
-        return moved_copy(record, root=copy.root, due_ms=due_ms, out_ms=out_ms)
-
-    def _mark(self, copy: PendingCopy) -> InnerMessage:
-        return mark_message(copy, now_ms=self._clock.now_ms, born_host=_LOOPBACK)
+        return moved_copy(copy, due_ms=due_ms, out_ms=out_ms)
 
 
 def slot_for(

@@ -17,7 +17,9 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = ["KIND_AT", "NOT_LATE", "DueHeap", "Entry", "Kind", "Mark", "Waiting"]
+from embedded_broker.timer.recall import Mark
+
+__all__ = ["KIND_AT", "NOT_LATE", "DueHeap", "Entry", "Kind", "Waiting"]
 
 NOT_LATE: Final = -1
 
@@ -66,13 +68,6 @@ KIND_AT: Final = Waiting._fields.index("kind")
 def _bare(entry: Waiting) -> Entry:
     due_ms, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms, kind, queue_offset = entry
     return due_ms, root, offset_py, size_py, out_ms, slot_ms, enqueue_ms, kind, queue_offset
-
-
-class Mark(NamedTuple):
-    """One delete mark: its own first offset, and the victim's (None: every copy of the key)."""
-
-    root: int
-    victim_root: int | None
 
 
 class DueHeap:

@@ -19,8 +19,15 @@ wheel at once (`arrivals.py`).
 
 Where slots hold few timers, a jump of the clock does the same in passes over many (`sweep.py`).
 
-Read on: `services.py` for the stages, `pointers.py` for how the wheel follows the clock,
-`due_heap.py` for what is in memory, `recovery.py`, `flush.py`.
+The services have the names of the original's threads, but nothing runs by itself: the engine steps
+them::
+
+    timer topic -> EnqueueGet -> EnqueuePut -> wheel + timer log          enqueue.py
+    wheel + timer log -> DequeueGet -> DequeueGetMessage -> due heap      dequeue.py
+    due heap -> DequeuePutMessage -> the messages' own topics             release.py
+
+Read on: `pointers.py` for how the wheel follows the clock, `due_heap.py` for what is in memory,
+`recovery.py`, `flush.py`.
 """
 
 from __future__ import annotations
@@ -37,10 +44,10 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.admission import Admission
-from embedded_broker.timer.change import MoveOutcome
-from embedded_broker.timer.listing import Pending, Wanted
-from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.recall import RecallOutcome
+from embedded_broker.timer.delivery import DISK_RETRY_MS, Bridge, Release
+from embedded_broker.timer.engine import Engine
+from embedded_broker.timer.interface import TimerRecovery
+from embedded_broker.timer.metrics import Distribution
 from embedded_broker.timer.run import WheelRuns
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.arrivals import WheelArrivals
@@ -49,30 +56,25 @@ from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint
 from embedded_broker.timer.wheel.dequeue import (
     TimerDequeueGetMessageService,
     TimerDequeueGetService,
+    TimerDequeueWarmService,
 )
-from embedded_broker.timer.wheel.distribution import Distribution
 from embedded_broker.timer.wheel.enqueue import (
     Queued,
     TimerEnqueueGetService,
     TimerEnqueuePutService,
 )
-from embedded_broker.timer.wheel.escape import Bridge
-from embedded_broker.timer.wheel.flush import Checkpointer, TimerFlush
+from embedded_broker.timer.wheel.flush import Checkpointer, TimerFlush, TimerFlushService
 from embedded_broker.timer.wheel.gates import Gates
-from embedded_broker.timer.wheel.listing import WheelListing, WheelWalk
+from embedded_broker.timer.wheel.listing import WheelListing
 from embedded_broker.timer.wheel.needed_offsets import WheelNeededOffsets
 from embedded_broker.timer.wheel.plain_timer import Places
 from embedded_broker.timer.wheel.pointers import Pointers
-from embedded_broker.timer.wheel.put_verdict import Release
-from embedded_broker.timer.wheel.recount import recount
-from embedded_broker.timer.wheel.recovery import TimerRecovery, recover
+from embedded_broker.timer.wheel.recovery import recover
 from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService
-from embedded_broker.timer.wheel.retry import DISK_RETRY_MS, RetryWait
-from embedded_broker.timer.wheel.services import TimerDequeueWarmService, TimerFlushService
 from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
 from embedded_broker.timer.wheel.state import LOG_FOLDER, SPARE_SLOTS, TimerState, new_state
 from embedded_broker.timer.wheel.sweep import Sweep
-from embedded_broker.timer.wheel.upkeep import TimerUpkeep
+from embedded_broker.timer.wheel.upkeep import TimerUpkeep, distances, recount
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -85,7 +87,7 @@ _LOG = logging.getLogger(__name__)
 _NO_BUDGET_MS: Final = 1e12
 
 
-class TimerMessageStore:
+class TimerMessageStore(Engine[TimerState, TimerFlush]):
     """The timers of one broker; a `DeadlineSource`.
 
     `slots` is S, half the number of wheel slots; it belongs to the store like the precision.
@@ -110,23 +112,17 @@ class TimerMessageStore:
         slots: int = SLOTS_DEFAULT,
         random: Random | None = None,
     ) -> None:
+        state = new_state(store, fs, config, slots)
         self._store = store
         self._config = config
-        self._clock = clock
-        self._state = new_state(store, fs, config, slots)
-        self._checkpointer = Checkpointer(self._state, fs)
+        self._checkpointer = Checkpointer(state, fs)
         self.admission = Admission(
             config,
-            slot_num=self._state.wheel.get_num,
+            slot_num=state.wheel.get_num,
             random=Random(0) if random is None else random,
         )
-        self.retry = RetryWait()
-        """The wait before a put that failed is tried again."""
-        self.new_budget: Callable[[], Budget] = Budget
-        """How long `fire_now` may work at once; a simulation counts turns instead of time."""
         self.topic = TIMER_TOPIC
 
-        state = self._state
         self._enqueue_get = TimerEnqueueGetService(state)
         self._enqueue_put = TimerEnqueuePutService(state)
         places = Places()
@@ -134,8 +130,6 @@ class TimerMessageStore:
         self._dequeue_get = TimerDequeueGetService(state, self._get_message)
         self._put_message = TimerDequeuePutMessageService(state, config, places)
         self._sweep = Sweep(state, self._dequeue_get, self._get_message, self._put_message)
-        self._put_message.on_answer = self.retry.end
-        self._flush_service = TimerFlushService(state)
         stages: tuple[Stage[TimerState], ...] = (
             self._enqueue_get,
             self._enqueue_put,
@@ -143,7 +137,7 @@ class TimerMessageStore:
             self._get_message,
             self._put_message,
             TimerDequeueWarmService(state),
-            self._flush_service,
+            flush_stage := TimerFlushService(state),
         )
         self._gates = Gates(
             state,
@@ -159,8 +153,15 @@ class TimerMessageStore:
         """Takes note of messages that became visible; those of the timer topic enter the wheel."""
         self.runs = WheelRuns(self.admission, TIMER_TOPIC)
         """The short way for timers that come together."""
-        self._changes = WheelChanges(state, clock)
-        self._listing = WheelListing(state, self._dequeue_get)
+        super().__init__(
+            state,
+            clock,
+            changes=WheelChanges(state, clock),
+            listing=WheelListing(state, self._dequeue_get),
+            unsettled=self._arrivals.unsettled,
+            flush_stage=flush_stage,
+        )
+        self._put_message.delivery.on_answer = self.retry.end
         self.stages: dict[str, Stage[TimerState]] = {stage.name: stage for stage in stages}
         """The seven services by the names of the original's threads."""
         self.needed_offsets = WheelNeededOffsets(state)
@@ -233,22 +234,17 @@ class TimerMessageStore:
             raise ConfigError(name, wanted, f"{found}: the store's timer log has files of it")
         return found
 
-    def close(self) -> None:
-        """Make everything durable and give the files back; idempotent. The store is still open."""
-        if not self._arrivals.is_open:
-            return
-        try:
-            self._arrivals.is_open = False
-            work = self.begin_flush(clean=True)
-            self._store.begin_flush().run()
-            work.run()
-        finally:
-            self._release_files()
-
     def abandon(self) -> None:
         """Let go of everything as a killed process would: nothing is written."""
         self._arrivals.is_open = False
         self._release_files()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._arrivals.is_open
+
+    def _stop(self) -> None:
+        self._arrivals.is_open = False
 
     def _release_files(self) -> None:
         self._state.wheel.close()
@@ -340,7 +336,7 @@ class TimerMessageStore:
             due_ms >= now_ms
             and not self.retry.is_on
             and self._arrivals.is_open
-            and not self._arrivals.unsettled
+            and not self._unsettled
             and self._changes.unfinished is None
             and not self._enqueue_get.queue_depth
             and not self._dequeue_get.is_loading
@@ -371,12 +367,11 @@ class TimerMessageStore:
         state = self._state
         self.retry.look(now_ms)
         if self._changes.unfinished is not None:
-            self._dequeue_get.load(Budget(_NO_BUDGET_MS))
+            self._load_all()
             if not self._changes.finish():
                 self.retry.begin(now_ms, DISK_RETRY_MS)
                 return
-        if self._arrivals.unsettled:
-            self._settle_marks()  # before a release finds a victim gone, whose mark came just now
+        self._settle_marks()  # before a release finds a victim gone, whose mark came just now
         heap, releases = state.due_heap.heap, not self._gates.exit_closed(now_ms)
         while True:
             queued = None
@@ -392,13 +387,13 @@ class TimerMessageStore:
                 if self._dequeue_get.is_loading and not self._dequeue_get.load(budget):
                     return
                 ready_ms = min(limit_ms, state.curr_read_ms + state.precision_ms)
-                if (heap and heap[0][0] <= ready_ms) or self._put_message.is_waiting:
+                if (heap and heap[0][0] <= ready_ms) or self._put_message.delivery.is_waiting:
                     rolled = self._put_message.rolled
                     _, ending = self._put_message.release(ready_ms, now_ms, reach_ms, budget)
                     if self._put_message.rolled != rolled:
                         self._arrivals.note_time(self._store.last_store_timestamp)
                     if ending is Release.BLOCKED:
-                        self.retry.begin(now_ms, self._put_message.retry_wait_ms)
+                        self.retry.begin(now_ms, self._put_message.delivery.retry_wait_ms)
                     if ending is not Release.DRAINED:
                         return
                 # Where a former life had been before the clock was set back, timers may lie.
@@ -428,7 +423,7 @@ class TimerMessageStore:
                 following is None
                 or min(now_ms, following.store_timestamp) != limit_ms
                 or (heap and heap[0][0] <= limit_ms)
-                or self._put_message.is_waiting
+                or self._put_message.delivery.is_waiting
                 or self._dequeue_get.is_loading
                 or self.retry.is_on
                 or self._gates.entry_closed
@@ -442,7 +437,7 @@ class TimerMessageStore:
         in_way_ms = self._enqueue_put.put(queued, now_ms)
         while in_way_ms is not None:
             if not self._put_message.roll_carried(in_way_ms, now_ms):
-                self.retry.begin(now_ms, self._put_message.retry_wait_ms)
+                self.retry.begin(now_ms, self._put_message.delivery.retry_wait_ms)
                 return True
             in_way_ms = self._enqueue_put.put(queued, now_ms)
         state.curr_queue_offset = queued.queue_offset + 1
@@ -476,118 +471,34 @@ class TimerMessageStore:
     @property
     def escape(self) -> Bridge | None:
         """Where released and rolled messages are put instead of this store; None: nowhere else."""
-        return self._put_message.escape
+        return self._put_message.delivery.escape
 
     @escape.setter
     def escape(self, bridge: Bridge | None) -> None:
-        self._put_message.escape = bridge
+        self._put_message.delivery.escape = bridge
 
     # --- looking in --------------------------------------------------------------------------
-
-    def count(self, topic: str | None = None) -> int:
-        """How many timers wait, in all or of one topic; recalled ones count no more."""
-        self._settle_marks()
-        metrics = self._state.metrics
-        return metrics.total if topic is None else metrics.count(topic)
-
-    @property
-    def lost(self) -> dict[str, int]:
-        """How many messages were given up, by reason; empty when all is well."""
-        return dict(self._state.lost)
-
-    @property
-    def dropped(self) -> int:
-        """How many messages were given up in all."""
-        return self._state.lost.total()
 
     @property
     def checkpoint(self) -> TimerCheckpoint:
         """What the last flush began to write into timercheck."""
         return self._checkpointer.checkpoint.copy()
 
-    @property
-    def metrics(self) -> TimerMetrics:
-        """The counts by topic."""
-        self._settle_marks()
-        return self._state.metrics
-
-    def recall(self, uniq_key: str, topic: str | None = None) -> RecallOutcome:
-        """Take back every waiting timer with this id; exact, until the release itself.
-
-        Raises StoreError when the disk refuses; the timer then stays.
-        """
-        self._dequeue_get.load(Budget(_NO_BUDGET_MS))
-        return self._changes.recall(uniq_key, topic)
-
-    def fire_now(self, uniq_key: str, topic: str | None = None) -> MoveOutcome:
-        """Deliver every waiting timer with this id at once.
-
-        It is released with the next step, after what is due already; where nothing may enter, when
-        that hold is over. Raises StoreError when the disk refuses.
-        """
-        now_ms = self._clock.now_ms
-        return self.reschedule(uniq_key, now_ms, topic)
-
-    def reschedule(self, uniq_key: str, due_ms: int, topic: str | None = None) -> MoveOutcome:
-        """Give every waiting timer with this id another time; a past one is now.
-
-        Raises StoreError when the disk refuses; the timer then keeps its time.
-        """
-        self._dequeue_get.load(Budget(_NO_BUDGET_MS))
-        outcome = self._changes.move(uniq_key, due_ms, topic)
-        now_ms = self._clock.now_ms
-        if outcome is MoveOutcome.MOVED and due_ms <= now_ms:
-            self.fire(now_ms, horizon_ms=now_ms, budget=self.new_budget())
-        return outcome
-
-    def pending(self, wanted: Wanted) -> WheelWalk:
-        """Begin to list timers in the order in which they are due; nothing is changed by it."""
-        return self._listing.walk(wanted)
-
-    def look_ahead(self) -> WheelWalk:
-        """Begin to search for the first timer that will leave; slots and hops are none."""
-        return self._listing.walk(Wanted(limit=1))
-
-    def find(self, uniq_key: str, topic: str | None = None) -> list[Pending]:
-        """Give every waiting timer with this id, oldest first; through the key index."""
-        self._dequeue_get.load(Budget(_NO_BUDGET_MS))
-        return self._listing.find(uniq_key, topic)
-
     def distribution(self) -> Distribution:
         """Begin to count timers by how soon they are due."""
-        return Distribution(self._state, self._clock.now_ms)
+        return Distribution(distances(self._state, self._clock.now_ms))
+
+    def _load_all(self) -> None:
+        self._dequeue_get.load(Budget(_NO_BUDGET_MS))
 
     def _settle(self) -> None:
         """Bring everything in memory up to date with the files."""
-        self._dequeue_get.load(Budget(_NO_BUDGET_MS))
+        self._load_all()
         self._settle_marks()
-
-    def _settle_marks(self) -> None:
-        """Take the victims of new marks out of the counts.
-
-        Not while the mark arrives: the index that finds the victims is behind then.
-        """
-        if self._arrivals.unsettled:
-            self._dequeue_get.load(Budget(_NO_BUDGET_MS))
-            self._arrivals.unsettled.settle(self._clock.now_ms)
 
     def log_ends(self) -> dict[str, int]:
         """Give the end of every log of ours, by folder: what lies before it does not change."""
         return {LOG_FOLDER: self._state.log.end}
 
-    # --- durability --------------------------------------------------------------------------
-
-    def begin_flush(self, *, clean: bool = False) -> TimerFlush:
-        """Capture what to write so that recovery starts from here; under the door.
-
-        Run the result outside of it, after the store's own flush that was begun in the same
-        entry: the positions account for messages that must be durable first.
-        """
-        try:
-            self._settle_marks()
-        except StoreError as error:
-            # The marks stay unsettled, so this is no clean stop: the next life counts anew.
-            _LOG.warning("recalled timers still count: %s", error)
-            clean = False
-        self._flush_service.begun += 1
+    def _capture(self, *, clean: bool) -> TimerFlush:
         return self._checkpointer.begin(self._clock.now_ms, clean=clean)

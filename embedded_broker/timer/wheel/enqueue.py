@@ -13,20 +13,21 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
-from embedded_broker.timer.recall import keep_passed_marks
+from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
+from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import (
     TimerRequest,
     parse_request,
     root_offset,
     topic_hash,
-    victim_root,
 )
 from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.stage import Stage
-from embedded_broker.timer.wheel.due_heap import Kind, Mark, Waiting
+from embedded_broker.timer.wheel.change import keep_passed_marks
+from embedded_broker.timer.wheel.due_heap import Kind, Waiting
 from embedded_broker.timer.wheel.hop_index import home_slot
 from embedded_broker.timer.wheel.slots import NO_SLOT
-from embedded_broker.timer.wheel.state import NEVER_ENQUEUED_MS, TimerState
+from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import (
     ELSEWHERE,
     MAGIC_DEFAULT,
@@ -374,7 +375,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
         if request.deletes is not None:
             if request.out_ms + state.precision_ms > now_ms:
                 return False
-            mark = Mark(root, victim_root(properties))
+            mark = Mark.of(properties, queued.offset_py)
             state.due_heap.add_late_mark(request.out_ms, request.deletes, mark, queued.queue_offset)
             return True
         due_ms = state.due_ms(

@@ -19,6 +19,7 @@ from attrs import evolve, frozen
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import SyncPlan
 from embedded_broker.timer.metrics import TimerMetrics
+from embedded_broker.timer.stage import FlushStage
 from embedded_broker.timer.wheel.checkpoint import (
     TimerCheckpoint,
     TimerCheckpointFile,
@@ -30,7 +31,7 @@ from embedded_broker.timer.wheel.slots import WheelFlush
 from embedded_broker.timer.wheel.state import TimerState
 from rocketmq_py.protocol.names import TIMER_TOPIC
 
-__all__ = ["Checkpointer", "TimerFlush"]
+__all__ = ["Checkpointer", "TimerFlush", "TimerFlushService"]
 
 CHECKPOINT_FILE: Final = "config/timercheck"
 META_FILE: Final = "config/timermeta"
@@ -74,6 +75,12 @@ class TimerFlush:
         except BaseException:
             self.failed()
             raise
+
+
+class TimerFlushService(FlushStage[TimerState]):
+    """Marks the flush in the table of stages; the work is `TimerFlush`."""
+
+    name = "TimerFlushService"
 
 
 class Checkpointer:

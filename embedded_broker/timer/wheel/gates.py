@@ -4,7 +4,7 @@ Answers: what closes a gate: stages that a test holds, the options `timerStopEnq
 `timerStopDequeue` and `disappearTimeAfterStart`, and the role of the broker. Must not know: what
 would enter or leave.
 
-Read on: `roles.py` for the role, `engine.py` for who asks.
+Read on: `state.py` for the role, `engine.py` for who asks.
 """
 
 from __future__ import annotations

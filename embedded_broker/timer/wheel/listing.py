@@ -23,8 +23,8 @@ from typing import Final
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.copies import stored_parts
-from embedded_broker.timer.listing import Pending, Place, Wanted, pending_of
-from embedded_broker.timer.recall import find_copies
+from embedded_broker.timer.listing import Pending, Place, Source, Walk, Wanted, pending_of
+from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import (
     TimerRequest,
     delete_key,
@@ -33,8 +33,9 @@ from embedded_broker.timer.request import (
     root_offset,
     victim_root,
 )
+from embedded_broker.timer.wheel.change import find_copies
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
-from embedded_broker.timer.wheel.due_heap import KIND_AT, Entry, Kind, Mark, Waiting
+from embedded_broker.timer.wheel.due_heap import KIND_AT, Entry, Kind, Waiting
 from embedded_broker.timer.wheel.hop_index import SortedPairs, home_slot
 from embedded_broker.timer.wheel.plain_timer import Places, Plain, plain_due_ms, plain_home_ms
 from embedded_broker.timer.wheel.slots import NO_SLOT
@@ -44,7 +45,7 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["WheelListing", "WheelWalk"]
+__all__ = ["WheelListing", "WheelSource"]
 
 _SHORT: Final = 100
 """So many timers of a slot are read and sorted without giving the door back."""
@@ -114,20 +115,19 @@ class WheelListing:
         self._unread_to = 0
         self._kept: tuple[tuple[int, ...], _SlotOrder] | None = None
 
-    def walk(self, wanted: Wanted) -> WheelWalk:
+    def walk(self, wanted: Wanted) -> Walk:
         """Begin a listing."""
         if self._kept is not None and self._kept[0][0] < self.state.curr_read_ms:
             self._kept = None
-        return WheelWalk(self, wanted)
+        return Walk(WheelSource(self, wanted), wanted)
 
     def find(self, unique_key: str, topic: str | None) -> list[Pending]:
         """Give every waiting timer with this id, oldest first."""
         found = []
         for copy in find_copies(self.state, unique_key, topic):
-            record = self.record(copy.offset_py)
-            if copy.waits and copy.marked_by is None and record is not None:
-                due_ms = self.due_ms(record, copy.request)
-                found.append(self.describe(record, due_ms, copy.root))
+            if copy.waits and copy.marked_by is None:
+                due_ms = self.due_ms(copy.record, copy.request)
+                found.append(self.describe(copy.record, due_ms, copy.root))
         return found
 
     # --- messages ----------------------------------------------------------------------------
@@ -278,50 +278,35 @@ class WheelListing:
             self._kept = (key, order)
 
 
-class WheelWalk:
-    """One listing of the wheel; see `listing.Walk`.
+class WheelSource(Source):
+    """What waits in one wheel, for one walk.
 
     When the read pointer moves between two steps it begins anew behind the last place it gave:
     timers that were in slots may be in memory by then.
     """
 
     def __init__(self, listing: WheelListing, wanted: Wanted) -> None:
-        self.found: list[Pending] = []
-        self.done = wanted.limit <= 0
+        super().__init__(listing.state.store)
         self._listing = listing
         self._state = listing.state
-        self._wanted = wanted
         self._last = wanted.after
         self._in_memory: list[Entry] = []
         self._hopping: dict[int, list[int]] = {}
         self._on_the_way: dict[int, _Marks] = {}
         self._wheel_slot_ms: int | None = -1
         """The next slot of the wheel; None when there is no other."""
-        self._is_arranged = True
         self._order: _SlotOrder | None = None
         self._budget: Budget = Budget(0)
-        self._read_ms = -1
-        self._turns: Iterator[None] = iter(())
+        self._read_ms = listing.state.curr_read_ms
 
-    @property
-    def first_due_ms(self) -> int | None:
-        """When the first of the page leaves."""
-        return self.found[0].due_ms if self.found else None
-
-    def step(self, budget: Budget) -> None:
-        """Go on; under the door."""
+    def begin(self, budget: Budget) -> bool:
+        """Begin a turn; True when the read pointer has moved."""
         self._budget = budget
-        if not self._state.store.is_open:
-            self.done = True
-        if self._read_ms != self._state.curr_read_ms:
-            self._read_ms = self._state.curr_read_ms
-            self._is_arranged = True
-            self._turns = self._run()
-        while not self.done:
-            if next(self._turns, True) is True:
-                self.done = True
-            elif not self._is_arranged or budget.exhausted():
-                return
+        if self._read_ms == self._state.curr_read_ms:
+            return False
+        self._read_ms = self._state.curr_read_ms
+        self.is_arranged = True
+        return True
 
     def arrange(self) -> None:
         """Sort what was read; outside the door."""
@@ -330,15 +315,15 @@ class WheelWalk:
             heappop(in_memory)
         if self._order is not None:
             self._order.arrange()
-        self._is_arranged = True
+        self.is_arranged = True
 
     # --- the walk ----------------------------------------------------------------------------
 
-    def _run(self) -> Iterator[None]:
-        """Yield where it may be interrupted."""
+    def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
+        """Go on behind the last place that was given."""
         listing, state = self._listing, self._state
         while not listing.dequeue_get.load(self._budget):
-            yield
+            yield None
         yield from listing.warm()
         yield from listing.note_unread()
         self._in_memory = state.due_heap.heap.copy()
@@ -350,10 +335,9 @@ class WheelWalk:
             slot_ms = self._next_slot(cursor_ms)
             in_memory = self._in_memory
             if in_memory and (slot_ms is None or in_memory[0][0] <= slot_ms):
-                self._take_from_memory()
-                yield
+                yield self._take_from_memory()
                 continue
-            if slot_ms is None or slot_ms >= self._wanted.before_ms:
+            if slot_ms is None or slot_ms >= wanted.before_ms:
                 return
             key = listing.order_key(slot_ms)
             order = listing.kept(key)
@@ -367,17 +351,15 @@ class WheelWalk:
                     order.arrange()
             for due_ms, root, offset_py in order.after(self._last):
                 while self._in_memory and self._in_memory[0][:2] < (due_ms, root):
-                    self._take_from_memory()
-                    yield
+                    yield self._take_from_memory()
                 record = order.records.get(offset_py) or listing.record(offset_py)
                 if record is not None:
-                    self._take_stored(slot_ms, order.marks, due_ms, root, record)
-                yield
+                    yield self._take_stored(slot_ms, order.marks, due_ms, root, record)
             cursor_ms = slot_ms + precision_ms
 
     def _arranging(self, order: _SlotOrder | None) -> Iterator[None]:
         self._order = order
-        self._is_arranged = False
+        self.is_arranged = False
         yield
 
     def _next_slot(self, from_ms: int) -> int | None:
@@ -448,7 +430,7 @@ class WheelWalk:
             return
         root = root_offset(record.properties, record.commit_log_offset)
         if request.deletes is not None:
-            mark = Mark(root, victim_root(record.properties))
+            mark = Mark.of(record.properties, record.commit_log_offset)
             order.marks.setdefault(request.deletes, []).append(mark)
         else:
             due_ms = self._listing.due_ms(record, request)
@@ -456,7 +438,7 @@ class WheelWalk:
 
     # --- what is given -------------------------------------------------------------------------
 
-    def _take_from_memory(self) -> None:
+    def _take_from_memory(self) -> Pending | None:
         """Look at the next timer in memory: give it, or note where it hops to."""
         entry = Waiting(*heappop(self._in_memory))
         if entry.kind > Kind.CARRIED:
@@ -464,13 +446,14 @@ class WheelWalk:
             if entry.kind == Kind.ROLL:
                 before_ms = entry.out_ms - self._state.precision_ms
                 self._hopping.setdefault(before_ms, [])
-            return
+            return None
         if (entry.due_ms, entry.root) <= self._last:
-            return
+            return None
         record = self._state.timer_record(entry.offset_py, entry.size_py)
-        if record is not None:
-            marks = self._marks_on_the_way(entry.out_ms)
-            self._give(record, entry.due_ms, entry.root, entry.out_ms, marks)
+        if record is None:
+            return None
+        marks = self._marks_on_the_way(entry.out_ms)
+        return self._give(record, entry.due_ms, entry.root, entry.out_ms, marks)
 
     def _marks_on_the_way(self, out_ms: int) -> _Marks:
         """Find the marks for a slot in memory that have not come to it: mostly none."""
@@ -494,10 +477,10 @@ class WheelWalk:
 
     def _take_stored(
         self, slot_ms: int, marks: _Marks, due_ms: int, root: int, record: MessageRecord
-    ) -> None:
+    ) -> Pending | None:
         request = parse_request(record.properties)
         if request is None:
-            return
+            return None
         if request.out_ms != slot_ms:
             marks = {}  # those of this slot are not about it
         # Where a hop is kept out of the wheel until its time is over, its mark has passed by.
@@ -508,16 +491,13 @@ class WheelWalk:
             record, request, root
         ):
             self._last = Place(due_ms, root)
-            return
-        self._give(record, due_ms, root, request.out_ms, marks)
+            return None
+        return self._give(record, due_ms, root, request.out_ms, marks)
 
     def _give(
         self, record: MessageRecord, due_ms: int, root: int, out_ms: int, marks: _Marks
-    ) -> None:
-        """Add a timer to the page unless a mark took it, it is not asked for, or it is late."""
-        if due_ms >= self._wanted.before_ms:
-            self.done = True
-            return
+    ) -> Pending | None:
+        """Describe a timer unless a mark took it."""
         self._last = Place(due_ms, root)
         properties = record.properties
         key = delete_key(properties.get(Prop.REAL_TOPIC, ""), properties.get(Prop.UNIQ_KEY, ""))
@@ -525,12 +505,9 @@ class WheelWalk:
         rootless = is_rootless(properties)
         for mark in (*marks.get(key, ()), *loaded.get(key, ())):
             # As the counts: a mark that came before its victim does not take it out of them.
-            if mark.root > root and (rootless or mark.victim_root in {None, root}):
-                return
-        one = self._listing.describe(record, due_ms, root)
-        if self._wanted.fits(one):
-            self.found.append(one)
-            self.done = len(self.found) >= self._wanted.limit
+            if mark.root > root and (rootless or mark.names(root)):
+                return None
+        return self._listing.describe(record, due_ms, root)
 
     def _is_marked_elsewhere(self, record: MessageRecord, request: TimerRequest, root: int) -> bool:
         """Say whether a copy is marked by what lies in no slot that was read for it.

@@ -11,16 +11,12 @@ offer.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from embedded_broker.timer.wheel.slots import NO_SLOT
 from embedded_broker.timer.wheel.state import TimerState
 from rocketmq_py.protocol.names import TIMER_TOPIC
 
-if TYPE_CHECKING:
-    from embedded_broker.timer.slices.state import SliceState
-
-__all__ = ["SliceNeededOffsets", "WheelNeededOffsets"]
+__all__ = ["WheelNeededOffsets"]
 
 
 class WheelNeededOffsets:
@@ -75,22 +71,3 @@ class WheelNeededOffsets:
         for _, record in self._state.log.chain(slot.last_pos, slot_ms):
             oldest = record.offset_py
         return oldest
-
-
-class SliceNeededOffsets:
-    """The offsets of a sliced engine: it keeps the messages of its timers itself."""
-
-    def __init__(self, state: SliceState) -> None:
-        self._state = state
-
-    def ahead(self) -> Iterator[int]:
-        """Give nothing: what waits in slices needs no commit log."""
-        return iter(())
-
-    def now(self) -> list[int]:
-        """Give the offsets of what is in no slice: not sent on its way yet, or late."""
-        state = self._state
-        queue = state.queue
-        entry = None if queue is None else queue.entry(state.queue_offset)
-        found = [state.late.first_source(), None if entry is None else entry[0]]
-        return [offset for offset in found if offset is not None]

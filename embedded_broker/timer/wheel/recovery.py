@@ -6,7 +6,7 @@ released. The steps are numbered as in the specification of our recovery; where 
 `TimerMessageStore.recover`, the reason stands beside them.
 
 Read on: `engine.py` (`load`), `flush.py` for the order that makes the files trustworthy,
-`recount.py` for the counts.
+`upkeep.py` for the counts.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from attrs import define, frozen
+from attrs import define
 
 from embedded_broker.store.copies import stored_parts
+from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
+from embedded_broker.timer.interface import TimerRecovery
+from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import (
     parse_request,
-    root_offset,
     source_offset,
     topic_hash,
-    victim_root,
 )
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerMeta
-from embedded_broker.timer.wheel.due_heap import Mark
 from embedded_broker.timer.wheel.slots import Slot
-from embedded_broker.timer.wheel.state import NEVER_ENQUEUED_MS, TIMER_TOPIC_FIELD, TimerState
+from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, RECORD_SIZE, TimerLogRecord
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
 
-__all__ = ["Recovered", "TimerRecovery", "recover"]
+__all__ = ["Recovered", "recover"]
 
 _LOG = logging.getLogger(__name__)
 _NOTHING_TO_READ = 2**63 - 1
@@ -41,26 +41,6 @@ _SOURCE = Prop.TIMER_SRC_OFFSET.encode()
 _REAL_TOPIC = f"\2{Prop.REAL_TOPIC}\1".encode()
 _WINDOW = 1 << 20
 """Bytes of the commit log that are looked through at once."""
-
-
-@frozen(kw_only=True)
-class TimerRecovery:
-    """What `TimerMessageStore.load` found, for a report to the user.
-
-    `records_scanned` of the timer log were read again, `truncated_bytes` behind its end given up.
-    `already_released` timers of unfinished slots will not be released again. `whole_log` says
-    that the wheel could not be trusted and was rebuilt from every file of the log. `skipped`
-    timers were too old (`timerSkipOldSlots`).
-    """
-
-    records_scanned: int = 0
-    truncated_bytes: int = 0
-    already_released: int = 0
-    whole_log: bool = False
-    skipped: int = 0
-    queue_offset: int = 0
-    read_time_ms: int = 0
-    pending: int = 0
 
 
 @define(slots=True, kw_only=True)
@@ -450,8 +430,7 @@ class _LogScan:
             request = None if message is None else parse_request(message.properties)
             if message is None or request is None or request.deletes is None:
                 continue
-            root = root_offset(message.properties, record.offset_py)
-            mark = Mark(root, victim_root(message.properties))
+            mark = Mark.of(message.properties, record.offset_py)
             end_ms = state.mark_end_ms(max(slot_ms, request.out_ms))
             state.due_heap.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
 

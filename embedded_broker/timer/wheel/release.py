@@ -1,40 +1,29 @@
 """The last step: what is due goes into its topic, or hops back into the timer topic.
 
-Answers: what a delivered and a rolled copy look like, when a mark removes a message instead, and
-what happens when a put fails. Must not know: slots and files. After
-`TimerDequeuePutMessageService`, `convert` and `doPut` of the original.
+Answers: what a delivered and a rolled copy look like, and when a mark removes a message instead.
+Must not know: slots and files. After `TimerDequeuePutMessageService` and `convert` of the original.
 
-Read on: `due_heap.py` for where due timers come from, `recovery.py` for how the copies made here
-prove after a crash what was released.
+Read on: `due_heap.py` for where due timers come from, `timer/delivery.py` for what happens when a
+put fails, `recovery.py` for how the copies made here prove after a crash what was released.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final
-
-from attrs import define
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.copies import Copies, stored_parts
-from embedded_broker.store.inner import InnerMessage, PutResult
-from embedded_broker.timer.recall import find_copies
-from embedded_broker.timer.request import delete_key, is_rootless, victim_root
+from embedded_broker.store.inner import InnerMessage
+from embedded_broker.timer.delivery import Delivery, Release, released_copy
+from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.request import delete_key, is_rootless
 from embedded_broker.timer.stage import Stage
-from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, Entry, Kind, Mark, Waiting
-from embedded_broker.timer.wheel.escape import Bridge, LatePut
+from embedded_broker.timer.wheel.change import find_copies
+from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, Entry, Kind, Waiting
 from embedded_broker.timer.wheel.plain_timer import NEVER_ROLLED, ROLL_NOTE, Places, plain_due_ms
-from embedded_broker.timer.wheel.put_verdict import (
-    ATTEMPTS,
-    DONE,
-    HOPELESS,
-    SOON_BETTER,
-    UNKNOWN_ERROR_WAIT_MS,
-    Release,
-)
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -44,49 +33,23 @@ from rocketmq_py.protocol.tag_hash import tags_code
 __all__ = ["TimerDequeuePutMessageService", "code_of"]
 
 
-_LOOK_EVERY_MS: Final = 1000
-_LOOKS_MOST: Final = 4
-"""`checkDequeueLatch`: the first second, two with nothing but this put at work, one to be sure."""
-
 _TOGETHER_MOST: Final = 32
 _TOGETHER_BYTES: Final = 256 * 1024
 _TIMER_QUEUE: Final = (TIMER_TOPIC, 0)
 _TAGS: Final = b"TAGS\x01"
 
 
-@define(slots=True)
-class _Lane:
-    """A put whose answer has not come, and how often it was looked for."""
-
-    put: LatePut
-    looks: int = 0
-
-    @property
-    def is_open(self) -> bool:
-        return self.put.result is None and self.looks < _LOOKS_MOST
-
-
 class TimerDequeuePutMessageService(Stage[TimerState]):
-    """Puts due messages into their topics, and hops back into the timer topic.
-
-    A put that fails is tried again after `retry_wait_ms`; meanwhile nothing else is released, so
-    the order stays and nothing piles up in memory.
-    """
+    """Puts due messages into their topics, and hops back into the timer topic."""
 
     name = "TimerDequeuePutMessageService"
 
     def __init__(self, state: TimerState, config: BrokerConfig, places: Places) -> None:
         super().__init__(state)
-        self._config = config
-        self._attempts = 0
         self.places = places
-        self._lanes: dict[int, _Lane] = {}
-        self.escape: Bridge | None = None
-        """Where messages are put; None is this broker's own store."""
-        self.on_answer: Callable[[], None] = _nobody_waits
-        """Called when an answer comes that a release waits for."""
-        self.retry_wait_ms = 0
-        """How long to wait before the next `release`; 0 when nothing failed."""
+        self.delivery = Delivery(
+            state.store, config, state.lost, soon_ms=500 * state.precision_ms // 1000
+        )
         self.released = 0
         self.rolled = 0
         self.recalled = 0
@@ -104,17 +67,13 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
     @property
     def copies_at_once(self) -> bool:
         """Whether nobody wants to see the messages that are released on their way."""
-        return self.escape is None and not self._lanes and self.state.store.takes_copies
+        return self.delivery.is_at_home and self.state.store.takes_copies
 
     def note_copies(self, number: int) -> None:
         """Count messages that were delivered in one write of another's."""
         self.released += number
-        self.retry_wait_ms = self._attempts = 0
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether `release` waits for the answer of a put."""
-        return bool(self._lanes)
+        self.delivery.retry_wait_ms = 0
+        self.delivery.done_with_one()
 
     @property
     def queue_depth(self) -> int:
@@ -135,8 +94,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         """
         due_heap = self.state.due_heap
         before = self.released
-        self.retry_wait_ms = 0
-        if self._lanes and self._is_lane_open():
+        if not self.delivery.look_for_answers():
             return 0, Release.BLOCKED
         while (due_ms := due_heap.next_due_ms) is not None and due_ms <= limit_ms:
             is_carrying = reach_ms > now_ms and due_heap.heap[0][KIND_AT] == Kind.ROLL
@@ -153,7 +111,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
                 if not is_done:
                     due_heap.add(entry)
                     return self.released - before, Release.BLOCKED
-            self._attempts = 0
+            self.delivery.done_with_one()
             if budget.exhausted():
                 return self.released - before, Release.OUT_OF_TIME
         return self.released - before, Release.DRAINED
@@ -184,7 +142,8 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         if record is None:
             state.lost["unreadable"] += 1
         elif entry.kind <= Kind.CARRIED:
-            if entry.offset_py not in self._lanes and self._is_recalled(entry, record):
+            is_asked = self.delivery.waits_for(entry.offset_py)
+            if not is_asked and self._is_recalled(entry, record):
                 self.recalled += 1
                 state.due_heap.note_removed(entry)
             elif not self._release(entry, record, now_ms):
@@ -348,11 +307,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
             return False
         key = delete_key(topic, properties.get(Prop.UNIQ_KEY, ""))
         rootless = is_rootless(properties)
-        hits = [
-            mark
-            for mark in marks.get(key, ())
-            if mark.victim_root is None or mark.victim_root == entry.root or rootless
-        ]
+        hits = [mark for mark in marks.get(key, ()) if mark.names(entry.root) or rootless]
         if not hits:
             return False
         if all(mark.root < entry.root for mark in hits):
@@ -384,29 +339,18 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
             return True
         if entry.out_ms >= reach_ms:
             return False
-        mark = Mark(entry.root, victim_root(properties))
+        mark = Mark.of(properties, entry.offset_py)
         key, end_ms = properties[Prop.TIMER_DEL_UNIQKEY], state.mark_end_ms(entry.out_ms)
         state.due_heap.carry_mark(entry, key, mark, end_slot_ms=end_ms)
         return True
 
     def _release(self, entry: Waiting, record: MessageRecord, now_ms: int) -> bool:
         """Deliver: the copy names its source, which is also the proof that it was delivered."""
-        properties = record.properties
-        topic = properties[Prop.REAL_TOPIC]
-        added = {
-            Prop.TIMER_ENQUEUE_MS: str(entry.enqueue_ms),
-            Prop.TIMER_DEQUEUE_MS: str(now_ms),
-            Prop.TIMER_SRC_OFFSET: str(entry.offset_py),
-        }
-        encoded: bytes | None = None
-        before = record.properties_bytes
-        if added.keys().isdisjoint(properties) and before.endswith(b"\x02"):
-            tail = "".join([f"{name}\x01{value}\x02" for name, value in added.items()])
-            encoded = before + tail.encode()
-        properties.update(added)
-        message = _copy(record, topic, int(properties[Prop.REAL_QID]))
-        message.properties_bytes = encoded
-        stored = self._put(message, entry.offset_py)
+        topic, queue_id = record.properties[Prop.REAL_TOPIC], record.properties[Prop.REAL_QID]
+        message = released_copy(
+            record, topic, int(queue_id), enqueue_ms=entry.enqueue_ms, now_ms=now_ms
+        )
+        stored = self.delivery.put(message, entry.offset_py)
         if stored is None:
             return False
         self.state.metrics.add(topic, -1, now_ms)
@@ -434,7 +378,8 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         properties[Prop.TIMER_SRC_OFFSET] = str(entry.offset_py)
         properties[Prop.TIMER_ROOT_OFFSET] = str(entry.root)
         topic = properties[Prop.REAL_TOPIC]
-        stored = self._put(_copy(record, TIMER_TOPIC, 0), entry.offset_py)
+        message = InnerMessage.copy_of(record, TIMER_TOPIC, 0, properties)
+        stored = self.delivery.put(message, entry.offset_py)
         if stored is None:
             return False
         if entry.kind != Kind.ROLL_MARK:
@@ -442,91 +387,7 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         self.rolled += stored
         return True
 
-    def _put(self, message: InnerMessage, source: int) -> bool | None:
-        """Put and judge the answer as `TimerMessageStore.doPut`.
-
-        True when it is stored, False when it is given up and counted, None to try again later.
-        """
-        if self.escape is None:
-            result: PutResult | None = self.state.store.put(message)
-        else:
-            result = self._put_by_bridge(self.escape, message, source)
-        if result is None:
-            if source in self._lanes:
-                return None
-            return self._drop("never answered")
-        status = result.status
-        if status in DONE:
-            return True
-        self._attempts += 1
-        if status in HOPELESS:
-            return self._drop("refused")
-        if status in SOON_BETTER:
-            if self._attempts >= ATTEMPTS and not self._config.flag("timerEnableRetryUntilSuccess"):
-                return self._drop("gave up")
-            self.retry_wait_ms = 500 * self.state.precision_ms // 1000
-            return None
-        if self._config.flag("timerSkipUnknownError"):
-            return self._drop("unknown error")
-        self.retry_wait_ms = UNKNOWN_ERROR_WAIT_MS
-        return None
-
-    def _put_by_bridge(
-        self, bridge: Bridge, message: InnerMessage, source: int
-    ) -> PutResult | None:
-        """Ask the bridge, or look whether it has answered; None when not.
-
-        After the fourth look the lane is gone as well: nothing more is expected of it.
-        """
-        lane = self._lanes.get(source)
-        if lane is None:
-            answer = bridge(message)
-            if not isinstance(answer, LatePut):
-                return answer
-            lane = self._lanes[source] = _Lane(answer)
-        if lane.is_open:
-            lane.put.when_done(self.on_answer)
-            self.retry_wait_ms = _LOOK_EVERY_MS
-            return None
-        del self._lanes[source]
-        return lane.put.result
-
-    def _is_lane_open(self) -> bool:
-        """Look once more for a missing answer; the fourth look is the last one.
-
-        After `TimerMessageStore.checkDequeueLatch`.
-        """
-        for lane in self._lanes.values():
-            lane.looks += 1
-            if lane.is_open:
-                self.retry_wait_ms = _LOOK_EVERY_MS
-                return True
-        return False
-
-    def _drop(self, reason: str) -> bool:
-        self.state.lost[reason] += 1
-        return False
-
 
 def code_of(properties: bytes) -> int:
     """Give the tags code of a message whose properties these are."""
     return tags_code(decode_properties(properties).get(Prop.TAGS)) if _TAGS in properties else 0
-
-
-def _nobody_waits() -> None:
-    """Do nothing with an answer."""
-
-
-def _copy(record: MessageRecord, topic: str, queue_id: int) -> InnerMessage:
-    """Make the message that a release or roll puts: everything but its place is the same."""
-    return InnerMessage(
-        topic,
-        queue_id,
-        record.body,
-        record.properties,
-        record.flag,
-        record.sys_flag,
-        record.born_timestamp,
-        record.born_host,
-        record.reconsume_times,
-    )

@@ -7,7 +7,7 @@ Answers: where the pipeline stands. Must not know: who moves it. The pointers ha
 * `curr_write_ms`: no record enters an earlier slot,
 * `curr_read_ms`: the first slot that is not finished. It and the next one are loaded (`DueHeap`).
 
-Read on: `services.py` for what each service does with them, `engine.py` for the order.
+Read on: `engine.py` for who moves them, and in which order.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from embedded_broker.store.copies import stored_parts, topic_field
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.request import TimerRequest, root_offset, victim_root
+from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.request import TimerRequest, root_offset
 from embedded_broker.timer.request import topic_hash as hash_of
-from embedded_broker.timer.wheel.due_heap import NOT_LATE, DueHeap, Kind, Mark, Waiting
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, DueHeap, Kind, Waiting
 from embedded_broker.timer.wheel.hop_index import HopIndex, home_slot
-from embedded_broker.timer.wheel.roles import TimerRole
 from embedded_broker.timer.wheel.slots import TimerWheel
 from embedded_broker.timer.wheel.timer_log import ELSEWHERE, MAGIC_DELETE, MAGIC_ROLL, TimerLog
 from rocketmq_py.protocol.delay import release_due_ms
@@ -38,9 +38,9 @@ from rocketmq_py.protocol.properties import decode_properties
 __all__ = [
     "LOG_FOLDER",
     "METRICS_FILE",
-    "NEVER_ENQUEUED_MS",
     "SPARE_SLOTS",
     "TIMER_TOPIC_FIELD",
+    "TimerRole",
     "TimerState",
     "new_state",
 ]
@@ -53,8 +53,36 @@ SPARE_SLOTS: Final = 60
 
 TIMER_TOPIC_FIELD: Final = topic_field(TIMER_TOPIC) or b""
 
-NEVER_ENQUEUED_MS: Final = 2**63 - 1
-"""TIMER_ENQUEUE_MS of a message that was released without having entered the wheel."""
+
+@define(slots=True)
+class TimerRole:
+    """Whether this store releases; if not, `master_queue_offset` ends what it may enqueue.
+
+    Who the master is, or how a broker comes to be one, is not known here: replication is not
+    built, a role is set by a call. After `TimerMessageStore.setShouldRunningDequeue`,
+    `isRunningEnqueue` and `isRunningDequeue` of the original: a store that must not release fills
+    its own wheel up to where its master has come (`masterTimerQueueOffset`), and takes over there.
+    """
+
+    releases: bool = True
+    master_queue_offset: int = 0
+
+    def may_enqueue(self, queue_offset: int) -> bool:
+        """Say whether this entry of the timer topic's queue may enter the wheel."""
+        return self.releases or queue_offset < self.master_queue_offset
+
+    def follow(self, master_queue_offset: int) -> None:
+        """Note how far the master has come; it never goes back while one follows."""
+        self.master_queue_offset = max(self.master_queue_offset, master_queue_offset)
+
+    def step_down(self, queue_offset: int) -> None:
+        """Release no more; what was enqueued as a master stays."""
+        self.releases = False
+        self.master_queue_offset = max(self.master_queue_offset, queue_offset)
+
+    def take_over(self) -> None:
+        """Release again."""
+        self.releases = True
 
 
 @define(slots=True, kw_only=True, eq=False)
@@ -148,7 +176,7 @@ class TimerState:
             kind = Kind.ROLL if request.deletes is None else Kind.ROLL_MARK
             due_ms = slot_ms + self.precision_ms
         elif magic & MAGIC_DELETE and request.deletes is not None:
-            mark = Mark(root, victim_root(properties))
+            mark = Mark.of(properties, offset_py)
             end_ms = self.mark_end_ms(slot_ms)
             self.due_heap.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
             return

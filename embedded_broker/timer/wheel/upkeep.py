@@ -1,179 +1,188 @@
-"""What the timer store does now and then: revise counts, remove old log files, say how far it is.
+"""The upkeep of the wheel: how many timers wait, found out from the files.
 
-Answers: which of it is due, and what it costs under the door. Must not know: who calls: times are
-given, `embedded_broker/lifecycle/node.py` asks on the session clock. After
-`TimerMessageStore.start` and `checkAndReviseMetrics`, `TimerMetrics.cleanMetrics` and
-`TimerFlushService` of the original.
+Answers: the counts by topic after a stop that did not save them exactly, or for a second look
+while the broker runs; then the loaded slots are what the due heap holds. A recalled timer whose
+mark also waits counts no more, as while the broker ran. And how far ahead timers are, where the
+wheel stands, and which log files may go. Must not know: who asks, when.
 
-Counts are exact while the broker runs; a revision is a second look that repairs what a defect or
-a changed file left wrong. It counts in turns, and a count that changes meanwhile ends it: then
-the next one has its chance.
+Costs about a microsecond for each waiting timer: the topic is taken from the hash in the timer
+log; messages are read only for hashes not seen yet, for marks, and for what a mark may hit.
 
-Read on: `recount.py` for how timers are counted, `timer/metrics.py` for where the counts are,
-`timer/slices/upkeep.py` for the other engine's.
+Read on: `timer/upkeep.py` for when a revision comes, `timer/metrics.py` for where the counts are
+kept, `engine.py` (`load`).
 """
 
 from __future__ import annotations
 
-import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Generator
-from datetime import UTC, datetime, tzinfo
-from typing import Final, Generic, Protocol, TypeVar
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from typing import Final
 
-from embedded_broker.clocks.timeline import Budget
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.stage import Stage
-from embedded_broker.timer.wheel.recount import recount_in_turns
+from embedded_broker.timer.metrics import DISTRIBUTION_BOUNDS_S
+from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.request import (
+    delete_key,
+    is_rootless,
+    parse_request,
+    root_offset,
+)
+from embedded_broker.timer.upkeep import Upkeep
+from embedded_broker.timer.wheel.due_heap import Kind
 from embedded_broker.timer.wheel.state import TimerState
-from rocketmq_py.protocol.names import LMQ_PREFIX, SYSTEM_TOPIC_PREFIX, TIMER_TOPIC
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, OFFSET_PY_AT, LogEntry
+from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.names import TIMER_TOPIC
+from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.tag_hash import java_hash
 
-__all__ = ["CLEAN_EVERY_MS", "FORGET_EVERY_MS", "REVISE_EVERY_MS", "TimerUpkeep", "Upkeep"]
+__all__ = ["TimerUpkeep", "distances", "recount"]
 
-_LOG = logging.getLogger(__name__)
-
-CLEAN_EVERY_MS: Final = 30_000
-FORGET_EVERY_MS: Final = 3 * 60_000
-REVISE_EVERY_MS: Final = 45 * 60_000
-"""How often to ask whether the hour has come."""
-_REVISE_AGAIN_AFTER_MS: Final = 70 * 60_000
-
-
-class _Counted(Protocol):
-    """A store whose timers are counted by topic."""
-
-    metrics: TimerMetrics
+_TURN: Final = 64
+"""Records between two chances to stop."""
 
 
-State = TypeVar("State", bound=_Counted)
+def recount(state: TimerState) -> dict[str, int]:
+    """Count the timers that are in the wheel or still to enter it, by real topic."""
+    counting = _recount_in_turns(state)
+    while True:
+        try:
+            next(counting)
+        except StopIteration as end:
+            counts: dict[str, int] = end.value
+            return counts
 
 
-class Upkeep(ABC, Generic[State]):
-    """The upkeep of one store, whichever its engine; all but the work it returns is under the door.
+def _recount_in_turns(state: TimerState) -> Generator[None, None, dict[str, int]]:
+    """Count as `recount`, with chances to stop; right only if nothing changes meanwhile."""
+    marks = state.due_heap.copy_of_marks()
+    found: Counter[int] = Counter()
+    for number, record in enumerate(_waiting_records(state)):
+        if not number % _TURN:
+            yield
+        _, _, magic, _, _, offset_py, size_py, topic_hash, _ = record
+        if magic & MAGIC_DELETE:
+            _note_mark(marks, state.timer_record(offset_py, size_py))
+        else:
+            found[topic_hash] += 1
+    unread: list[MessageRecord | None] = list(_unread_messages(state))
+    for message in unread:
+        _note_mark(marks, message)
 
-    `settle` brings counts up to date with new marks and loads what is to be loaded. `zone` is that
-    of the hours in timerCheckMetricsWhen: by default the machine's own.
-    """
+    counts: Counter[str] = Counter()
+    topics = _topics_by_hash(state.metrics.topics)
+    known = {topic_hash: topics.get(topic_hash) for topic_hash in found}
+    is_simple = not marks and None not in known.values()
+    if is_simple:
+        counts.update({topic: found[topic_hash] for topic_hash, topic in known.items() if topic})
+    for number, record in enumerate(() if is_simple else _waiting_records(state)):
+        if not number % _TURN:
+            yield
+        _, _, magic, write_ms, delay_ms, offset_py, size_py, topic_hash, _ = record
+        if magic & MAGIC_DELETE:
+            continue
+        topic = topics.get(topic_hash)
+        # The slot is the one that marks name, but for hops and where the clock was set back.
+        elsewhere = magic & MAGIC_ROLL or delay_ms == 0
+        may_be_hit = bool(marks) and (elsewhere or write_ms + delay_ms in marks)
+        if topic is None or may_be_hit:
+            counted = _counted_topic(marks, state.timer_record(offset_py, size_py))
+            if counted is None:
+                continue
+            topic = counted
+            topics.setdefault(topic_hash, topic)
+        counts[topic] += 1
+    for number, entry in enumerate(list(state.due_heap)):
+        if not number % _TURN:
+            yield
+        if entry.kind != Kind.ROLL_MARK:
+            unread.append(state.timer_record(entry.offset_py, entry.size_py))
+    for message in unread:
+        topic = _counted_topic(marks, message)
+        if topic is not None:
+            counts[topic] += 1
+    return counts
 
-    def __init__(
-        self,
-        state: State,
-        config: BrokerConfig,
-        stages: Collection[Stage[State]],
-        *,
-        settle: Callable[[], None],
-        zone: tzinfo | None = None,
-    ) -> None:
-        self._state = state
-        self._config = config
-        self._stages = stages
-        self._settle = settle
-        self._zone = zone
-        self._revised_at_ms = 0
-        self._counting: Generator[None, None, dict[str, int]] | None = None
-        self._counted_version: tuple[int, ...] = ()
-        self.revised = 0
-        """Topics whose count was wrong and was put right."""
-        self.given_up = 0
-        """Revisions that a change of the counts ended."""
 
-    @abstractmethod
-    def _version(self) -> tuple[int, ...]:
-        """Give what changes with every timer that comes, goes, is recalled or loaded."""
+def _topics_by_hash(known: list[str]) -> dict[int, str | None]:
+    """Tell topics by their hash; None where two share one, so that the message is read."""
+    topics: dict[int, str | None] = {}
+    for topic in known:
+        topic_hash = java_hash(topic)
+        topics[topic_hash] = None if topic_hash in topics else topic
+    return topics
 
-    @abstractmethod
-    def _count(self) -> Generator[None, None, dict[str, int]]:
-        """Count what waits by topic, stopping after each record."""
 
-    @abstractmethod
-    def _position(self, now_ms: int) -> str:
-        """Say where the pointers are."""
+def _waiting_records(state: TimerState) -> Iterator[LogEntry]:
+    done = state.due_heap.done
+    for slot in state.wheel.used_slots():
+        if slot.time_ms < state.curr_read_ms or slot.time_ms in state.due_heap.loaded:
+            continue
+        seen: set[int] = set()
+        position = slot.last_pos
+        while position >= 0:
+            found: list[LogEntry] = []
+            position = state.log.walk(position, slot.time_ms, _TURN, found)
+            for record in found:
+                offset_py = record[OFFSET_PY_AT]
+                if offset_py not in done and offset_py not in seen:
+                    seen.add(offset_py)
+                    yield record
 
-    # --- counts ------------------------------------------------------------------------------
 
-    def begin_revision(self, wall_ms: int) -> bool:
-        """Begin to count anew if the hour has come; then call `go_on` until it says False.
+def _unread_messages(state: TimerState) -> Iterator[MessageRecord]:
+    """Give the messages that will be enqueued first of all."""
+    queue = state.store.consume_queue(TIMER_TOPIC, 0)
+    if queue is None:
+        return
+    for _, (offset, size, _) in queue.iterate(state.curr_queue_offset):
+        if offset not in state.already_logged and offset not in state.due_heap.done:
+            message = state.timer_record(offset, size)
+            if message is not None:
+                yield message
 
-        `wall_ms` is wall time. Not again within 70 minutes, and not with
-        timerEnableCheckMetrics off.
-        """
-        if not self._config.flag("timerEnableCheckMetrics"):
-            return False
-        if not self._is_hour(wall_ms) or wall_ms - self._revised_at_ms <= _REVISE_AGAIN_AFTER_MS:
-            return False
-        self._revised_at_ms = wall_ms
-        self._settle()
-        self._counting = self._count()
-        self._counted_version = self._version()
-        return True
 
-    def go_on(self, now_ms: int, budget: Budget) -> bool:
-        """Count until the budget is used up; True while there is more to do."""
-        counting = self._counting
-        if counting is None:
-            return False
-        if self._version() != self._counted_version:
-            self._counting = None
-            self.given_up += 1
-            return False
-        while True:
-            try:
-                next(counting)
-            except StopIteration as end:
-                self._counting = None
-                self._put_right(end.value, now_ms)
-                return False
-            if budget.exhausted():
-                return True
+def _note_mark(marks: dict[int, dict[str, list[Mark]]], message: MessageRecord | None) -> None:
+    request = None if message is None else parse_request(message.properties)
+    if message is None or request is None or request.deletes is None:
+        return
+    mark = Mark.of(message.properties, message.commit_log_offset)
+    marks.setdefault(request.out_ms, {}).setdefault(request.deletes, []).append(mark)
 
-    def _put_right(self, counts: dict[str, int], now_ms: int) -> None:
-        metrics = self._state.metrics
-        threshold = self._config.int("timerMetricSmallThreshold")
-        for topic in {*counts, *metrics.topics}:
-            found, shown = counts.get(topic, 0), metrics.count(topic)
-            if found != shown and shown < threshold:
-                _LOG.warning("timer count of %s was %d and is %d", topic, shown, found)
-                metrics.add(topic, found - shown, now_ms)
-                self.revised += 1
 
-    def _is_hour(self, wall_ms: int) -> bool:
-        hour = datetime.fromtimestamp(wall_ms / 1000, UTC).astimezone(self._zone).hour
-        hours = self._config.text("timerCheckMetricsWhen").split(";")
-        return hour in {int(one) for one in hours}
-
-    def forget_topics(self, known: Collection[str]) -> None:
-        """Forget the counts of topics that are gone; a topic that timers wait for stays.
-
-        System topics and light queues stay too, as in the original.
-        """
-        metrics = self._state.metrics
-        metrics.keep_only(
-            [
-                topic
-                for topic in metrics.topics
-                if topic in known
-                or topic.startswith((SYSTEM_TOPIC_PREFIX, LMQ_PREFIX))
-                or metrics.count(topic)
-            ]
-        )
-
-    # --- files -------------------------------------------------------------------------------
-
-    def begin_cleaning(self) -> Callable[[], None] | None:
-        """Let go of files that nothing needs any more; run the result outside the door."""
+def _counted_topic(
+    marks: dict[int, dict[str, list[Mark]]], message: MessageRecord | None
+) -> str | None:
+    """Give the topic of a timer that counts: readable, no mark, and hit by no later mark."""
+    request = None if message is None else parse_request(message.properties)
+    if message is None or request is None or request.deletes is not None:
         return None
+    root = root_offset(message.properties, message.commit_log_offset)
+    key = delete_key(request.real_topic, message.properties.get(Prop.UNIQ_KEY, ""))
+    rootless = is_rootless(message.properties)
+    for mark in marks.get(request.out_ms, {}).get(key, ()):
+        if mark.root > root and (rootless or mark.victim_root in {None, root}):
+            return None
+    return request.real_topic
 
-    # --- progress ----------------------------------------------------------------------------
 
-    def progress(self, now_ms: int) -> str:
-        """Say in one line where each service is: pointers, what waits for it, for how long."""
-        waiting = ", ".join(
-            f"{stage.name} {stage.queue_depth} ({stage.lag_ms(now_ms)} ms)"
-            for stage in self._stages
-            if stage.queue_depth or stage.lag_ms(now_ms)
-        )
-        return f"{self._position(now_ms)}, waiting: {waiting or 'nothing'}"
+def distances(state: TimerState, now_ms: int) -> Iterator[tuple[int, int] | None]:
+    """Give how far ahead timers are, and how many; None where it may be interrupted.
+
+    From the numbers of the slots: a timer on its way to a later slot counts where it lies.
+    """
+    now_ms = state.floor(now_ms)
+    end_ms = now_ms + DISTRIBUTION_BOUNDS_S[-1] * 1000
+    for loaded_ms, number in Counter(entry.slot_ms for entry in state.due_heap).items():
+        yield loaded_ms - now_ms, number
+    yield None
+    count = 0
+    slot_ms = state.wheel.waiting_after(now_ms, state.curr_read_ms)
+    while slot_ms is not None and slot_ms < end_ms:
+        yield slot_ms - now_ms, state.wheel.get_num(slot_ms)
+        count += 1
+        if not count % _TURN:
+            yield None
+        slot_ms = state.wheel.waiting_after(slot_ms + state.precision_ms, state.curr_read_ms)
 
 
 class TimerUpkeep(Upkeep[TimerState]):
@@ -186,7 +195,7 @@ class TimerUpkeep(Upkeep[TimerState]):
         return state.metrics.counter, end, state.curr_read_ms
 
     def _count(self) -> Generator[None, None, dict[str, int]]:
-        return recount_in_turns(self._state)
+        return _recount_in_turns(self._state)
 
     def begin_cleaning(self) -> Callable[[], None] | None:
         """Let go of log files whose messages have left the commit log; run the result outside."""

@@ -14,7 +14,6 @@ from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Totals, Traffic
 from embedded_broker.remoting.endpoint import Handler, Request, RequestError
 from embedded_broker.store.fs import DirectoryFileSystem
-from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, RuntimeInfo, TimerCounts
 from rocketmq_py.protocol.bodies.topics import DataVersion
 from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
@@ -76,14 +75,13 @@ class InspectionProcessor:
     def timer_checkpoint(self, request: Request) -> RemotingCommand:
         """60: the 56 bytes of the last check point; without timers, or without a wheel, 1."""
         self._check_timers("The checkpoint is null")
-        timers = self._core.timers
-        if not isinstance(timers, TimerMessageStore):
+        checkpoint = self._core.timers.checkpoint
+        if checkpoint is None:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 "The checkpoint is null: the sliced engine has none, timerEngine=wheel does",
             )
-        body = timers.checkpoint.encode()
-        return request.command.answer(ResponseCode.SUCCESS, body=body)
+        return request.command.answer(ResponseCode.SUCCESS, body=checkpoint.encode())
 
     def timer_counts(self, request: Request) -> RemotingCommand:
         """61: how many timers wait, by topic; without timers 1."""

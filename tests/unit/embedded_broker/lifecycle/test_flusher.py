@@ -6,7 +6,8 @@ import pytest
 
 from embedded_broker.door import Door
 from embedded_broker.errors import StoreError
-from embedded_broker.lifecycle.flusher import Flusher, FlushWork
+from embedded_broker.lifecycle.flusher import Flusher
+from embedded_broker.store.flush import FlushWork
 
 GUARD_S = 10.0
 

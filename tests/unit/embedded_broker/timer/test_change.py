@@ -8,10 +8,10 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import InnerMessage, PutStatus
-from embedded_broker.timer.change import MoveOutcome, moved_copy
-from embedded_broker.timer.recall import RecallOutcome, find_copies
+from embedded_broker.timer.change import moved_copy
+from embedded_broker.timer.interface import MoveOutcome, RecallOutcome
 from embedded_broker.timer.request import parse_request
-from embedded_broker.timer.wheel.change import slot_for
+from embedded_broker.timer.wheel.change import find_copies, slot_for
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_EARLY
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
@@ -91,11 +91,9 @@ def test_a_moved_copy_begins_a_life_of_its_own() -> None:
     key = rig.timer(90_000)
     rig.advance(50_000)
     (copy,) = find_copies(rig.timers._state, key)
-    record = rig.store.record(copy.offset_py)
-    assert record is not None
-    assert Prop.TIMER_ROOT_OFFSET in record.properties
+    assert Prop.TIMER_ROOT_OFFSET in copy.record.properties
 
-    moved = moved_copy(record, root=copy.root, due_ms=123_456, out_ms=123_000)
+    moved = moved_copy(copy, due_ms=123_456, out_ms=123_000)
 
     assert (moved.topic, moved.queue_id, moved.body) == (TIMER_TOPIC, 0, b"1")
     assert moved.properties[Prop.TIMER_DUE_MS] == "123456"
@@ -271,11 +269,9 @@ def test_a_recall_that_the_disk_refuses_recalls_nothing() -> None:
 def only_the_copy(rig: Rig, key: str, delay_ms: int) -> None:
     """Store what is left when a power loss takes the mark alone."""
     (copy,) = find_copies(rig.timers._state, key)
-    record = rig.store.record(copy.offset_py)
-    assert record is not None
     due_ms = rig.clock.now_ms + delay_ms
     out_ms = (due_ms - 1) // 1000 * 1000
-    moved = moved_copy(record, root=copy.root, due_ms=due_ms, out_ms=out_ms)
+    moved = moved_copy(copy, due_ms=due_ms, out_ms=out_ms)
     assert rig.store.put(moved).ok
 
 

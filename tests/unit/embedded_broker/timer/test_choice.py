@@ -9,7 +9,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.store.memory_fs import MemoryFileSystem
-from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.slices.engine import SlicedTimerStore
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.errors import ConfigError

@@ -6,12 +6,9 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import PutStatus
-from embedded_broker.timer.recall import (
-    RecallOutcome,
-    check_handle,
-    delete_message,
-    find_copies,
-)
+from embedded_broker.timer.interface import RecallOutcome
+from embedded_broker.timer.recall import check_handle, delete_message
+from embedded_broker.timer.wheel.change import find_copies
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import TIMER_TOPIC

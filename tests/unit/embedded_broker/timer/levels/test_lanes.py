@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.store.inner import PutResult, PutStatus
+from embedded_broker.timer.delivery import LatePut
 from embedded_broker.timer.levels.lanes import LOOK_EVERY_MS, Flight, LevelLane
-from embedded_broker.timer.wheel.escape import LatePut
 
 STORED = PutResult(PutStatus.PUT_OK, commit_log_offset=100, size=50)
 FAILED = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)

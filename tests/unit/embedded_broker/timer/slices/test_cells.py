@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.timer.slices.cells import Cell, Mark, MessageCell, OffsetCell, SliceWheel
+from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.slices.cells import Cell, MessageCell, OffsetCell, SliceWheel
 
 
 def filled(kind: type[Cell], positions: list[int]) -> Cell:
@@ -39,15 +40,6 @@ def test_an_offset_cell_takes_sixteen_bytes_a_timer() -> None:
     cell.add(7, memoryview(b"abc"))
     assert cell._places.itemsize * len(cell._places) == 16
     assert list(cell._places) == [7, 3]
-
-
-def test_a_mark_hits_its_victim_or_every_timer_of_the_key_but_moved_ones() -> None:
-    assert Mark(100, 5).hits(5, is_moved=False)
-    assert not Mark(100, 5).hits(6, is_moved=False)
-    assert Mark(100, None).hits(6, is_moved=False)
-    assert Mark(100, None).hits(600, is_moved=False)
-    assert not Mark(100, None).hits(600, is_moved=True)
-    assert Mark(100, None).hits(60, is_moved=True)
 
 
 def first_of(wheel: SliceWheel) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.store.fs import MemoryFileSystem
-from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.slices.progress import SliceProgress
 
 WHOLE = SliceProgress(

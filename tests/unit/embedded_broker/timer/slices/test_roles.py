@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.timer.levels.delay_offsets import DelayOffsetFile
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.slices.state import SliceRole
 from rocketmq_py.errors import ConfigError
 from tests.unit.embedded_broker.timer.slices.slice_rig import START_MS, Short, SliceRig

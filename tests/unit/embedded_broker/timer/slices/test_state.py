@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_broker.timer.slices.cells import Mark
+from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.slices.state import Late, LateComers
 from tests.unit.embedded_broker.timer.slices.slice_rig import Short, SliceRig
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from embedded_broker.timer.wheel.due_heap import NOT_LATE, DueHeap, Kind, Mark, Waiting
+from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, DueHeap, Kind, Waiting
 
 
 def entry(

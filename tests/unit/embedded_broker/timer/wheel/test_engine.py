@@ -10,8 +10,8 @@ import pytest
 from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.inner import InnerMessage, PutStatus
 from embedded_broker.store.run import Arrivals
+from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
 from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
-from embedded_broker.timer.wheel.state import NEVER_ENQUEUED_MS
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from tests.unit.embedded_broker.timer.timer_rig import HOST, START_MS, FailingPuts, Rig, Short
 

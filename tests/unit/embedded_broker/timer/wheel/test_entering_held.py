@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from embedded_broker.timer.change import MoveOutcome
-from embedded_broker.timer.recall import RecallOutcome, delete_message
+from embedded_broker.timer.interface import MoveOutcome, RecallOutcome
+from embedded_broker.timer.recall import delete_message
 from rocketmq_py.protocol.handles import RecallHandle
 from tests.unit.embedded_broker.timer.slices.slice_rig import SliceRig
 from tests.unit.embedded_broker.timer.timer_rig import HOST, START_MS, Rig, Short

@@ -11,10 +11,10 @@ import pytest
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
 from embedded_broker.store.inner import PutStatus
-from embedded_broker.timer.recall import RecallOutcome
+from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
+from embedded_broker.timer.interface import RecallOutcome
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint
 from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel
-from embedded_broker.timer.wheel.state import NEVER_ENQUEUED_MS
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, FailingPuts, Rig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.timer.wheel.roles import TimerRole
+from embedded_broker.timer.wheel.state import TimerRole
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Rig, Short
 
 

@@ -11,8 +11,10 @@ from collections.abc import Callable
 import pytest
 
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.timer.change import MoveOutcome
-from embedded_broker.timer.recall import RecallOutcome, delete_message, find_copies, mark_message
+from embedded_broker.timer.interface import MoveOutcome, RecallOutcome
+from embedded_broker.timer.recall import delete_message, mark_message
+from embedded_broker.timer.request import is_rootless
+from embedded_broker.timer.wheel.change import find_copies
 from embedded_broker.timer.wheel.due_heap import Waiting
 from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService
 from rocketmq_py.protocol.handles import RecallHandle
@@ -125,7 +127,7 @@ def test_a_copy_that_this_broker_rolls_on_is_the_newest(rolled: Callable[..., Ri
     rig.advance(15_000)
     (copy,) = find_copies(rig.timers._state, "K1")
     assert copy.waits
-    assert not copy.is_rootless
+    assert not is_rootless(copy.record.properties)
     assert rig.timers.recall("K1") is RecallOutcome.RECALLED
     rig.advance(70_000)
     assert state_of(rig) == NOTHING_LEFT
@@ -152,7 +154,7 @@ def test_a_mark_that_names_an_earlier_copy_works_by_its_key(rolled: Callable[...
     rig = rolled()
     (copy,) = find_copies(rig.timers._state, "K1")
     first = copy._replace(root=rig.messages(TIMER_TOPIC)[0].record.commit_log_offset)
-    assert rig.store.put(mark_message(first, now_ms=rig.clock.now_ms, born_host=HOST)).ok
+    assert rig.store.put(mark_message(first, now_ms=rig.clock.now_ms)).ok
     assert state_of(rig) == NOTHING_LEFT
     rig.crash()
     assert state_of(rig) == NOTHING_LEFT

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
-from embedded_broker.timer.wheel.escape import LatePut
+from embedded_broker.timer.delivery import LatePut
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 
 OK = PutResult(PutStatus.PUT_OK)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.timer.stage import Stage
-from embedded_broker.timer.wheel.services import TimerDequeueWarmService, TimerFlushService
+from embedded_broker.timer.wheel.dequeue import TimerDequeueWarmService
+from embedded_broker.timer.wheel.flush import TimerFlushService
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 
 

@@ -1,11 +1,23 @@
-"""The wait before a put that failed is tried again, by either clock."""
+"""Every answer of a put has one meaning."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from embedded_broker.clocks.timeline import Deadline
-from embedded_broker.timer.wheel.retry import RetryWait
+from embedded_broker.store.inner import PutStatus
+from embedded_broker.timer.delivery import DONE, HOPELESS, SOON_BETTER, RetryWait
+
+
+def test_no_answer_means_two_things_and_a_flush_that_timed_out_means_stored() -> None:
+    assert not DONE & HOPELESS
+    assert not DONE & SOON_BETTER
+    assert not HOPELESS & SOON_BETTER
+    assert {PutStatus.PUT_OK, PutStatus.FLUSH_DISK_TIMEOUT} <= DONE
+    assert PutStatus.UNKNOWN_ERROR not in DONE | HOPELESS | SOON_BETTER
+
+
+# --- the wait before a put that failed is tried again, by either clock ---------------------------
 
 
 def test_without_a_session_timer_the_message_clock_ends_the_wait() -> None:

@@ -6,7 +6,7 @@ levels own `dataVersion` and `offsetTable`, as in
 begin with `slice` and `timeSliceLength`. Each saves its own part, and everything else in the file
 is written back as it was found. Must not know: what the parts mean.
 
-Read on: `service.py`, `timer/slices/progress.py`.
+Read on: `levels/service.py`, `slices/progress.py`.
 """
 
 from __future__ import annotations

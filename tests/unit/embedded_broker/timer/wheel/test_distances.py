@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.timer.wheel.distribution import Distribution
 from tests.unit.embedded_broker.timer.timer_rig import Endless, Rig, Short
 
 
@@ -61,7 +60,7 @@ def test_a_snapshot_is_taken_in_turns() -> None:
     rig = Rig()
     for number in range(300):
         rig.timer(10_000 + number * 1000)
-    snapshot = Distribution(rig.timers._state, rig.clock.now_ms)
+    snapshot = rig.timers.distribution()
     snapshot.step(Short(2))
 
     assert not snapshot.done
