@@ -13,9 +13,8 @@ from enum import Enum, auto
 from functools import partial
 from typing import NamedTuple
 
-from attrs import define
+from attrs import define, field
 
-from embedded_broker.clocks.session import Session
 from embedded_broker.core.filters import NO_TAG, Filter, Filters
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Traffic
@@ -91,39 +90,25 @@ Reply = Callable[[Pulled | Refused], None]
 """Told once how a pull ended that had to wait."""
 
 
+@define(eq=False, kw_only=True)
 class Consume:
     """Hands out messages. Used under the door.
 
     `address` is named when the broker refuses.
     """
 
-    def __init__(
-        self,
-        *,
-        address: str,
-        config: BrokerConfig,
-        store: StoreReader,
-        session: Session,
-        topics: TopicTable,
-        groups: GroupTable,
-        consumers: ConsumerRegistry,
-        offsets: OffsetTable,
-        deliveries: DeliveryLog,
-        traffic: Traffic,
-    ) -> None:
-        self._address = address
-        self._config = config
-        self._store = store
-        self._session = session
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._offsets = offsets
-        self._deliveries = deliveries
-        self._traffic = traffic
-        self._heir = self
-        self.filters = Filters()
-        self.waiters = Waiters(session)
+    _address: str
+    _config: BrokerConfig
+    _store: StoreReader
+    _topics: TopicTable
+    _groups: GroupTable
+    _consumers: ConsumerRegistry
+    _offsets: OffsetTable
+    _deliveries: DeliveryLog
+    _traffic: Traffic
+    waiters: Waiters
+    filters: Filters = field(factory=Filters, init=False)
+    _heir: "Consume | None" = field(default=None, init=False)
 
     def pull(self, pull: Pull, reply: Reply) -> Pulled | None:
         """Give messages, or say why there are none; None: `reply` is told later."""
@@ -188,9 +173,8 @@ class Consume:
         if wait_ms <= 0:
             return False
         queues = {(pull.topic, pull.queue_id): pull.offset}
-        due_ms = self._session.now_ms + wait_ms
         answer = partial(self._look_again, pull, reply)
-        return self.waiters.add(Waiter(pull.peer, pull.group, queues, wanted, due_ms, answer))
+        return self.waiters.add(Waiter(pull.peer, pull.group, queues, wanted, answer), wait_ms)
 
     def _look_again(self, pull: Pull, reply: Reply, is_over: bool) -> bool:
         """Answer a pull that waited; false when nothing that came was wanted, and it may wait on.
@@ -199,7 +183,7 @@ class Consume:
         """
         outcome: Pulled | Refused | None
         try:
-            if self._heir is not self:
+            if self._heir is not None:
                 pull.commit_offset = None
                 outcome = self._heir.pull(pull, reply)
             else:

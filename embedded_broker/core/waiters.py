@@ -30,7 +30,7 @@ Far above what queues times clients of a test cluster need."""
 
 @define(slots=True, eq=False)
 class Waiter:
-    """Somebody who waits until `due_ms` of session time.
+    """Somebody who waits.
 
     `queues` are topic and queue, each with the offset of the first message that is awaited there.
     `answer` is called with whether the wait is over; then it must answer, whatever it finds. Before
@@ -41,8 +41,8 @@ class Waiter:
     group: str
     queues: Mapping[tuple[str, int], int]
     wanted: Filter | None
-    due_ms: int
     answer: Callable[[bool], bool]
+    due_ms: int = field(default=0, init=False)
     timer: SessionTimer | None = field(default=None, init=False)
 
 
@@ -67,10 +67,11 @@ class Waiters:
         """Say whether a group waits for a queue."""
         return any(one.group == group for one in self._waiting.get((topic, queue_id), ()))
 
-    def add(self, waiter: Waiter) -> bool:
-        """Let somebody wait; false when there is no room."""
+    def add(self, waiter: Waiter, wait_ms: int) -> bool:
+        """Let somebody wait for so much session time; false when there is no room."""
         if self._count >= PARKED_MAX:
             return False
+        waiter.due_ms = self._session.now_ms + wait_ms
         self._enter(waiter)
         return True
 

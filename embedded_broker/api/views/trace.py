@@ -82,16 +82,16 @@ class MessageTrace:
 
     message_id: str
     topic: str
-    queue_id: int | None
-    offset: int | None
+    queue_id: int | None = None
+    offset: int | None = None
     state: MessageState = field(repr=lambda state: state.name)
-    initialised_at: datetime | None = field(repr=_shown)
-    accepted_at: datetime | None = field(repr=_shown)
-    due_at: datetime | None = field(repr=_shown)
-    ready_at: datetime | None = field(repr=_shown)
-    recalled_at: datetime | None = field(repr=_shown)
-    groups: dict[str, GroupTrace]
-    copies: int
+    initialised_at: datetime | None = field(default=None, repr=_shown)
+    accepted_at: datetime | None = field(default=None, repr=_shown)
+    due_at: datetime | None = field(default=None, repr=_shown)
+    ready_at: datetime | None = field(default=None, repr=_shown)
+    recalled_at: datetime | None = field(default=None, repr=_shown)
+    groups: dict[str, GroupTrace] = field(factory=dict)
+    copies: int = 0
 
 
 _ORDER: Final = tuple(MessageState)
@@ -112,7 +112,8 @@ def trace(core: BrokerCore, message_id: str, topic: str | None = None) -> Messag
             return _of_half(unique_id, copies.half, is_open=copies.is_half_open)
         gone = [name for name in gone_from if topic in {None, name}]
         if gone:
-            return _gone(unique_id, gone[-1])
+            # Only the index entry is left.
+            return MessageTrace(message_id=unique_id, topic=gone[-1], state=MessageState.DELETED)
         raise not_found(message_id, topic=topic)
     journey = journeys[-1]
     groups: dict[str, GroupTrace] = {}
@@ -266,34 +267,10 @@ def _of_half(unique_id: str, half: MessageRecord, *, is_open: bool) -> MessageTr
     return MessageTrace(
         message_id=unique_id,
         topic=half.properties.get(Prop.REAL_TOPIC, half.topic),
-        queue_id=None,
-        offset=None,
         state=MessageState.INITIALISED if is_open else MessageState.DELETED,
         initialised_at=instant(half.born_timestamp),
         accepted_at=instant(half.store_timestamp),
-        due_at=None,
-        ready_at=None,
-        recalled_at=None,
-        groups={},
         copies=1,
-    )
-
-
-def _gone(unique_id: str, topic: str) -> MessageTrace:
-    """Tell of a message of which only the index entry is left."""
-    return MessageTrace(
-        message_id=unique_id,
-        topic=topic,
-        queue_id=None,
-        offset=None,
-        state=MessageState.DELETED,
-        initialised_at=None,
-        accepted_at=None,
-        due_at=None,
-        ready_at=None,
-        recalled_at=None,
-        groups={},
-        copies=0,
     )
 
 

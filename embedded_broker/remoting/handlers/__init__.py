@@ -28,6 +28,7 @@ from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.transactions import TransactionalMessageService
+from embedded_broker.core.waiters import Waiters
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor, traffic_of
@@ -77,22 +78,22 @@ def install(core: BrokerCore) -> None:
     core.sources.append(core.transactions)
 
     core.traffic = traffic_of(core)
+    waiters = Waiters(core.session)
     core.consume = Consume(
         address=core.address,
         config=core.config,
         store=core.store,
-        session=core.session,
         topics=core.topics,
         groups=core.groups,
         consumers=core.consumers,
         offsets=core.offsets,
         deliveries=core.deliveries,
         traffic=core.traffic,
+        waiters=waiters,
     )
     core.queries = Queries(
         door=core.door, store=core.store, topics=core.topics, timer_topic=core.timers.topic
     )
-    waiters = core.consume.waiters
     core.store.on_arrival.append(waiters.on_arrival)
     core.door.before_release(waiters.run_woken)
     core.on_leave.append(lambda: core.door.forget(waiters.run_woken))

@@ -5,7 +5,7 @@ covered by a commit. The first is exact and kept for every queue that was ever p
 kept for the last 10,000 messages of each group, in plain integers, so that a pull costs a few
 numbers and no object per message. Nothing is saved: after a restart the times are gone, and how far
 a group is comes from the committed offsets alone. Must not know: messages, clocks, requests. Read
-on: `remoting/handlers/consume/pull_message.py` and `table.py`, which feed it, `api/views/trace.py`,
+on: `embedded_broker/core/consume.py` and `table.py`, which feed it, `api/views/trace.py`,
 which asks.
 """
 
@@ -72,28 +72,24 @@ class DeliveryLog:
 
     def moved(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Note that a group continues elsewhere, because its offset was reset."""
-        log = self._groups.get(group)
-        place = None if log is None else log.places.get((topic, queue_id))
+        place = self._place(group, topic, queue_id)
         if place is not None:
             place.next_offset = offset
             place.first_offset = min(place.first_offset, offset)
 
     def next_offset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Give the first offset that was not handed out; None when the group never pulled."""
-        log = self._groups.get(group)
-        place = None if log is None else log.places.get((topic, queue_id))
+        place = self._place(group, topic, queue_id)
         return None if place is None else place.next_offset
 
     def handed_end(self, group: str, topic: str, queue_id: int) -> int | None:
         """Give the offset behind the last message that was handed out; None when none was."""
-        log = self._groups.get(group)
-        place = None if log is None else log.places.get((topic, queue_id))
+        place = self._place(group, topic, queue_id)
         return None if place is None else place.handed_end
 
     def first_offset(self, group: str, topic: str, queue_id: int) -> int | None:
         """Give the lowest offset that the group ever pulled from; None when it never did."""
-        log = self._groups.get(group)
-        place = None if log is None else log.places.get((topic, queue_id))
+        place = self._place(group, topic, queue_id)
         return None if place is None else place.first_offset
 
     def groups(self) -> list[str]:
@@ -115,6 +111,10 @@ class DeliveryLog:
             log.handed.last_time(place.number, offset),
             log.commits.last_time(place.number, offset),
         )
+
+    def _place(self, group: str, topic: str, queue_id: int) -> "_Place | None":
+        log = self._groups.get(group)
+        return None if log is None else log.places.get((topic, queue_id))
 
 
 class _Place:
