@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from embedded_broker.core.administration import Administration
     from embedded_broker.core.consume import Consume
     from embedded_broker.core.queries import Queries
-    from embedded_broker.core.statistics import Traffic
+    from embedded_broker.core.statistics import Statistics
     from embedded_broker.core.transactions.service import TransactionalMessageService
     from embedded_broker.store.message_store import MessageStore
     from embedded_broker.tables.consumers.groups import GroupTable
@@ -58,7 +58,7 @@ class BrokerCore:
     consume: "Consume"
     queries: "Queries"
     transactions: "TransactionalMessageService"
-    traffic: "Traffic"
+    statistics: "Statistics"
     acts: "Administration"
     table_files: "TableFiles"
 

@@ -17,7 +17,7 @@ from attrs import define, field
 
 from embedded_broker.core.filters import NO_TAG, Filter, Filters
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.core.statistics import Traffic
+from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.message_store import GetResult, GetStatus
@@ -105,7 +105,7 @@ class Consume:
     _consumers: ConsumerRegistry
     _offsets: OffsetTable
     _deliveries: DeliveryLog
-    _traffic: Traffic
+    _statistics: Statistics
     waiters: Waiters
     filters: Filters = field(factory=Filters, init=False)
     _heir: "Consume | None" = field(default=None, init=False)
@@ -152,7 +152,8 @@ class Consume:
             found = self._store.get(
                 pull.topic, pull.queue_id, pull.offset, pull.max_count, wanted=wanted
             )
-        self._traffic.note_pull(found.count)
+        size = sum(map(len, found.buffers))
+        self._statistics.note_pull(pull.group, pull.topic, found.count, size)
         self._deliveries.handed_out(
             pull.group,
             pull.topic,

@@ -1,24 +1,123 @@
-"""How much goes in and out of a broker: totals since it started, and rates over 10 s, 1 and 10 min.
+"""What a broker counts, under RocketMQ's names, and how much goes in and out of it.
 
-Answers: the counts and rates of request 28. Must not know: requests, and it is not told of single
-messages: what was put is read off the queues' ends every 10 s of session time, so a message costs
-nothing. Windows as in the original's `StoreStatsService`, which has nothing to say until a window
-is full; here it is 0.0 until then.
+Answers: every counter, gauge and histogram at one moment; totals since the broker started, and
+rates over 10 s, 1 and 10 min, for request 28. Must not know: requests, and it is not told of single
+messages: what was put is read off the queues' ends, so a message costs nothing. Windows as in the
+original's `StoreStatsService`, which has nothing to say until a window is full; here it is 0.0
+until then.
 
-Read on: `remoting/handlers/admin/inspection.py`.
+Read on: `metrics.py` for what is read off a broker, `remoting/handlers/admin/inspection.py`.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import Final, NamedTuple
 
-__all__ = ["SAMPLE_EVERY_MS", "WINDOWS_S", "Totals", "Traffic"]
+from attrs import define, field, frozen
+
+__all__ = [
+    "SAMPLE_EVERY_MS",
+    "WINDOWS_S",
+    "Distribution",
+    "Histogram",
+    "Kind",
+    "Metric",
+    "Registry",
+    "Statistics",
+    "Totals",
+]
 
 WINDOWS_S: Final = (10, 60, 600)
 SAMPLE_EVERY_MS: Final = 10_000
 _SAMPLES_KEPT: Final = max(WINDOWS_S) * 1000 // SAMPLE_EVERY_MS + 2
+
+Labels = tuple[str, ...]
+
+
+class Kind(Enum):
+    """What a metric is, in the words of Prometheus."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@frozen
+class Metric:
+    """One name of RocketMQ's, and what tells its values apart besides broker and cluster."""
+
+    name: str
+    kind: Kind
+    meaning: str
+    labels: Labels = ()
+
+
+@define
+class Distribution:
+    """How many values were at most each bound; the last count is of those above all bounds."""
+
+    counts: list[int]
+    total: float = 0
+
+
+@define
+class Histogram:
+    """Values sorted into buckets."""
+
+    bounds: Sequence[float]
+    values: dict[Labels, Distribution] = field(factory=dict)
+
+    def observe(self, value: float, *labels: str) -> None:
+        """Count one value."""
+        found = self.values.get(labels)
+        if found is None:
+            found = self.values[labels] = Distribution([0] * (len(self.bounds) + 1))
+        found.counts[bisect_left(self.bounds, value)] += 1
+        found.total += value
+
+
+Values = Mapping[Labels, float] | Histogram
+
+
+class Registry:
+    """The metrics of one broker by name. Used under the door.
+
+    A counter is a `Counter` by labels, to which its owner adds at most once for each request or run
+    of messages, and a histogram is its owner's. What stands in the broker already is read when
+    somebody asks.
+    """
+
+    def __init__(self) -> None:
+        self._metrics: dict[str, tuple[Metric, Callable[[], Values]]] = {}
+
+    def counter(self, name: str, meaning: str, *labels: str) -> Counter[Labels]:
+        """Make a counter."""
+        counted: Counter[Labels] = Counter()
+        self._add(Metric(name, Kind.COUNTER, meaning, labels), lambda: counted)
+        return counted
+
+    def reads(
+        self,
+        name: str,
+        meaning: str,
+        read: Callable[[], Values],
+        *labels: str,
+        kind: Kind = Kind.GAUGE,
+    ) -> None:
+        """Add something that is read off the broker."""
+        self._add(Metric(name, kind, meaning, labels), read)
+
+    def collect(self) -> Iterator[tuple[Metric, Values]]:
+        """Give every metric with its present values, in the order in which they were added."""
+        for metric, read in self._metrics.values():
+            yield metric, read()
+
+    def _add(self, metric: Metric, read: Callable[[], Values]) -> None:
+        self._metrics[metric.name] = (metric, read)
 
 
 class Totals(NamedTuple):
@@ -40,8 +139,8 @@ class Totals(NamedTuple):
     """Those of them that are through with it."""
 
 
-class Traffic:
-    """Remembers totals for ten minutes; `read` gives the present ones.
+class Statistics:
+    """The registry, and totals that are remembered for ten minutes; `read` gives the present ones.
 
     `now_ms` is session time, for rates; `day` numbers the days of the message clock, in UTC.
     `note_pull` is called for every pull, everything else is asked for. All under the door.
@@ -50,7 +149,14 @@ class Traffic:
     def __init__(
         self, read: Callable[[], Totals], now_ms: Callable[[], int], day: Callable[[], int]
     ) -> None:
-        self._read = read
+        self.registry = Registry()
+        self._out = self.registry.counter(
+            "rocketmq_messages_out_total", "Messages handed out.", "topic", "consumer_group"
+        )
+        self._bytes_out = self.registry.counter(
+            "rocketmq_throughput_out_total", "Bytes handed out.", "topic", "consumer_group"
+        )
+        self._read_store = read
         self._now_ms = now_ms
         self._day_now = day
         self._day = 0
@@ -69,11 +175,13 @@ class Traffic:
         self._day = self._day_now()
         self.sample()
 
-    def note_pull(self, messages: int) -> None:
-        """Count one pull and what it brought."""
+    def note_pull(self, group: str, topic: str, messages: int, size: int) -> None:
+        """Count one pull and what it brought, in messages and bytes."""
         if messages:
             self.found += 1
             self.given += messages
+            self._out[topic, group] += messages
+            self._bytes_out[topic, group] += size
         else:
             self.missed += 1
 
@@ -87,6 +195,9 @@ class Traffic:
         if day != self._day:
             self._day = day
             self.yesterday_morning, self.this_morning = self.this_morning, self.totals()
+
+    def _read(self) -> Totals:
+        return self._read_store()._replace(found=self.found, missed=self.missed, given=self.given)
 
     def present(self) -> Totals:
         """Give the numbers as they are, those of former lives included."""

@@ -18,11 +18,11 @@ from embedded_broker.api.views.messages import MessagesView, StoredMessage
 from embedded_broker.api.views.retries import Retry, waiting_retries
 from embedded_broker.clocks.clock import epoch_ms
 from embedded_broker.clocks.timeline import Budget
+from embedded_broker.core.administration.offsets import GroupOffset
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.store.pull import is_wanted
-from embedded_broker.tables.offsets.table import NOT_STORED
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.names import READY_MADE_GROUPS, dlq_topic, retry_topic
+from rocketmq_py.protocol.names import dlq_topic
 
 __all__ = ["GroupMember", "GroupOffset", "GroupView", "GroupsView", "members_of"]
 
@@ -35,23 +35,6 @@ class GroupMember:
     address: str
     language: str
     version: int
-
-
-@frozen(kw_only=True)
-class GroupOffset:
-    """How far a group is in one queue.
-
-    ``committed`` is the next offset to consume, None when nothing was committed yet;
-    ``next_offset`` is the first one that was not handed out.
-    """
-
-    topic: str
-    queue_id: int
-    committed: int | None
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    lag: int
 
 
 class GroupView:
@@ -80,7 +63,7 @@ class GroupView:
         core = self._core()
         with core.door.quiet:
             _check_group(core, self.name)
-            return _topics_of(core, self.name)
+            return core.acts.offsets.topics_of(self.name)
 
     def lag(self, *, topic: str | None = None) -> int:
         """Count the messages behind the committed offsets, in all queues or those of a topic.
@@ -107,11 +90,11 @@ class GroupView:
             _check_group(core, self.name)
             if topic is not None:
                 find_topic(core, topic)
-            topics = _topics_of(core, self.name) if topic is None else (topic,)
+            topics = core.acts.offsets.topics_of(self.name) if topic is None else (topic,)
             return [
-                _offset(core, self.name, name, queue_id)
+                core.acts.offsets.place(self.name, name, queue_id)
                 for name in topics
-                for queue_id in _queues(core, name)
+                for queue_id in core.acts.offsets.queues(name)
             ]
 
     def reset(
@@ -133,13 +116,13 @@ class GroupView:
         with core.door:
             _check_group(core, self.name)
             find_topic(core, topic)
-            queues = _queues(core, topic)
+            queues = core.acts.offsets.queues(topic)
             if queue is not None and queue not in queues:
                 raise ConfigError("queue", queue, f"0 to {len(queues) - 1}, the queues of {topic}")
             chosen = queues if queue is None else (queue,)
             targets = {queue_id: _target(core, topic, queue_id, to) for queue_id in chosen}
             core.acts.offsets.reset(self.name, topic, targets)
-            return [_offset(core, self.name, topic, queue_id) for queue_id in chosen]
+            return [core.acts.offsets.place(self.name, topic, queue_id) for queue_id in chosen]
 
     def dead_letters(self) -> list[StoredMessage]:
         """Return the messages that the group gave up, in the order in which it did."""
@@ -179,7 +162,7 @@ class GroupsView:
     def __contains__(self, name: object) -> bool:
         core = self._core()
         with core.door.quiet:
-            return name in core.groups or name in _group_names(core)
+            return name in core.groups or name in core.acts.offsets.group_names()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -188,7 +171,7 @@ class GroupsView:
         """Return the groups that somebody used or created; not those of every broker."""
         core = self._core()
         with core.door.quiet:
-            return _group_names(core)
+            return core.acts.offsets.group_names()
 
 
 def members_of(core: BrokerCore, group: str) -> tuple[GroupMember, ...]:
@@ -207,57 +190,15 @@ def members_of(core: BrokerCore, group: str) -> tuple[GroupMember, ...]:
     )
 
 
-def _group_names(core: BrokerCore) -> list[str]:
-    """Name the groups with settings, offsets or members. Under the door."""
-    names = dict.fromkeys(group.group_name for group in core.groups)
-    names |= dict.fromkeys(core.consumers.groups())
-    names |= dict.fromkeys(core.offsets.groups())
-    names |= dict.fromkeys(core.deliveries.groups())
-    return [name for name in names if name not in READY_MADE_GROUPS]
-
-
 def _check_group(core: BrokerCore, name: str) -> None:
     """Raise ``KeyError`` naming the nearest when there is no such group. Under the door."""
     if name in core.groups:
         return
-    names = _group_names(core)
+    names = core.acts.offsets.group_names()
     if name not in names:
         close = get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise KeyError(f"no group {name!r}{hint}")
-
-
-def _topics_of(core: BrokerCore, group: str) -> tuple[str, ...]:
-    live = core.consumers.get(group)
-    names = dict.fromkeys(() if live is None else live.subscriptions)
-    names |= dict.fromkeys(core.offsets.topics_of(group))
-    names |= dict.fromkeys(core.deliveries.topics_of(group))
-    names |= dict.fromkeys([retry_topic(group)])
-    return tuple(name for name in names if core.topics.get(name) is not None)
-
-
-def _queues(core: BrokerCore, topic: str) -> range:
-    config = core.topics.get(topic)
-    return range(0 if config is None else config.read_queue_nums)
-
-
-def _offset(core: BrokerCore, group: str, topic: str, queue_id: int) -> GroupOffset:
-    """Tell how far a group is in one queue. Under the door."""
-    low, high = core.store.min_offset(topic, queue_id), core.store.max_offset(topic, queue_id)
-    committed = core.offsets.query(group, topic, queue_id)
-    first = core.deliveries.first_offset(group, topic, queue_id)
-    following = core.deliveries.next_offset(group, topic, queue_id)
-    is_stored = committed != NOT_STORED
-    done = committed if is_stored else max(low, 0 if first is None else first)
-    return GroupOffset(
-        topic=topic,
-        queue_id=queue_id,
-        committed=committed if is_stored else None,
-        next_offset=max(low, committed, 0 if following is None else following),
-        min_offset=low,
-        max_offset=high,
-        lag=max(high - done, 0),
-    )
 
 
 def _count_unread(core: BrokerCore, group: str, place: GroupOffset) -> int:

@@ -10,6 +10,8 @@ the original leaves it to its time. Before, every member is called with all offs
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from attrs import frozen
+
 from embedded_broker.core.calls import Calls, ResetOffsets
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.profiles import Profile
@@ -26,12 +28,30 @@ from rocketmq_py.protocol.bodies.topics import (
     TopicOffset,
     TopicStatsTable,
 )
+from rocketmq_py.protocol.names import READY_MADE_GROUPS, retry_topic
 
-__all__ = ["TO_THE_END", "GroupOffsets"]
+__all__ = ["GroupOffset", "GroupOffsets"]
 
-TO_THE_END: Final = -1
+_TO_THE_END: Final = -1
 """The timestamp that means the end of the queue."""
 _BOUNDARIES: Final = frozenset({"LOWER", "UPPER"})
+
+
+@frozen(kw_only=True)
+class GroupOffset:
+    """How far a group is in one queue.
+
+    ``committed`` is the next offset to consume, None when nothing was committed yet;
+    ``next_offset`` is the first one that was not handed out.
+    """
+
+    topic: str
+    queue_id: int
+    committed: int | None
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    lag: int
 
 
 class GroupOffsets:
@@ -105,8 +125,7 @@ class GroupOffsets:
                 names = [name for name in names if name in live.subscriptions]
         stats = ConsumeStats()
         for name in names:
-            topic = self._topics.get(name)
-            for queue_id in range(topic.read_queue_nums if topic is not None else 0):
+            for queue_id in self.queues(name):
                 committed = max(0, self._offsets.query(group, name, queue_id))
                 stats.offset_table[self._key(name, queue_id)] = OffsetWrapper(
                     broker_offset=self._store.max_offset(name, queue_id),
@@ -115,6 +134,46 @@ class GroupOffsets:
                     last_timestamp=self._store_time(name, queue_id, committed - 1),
                 )
         return stats
+
+    def group_names(self) -> list[str]:
+        """Name the groups that somebody used or created; not those of every broker."""
+        names = dict.fromkeys(group.group_name for group in self._groups)
+        for used in (self._consumers, self._offsets, self._deliveries):
+            names |= dict.fromkeys(used.groups())
+        return [name for name in names if name not in READY_MADE_GROUPS]
+
+    def topics_of(self, group: str) -> tuple[str, ...]:
+        """Name what a group subscribes, pulls or has committed, its retry topic included."""
+        live = self._consumers.get(group)
+        names = dict.fromkeys(() if live is None else live.subscriptions)
+        names |= dict.fromkeys(self._offsets.topics_of(group))
+        names |= dict.fromkeys(self._deliveries.topics_of(group))
+        names |= dict.fromkeys([retry_topic(group)])
+        return tuple(name for name in names if name in self._topics)
+
+    def queues(self, topic: str) -> range:
+        """Number the queues that can be read; none of an unknown topic."""
+        config = self._topics.get(topic)
+        return range(0 if config is None else config.read_queue_nums)
+
+    def place(self, group: str, topic: str, queue_id: int) -> GroupOffset:
+        """Tell how far a group is in one queue."""
+        low = self._store.min_offset(topic, queue_id)
+        high = self._store.max_offset(topic, queue_id)
+        committed = self._offsets.query(group, topic, queue_id)
+        first = self._deliveries.first_offset(group, topic, queue_id)
+        following = self._deliveries.next_offset(group, topic, queue_id)
+        is_stored = committed != NOT_STORED
+        done = committed if is_stored else max(low, 0 if first is None else first)
+        return GroupOffset(
+            topic=topic,
+            queue_id=queue_id,
+            committed=committed if is_stored else None,
+            next_offset=max(low, committed, 0 if following is None else following),
+            min_offset=low,
+            max_offset=high,
+            lag=max(high - done, 0),
+        )
 
     def query(self, group: str, topic: str, queue_id: int, *, zero_if_none: bool = True) -> int:
         """Give the committed offset, else 0 for a queue of which nothing was deleted, or refuse.
@@ -180,8 +239,7 @@ class GroupOffsets:
         elif group not in self._groups:
             raise Refused(Reason.GROUP_NOT_EXIST, f"Group {group} does not exist")
         elif queue_id < 0:
-            queues = range(topic.read_queue_nums)
-            targets = {one: self._by_time(name, one, timestamp) for one in queues}
+            targets = {one: self._by_time(name, one, timestamp) for one in self.queues(name)}
         elif offset is None or offset == NOT_STORED:
             targets = {queue_id: self._by_time(name, queue_id, timestamp)}
         else:
@@ -220,7 +278,7 @@ class GroupOffsets:
         return targets
 
     def _by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
-        if timestamp <= TO_THE_END:
+        if timestamp <= _TO_THE_END:
             return self._store.max_offset(topic, queue_id)
         return self.search(topic, queue_id, timestamp, None)
 
@@ -230,7 +288,7 @@ class GroupOffsets:
         topic: str,
         targets: Mapping[int, int],
         *,
-        timestamp: int = TO_THE_END,
+        timestamp: int = _TO_THE_END,
         tell_absent: bool = False,
     ) -> None:
         """Let a group continue at other offsets, by queue, and tell its members.

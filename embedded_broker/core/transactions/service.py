@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.core.calls import CheckTransaction
+from embedded_broker.core.statistics import Histogram
 from embedded_broker.core.transactions.half import (
     check_body,
     check_times,
@@ -64,6 +65,7 @@ HOUR_MS: Final = 3_600_000
 PROGRESS_EVERY_MARKS: Final = 256
 """Removal marks between two points to which the committed offset of the marks can move."""
 SWEEP_FROM: Final = 64
+FINISHED_BOUNDS_S: Final = (5, 60, 600, 3600, 12 * 3600, 24 * 3600)
 
 
 class OpenHalf(NamedTuple):
@@ -108,6 +110,8 @@ class TransactionalMessageService:
         self._highest_marked = -1
         self._captured: Progress | None = None
         self.counters: Counter[str] = Counter()
+        self.finished = Histogram(FINISHED_BOUNDS_S)
+        """How long producers took to end their transactions."""
         self.changes = 0
         """Counts what may have brought the next deadline nearer, for the clock driver."""
         self._read_settings(frozenset())
@@ -205,6 +209,14 @@ class TransactionalMessageService:
 
     def remove(self, queue_offset: int) -> bool:
         """End a half message: store its removal mark; False when that failed, and it stays open."""
+        half = self._open.get(self._known_as.get(queue_offset, queue_offset))
+        if not self._remove(queue_offset):
+            return False
+        if half is not None:
+            self.finished.observe((self._core.clock.now_ms - half.since_ms) / 1000)
+        return True
+
+    def _remove(self, queue_offset: int) -> bool:
         offsets = [queue_offset]
         if queue_offset in self._known_as:
             offsets.append(self._known_as[queue_offset])
@@ -317,7 +329,7 @@ class TransactionalMessageService:
 
     def _park(self, offset: int, record: MessageRecord, now_ms: int) -> bool:
         self._core.topics.ensure(TRANS_CHECK_MAX_TIME_TOPIC, 1)
-        if not self._put(parked(record)).ok or not self.remove(offset):
+        if not self._put(parked(record)).ok or not self._remove(offset):
             self._push(now_ms + self._interval_ms, offset)
             return False
         self.counters["parked"] += 1

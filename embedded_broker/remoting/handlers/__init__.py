@@ -22,16 +22,19 @@ in this table.
 """
 
 from functools import partial
+from typing import Final
 
+from embedded_broker.core import metrics
 from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.queries import Queries
+from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Statistics
 from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.core.waiters import Waiters
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
-from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor, traffic_of
+from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
 from embedded_broker.remoting.handlers.send.end_transaction import EndTransactionProcessor
@@ -51,6 +54,8 @@ from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.table import TopicTable
 
 __all__ = ["install"]
+
+_DAY_MS: Final = 86_400_000
 
 
 def install(core: BrokerCore) -> None:
@@ -77,7 +82,7 @@ def install(core: BrokerCore) -> None:
     core.transactions.load()
     core.sources.append(core.transactions)
 
-    core.traffic = traffic_of(core)
+    core.statistics = _statistics_of(core)
     waiters = Waiters(core.session)
     core.consume = Consume(
         address=core.address,
@@ -88,7 +93,7 @@ def install(core: BrokerCore) -> None:
         consumers=core.consumers,
         offsets=core.offsets,
         deliveries=core.deliveries,
-        traffic=core.traffic,
+        statistics=core.statistics,
         waiters=waiters,
     )
     core.queries = Queries(
@@ -99,6 +104,7 @@ def install(core: BrokerCore) -> None:
     core.on_leave.append(lambda: core.door.forget(waiters.run_woken))
     core.acts = acts = administration_of(core)
     core.endpoint.on_disconnected.append(acts.clients.has_left)
+    _read_metrics(core)
     sends = SendMessageProcessor(core)
     core.endpoint.runs = PlainSends(core, sends)
     for processor in (
@@ -107,12 +113,42 @@ def install(core: BrokerCore) -> None:
         EndTransactionProcessor(core),
         PullMessageProcessor(core.endpoint, core.consume),
         RecallMessageProcessor(core),
-        InspectionProcessor(core, core.traffic),
     ):
         processor.register()
     QueryMessageProcessor(core.queries).register(core.endpoint)
     ClientManageProcessor(acts, core.consume.filters).register(core.endpoint)
+    InspectionProcessor(
+        profile=core.profile,
+        config=core.config,
+        clock=core.clock,
+        store=core.store,
+        timers=core.timers,
+        levels=core.levels,
+        statistics=core.statistics,
+    ).register(core.endpoint)
     AdminBrokerProcessor(acts, core.store, core.locks, core.session).register(core.endpoint)
+
+
+def _statistics_of(core: BrokerCore) -> Statistics:
+    """Make the counters of a broker's messages; they sample themselves."""
+    statistics = Statistics(
+        lambda: metrics.totals(core.store, core.topics, core.timers),
+        now_ms=lambda: core.session.now_ms,
+        day=lambda: core.clock.now_ms // _DAY_MS,
+    )
+    statistics.start()
+    core.session.every(SAMPLE_EVERY_MS, statistics.sample, "statistics")
+    return statistics
+
+
+def _read_metrics(core: BrokerCore) -> None:
+    """Let everything that the broker knows of itself be read as metrics."""
+    registry = core.statistics.registry
+    metrics.read_broker(registry, core.config, core.topics, core.groups, core.transactions)
+    metrics.read_clients(registry, core.consumers, core.producers)
+    metrics.read_groups(registry, core.acts.offsets)
+    metrics.read_store(registry, core.store, core.topics, core.clock)
+    metrics.read_timers(registry, core.store, core.timers)
 
 
 def _keep_tables(core: BrokerCore) -> TableFiles:

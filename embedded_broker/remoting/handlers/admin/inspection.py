@@ -10,10 +10,16 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Totals, Traffic
-from embedded_broker.remoting.endpoint import Handler, Request, RequestError
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.statistics import Statistics
+from embedded_broker.remoting.endpoint import Endpoint, Handler, Request
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.interface import TimerEngine
+from embedded_broker.timer.levels.service import ScheduleMessageService
+from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, RuntimeInfo, TimerCounts
 from rocketmq_py.protocol.bodies.topics import DataVersion
 from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
@@ -22,7 +28,6 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 
 __all__ = ["InspectionProcessor"]
 
-_DAY_MS: Final = 86_400_000
 _POOLS: Final = {
     # Thread pool: the capacity of its queue in the original, whether 4.9 has it.
     "send": (10_000, True),
@@ -46,13 +51,28 @@ _ALWAYS_ZERO: Final = (
 class InspectionProcessor:
     """The runtime table, the delay levels' offsets, the timers' check point and counts."""
 
-    def __init__(self, core: BrokerCore, traffic: Traffic) -> None:
-        self._core = core
-        self._traffic = traffic
-        self._boot_ms = core.clock.now_ms
-        self._is_4_9 = not core.profile.timer_messages
+    def __init__(
+        self,
+        *,
+        profile: Profile,
+        config: BrokerConfig,
+        clock: Clock,
+        store: MessageStore,
+        timers: TimerEngine,
+        levels: ScheduleMessageService,
+        statistics: Statistics,
+    ) -> None:
+        self._version = profile.version
+        self._is_4_9 = not profile.timer_messages
+        self._config = config
+        self._clock = clock
+        self._store = store
+        self._engine = timers
+        self._levels = levels
+        self._statistics = statistics
+        self._boot_ms = clock.now_ms
 
-    def register(self) -> None:
+    def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
         handlers: dict[RequestCode, Handler] = {
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
@@ -61,24 +81,23 @@ class InspectionProcessor:
             RequestCode.GET_TIMER_METRICS: self.timer_counts,
         }
         for code, handler in handlers.items():
-            self._core.endpoint.register(code, handler)
+            endpoint.register(code, handler)
 
     # -- timers -----------------------------------------------------------------------------
 
     def delay_offsets(self, request: Request) -> RemotingCommand:
         """45: the next queue offset of every delay level that was used."""
-        levels = self._core.levels
-        version = None if self._is_4_9 else DataVersion(**levels.data_version())
-        body = DelayOffsets(data_version=version, offset_table=levels.offsets())
+        version = None if self._is_4_9 else DataVersion(**self._levels.data_version())
+        body = DelayOffsets(data_version=version, offset_table=self._levels.offsets())
         return request.command.answer(ResponseCode.SUCCESS, body=body.encode())
 
     def timer_checkpoint(self, request: Request) -> RemotingCommand:
         """60: the 56 bytes of the last check point; without timers, or without a wheel, 1."""
         self._check_timers("The checkpoint is null")
-        checkpoint = self._core.timers.checkpoint
+        checkpoint = self._engine.checkpoint
         if checkpoint is None:
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR,
+            raise Refused(
+                Reason.FAILED,
                 "The checkpoint is null: the sliced engine has none, timerEngine=wheel does",
             )
         return request.command.answer(ResponseCode.SUCCESS, body=checkpoint.encode())
@@ -86,14 +105,12 @@ class InspectionProcessor:
     def timer_counts(self, request: Request) -> RemotingCommand:
         """61: how many timers wait, by topic; without timers 1."""
         self._check_timers("The timer message store is null")
-        counts = TimerCounts.from_document(self._core.timers.metrics.snapshot())
+        counts = TimerCounts.from_document(self._engine.metrics.snapshot())
         return request.command.answer(ResponseCode.SUCCESS, body=counts.encode())
 
     def _check_timers(self, problem: str) -> None:
-        if not self._core.config.flag("timerWheelEnable"):
-            raise RequestError(
-                ResponseCode.SYSTEM_ERROR, f"{problem}: timerWheelEnable is false at this broker"
-            )
+        if not self._config.flag("timerWheelEnable"):
+            raise Refused(Reason.FAILED, f"{problem}: timerWheelEnable is false at this broker")
 
     # -- the runtime table --------------------------------------------------------------------
 
@@ -102,19 +119,19 @@ class InspectionProcessor:
         table = {
             **dict.fromkeys(_ALWAYS_ZERO, "0"),
             **self._identity(),
-            **self._store(),
+            **self._log(),
             **self._disk(),
             **self._messages(),
             **self._pools(),
-            **self._levels(),
+            **self._level_offsets(),
         }
         if not self._is_4_9:
             table.update(self._timers())
         return request.command.answer(ResponseCode.SUCCESS, body=RuntimeInfo(table).encode())
 
     def _identity(self) -> dict[str, str]:
-        version = self._core.profile.version
-        seconds = max(0, self._core.clock.now_ms - self._boot_ms) // 1000
+        version = self._version
+        seconds = max(0, self._clock.now_ms - self._boot_ms) // 1000
         minutes, seconds = divmod(seconds, 60)
         hours, minutes = divmod(minutes, 60)
         days, hours = divmod(hours, 24)
@@ -128,9 +145,8 @@ class InspectionProcessor:
             table["brokerActive"] = "true"
         return table
 
-    def _store(self) -> dict[str, str]:
-        store = self._core.store
-        log = store.log
+    def _log(self) -> dict[str, str]:
+        store, log = self._store, self._store.log
         return {
             "commitLogMaxOffset": str(log.max_offset),
             "commitLogMinOffset": str(log.min_offset),
@@ -140,7 +156,7 @@ class InspectionProcessor:
         }
 
     def _disk(self) -> dict[str, str]:
-        fs = self._core.store.fs
+        fs = self._store.fs
         if not isinstance(fs, DirectoryFileSystem):
             return {"commitLogDiskRatio": "0.0", "consumeQueueDiskRatio": "0.0"}
         usage = shutil.disk_usage(fs.root)
@@ -154,9 +170,9 @@ class InspectionProcessor:
         }
 
     def _messages(self) -> dict[str, str]:
-        traffic = self._traffic
+        traffic, log = self._statistics, self._store.log
         now, morning, yesterday = traffic.totals(), traffic.this_morning, traffic.yesterday_morning
-        size = self._core.store.log.max_offset - self._core.store.log.min_offset
+        size = log.max_offset - log.min_offset
         found, missed = traffic.rates("found"), traffic.rates("missed")
         transferred = _rates(traffic.rates("given"))
         return {
@@ -190,73 +206,42 @@ class InspectionProcessor:
                 table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = "0"
         return table
 
-    def _levels(self) -> dict[str, str]:
-        end_of = self._core.store.max_offset
+    def _level_offsets(self) -> dict[str, str]:
+        end_of = self._store.max_offset
         return {
             f"scheduleMessageOffset_{level}": f"{offset},{end_of(SCHEDULE_TOPIC, level - 1)}"
-            for level, offset in self._core.levels.offsets().items()
+            for level, offset in self._levels.offsets().items()
         }
 
     def _timers(self) -> dict[str, str]:
         """`timerReadBehind` is in seconds, as in the original, `timerOffsetBehind` in messages."""
-        if not self._core.config.flag("timerWheelEnable"):
+        if not self._config.flag("timerWheelEnable"):
             table = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), "0")
             return {**table, "timerEnqueueTps": "0.0", "timerDequeueTps": "0.0"}
-        timers = self._core.timers
         return {
             "timerReadBehind": str(self._read_behind_ms() // 1000),
             "timerOffsetBehind": str(self._offset_behind()),
-            "timerCongestNum": str(timers.count()),
-            "timerEnqueueTps": f"{self._traffic.rates('timers_in')[0]:.1f}",
-            "timerDequeueTps": f"{self._traffic.rates('timers_out')[0]:.1f}",
+            "timerCongestNum": str(self._engine.count()),
+            "timerEnqueueTps": f"{self._statistics.rates('timers_in')[0]:.1f}",
+            "timerDequeueTps": f"{self._statistics.rates('timers_out')[0]:.1f}",
         }
 
     def _offset_behind(self) -> int:
         """Give how many messages the first service, which reads the timer topic, has left."""
-        return next(iter(self._core.timers.stages.values())).queue_depth
+        return next(iter(self._engine.stages.values())).queue_depth
 
     def _read_behind_ms(self) -> int:
         """Give for how long the earliest timer has been due.
 
         Not the age of the read pointer: here it stands still while nothing is near.
         """
-        now_ms, timers = self._core.clock.now_ms, self._core.timers
+        now_ms, timers = self._clock.now_ms, self._engine
         deadline = timers.next_deadline()
         if deadline is not None:
             return max(0, now_ms - deadline.due_ms)
         if not timers.count():
             return 0
         return max(stage.lag_ms(now_ms) for stage in timers.stages.values())
-
-
-def traffic_of(core: BrokerCore) -> Traffic:
-    """Make the counter of a broker's messages; it samples itself."""
-
-    def read() -> Totals:
-        put = by_users = 0
-        for (topic, _), queue in core.store.queues.items():
-            put += queue.max_offset
-            if not core.topics.is_system(topic):
-                by_users += queue.max_offset
-        entered = core.store.max_offset(core.timers.topic, 0)
-        return Totals(
-            put=put,
-            put_by_users=by_users,
-            found=traffic.found,
-            missed=traffic.missed,
-            given=traffic.given,
-            timers_in=entered,
-            timers_out=max(0, entered - core.timers.count()),
-        )
-
-    traffic = Traffic(
-        read,
-        now_ms=lambda: core.session_clock.now_ms,
-        day=lambda: core.clock.now_ms // _DAY_MS,
-    )
-    traffic.start()
-    core.session.every(SAMPLE_EVERY_MS, traffic.sample, "traffic")
-    return traffic
 
 
 def _rates(rates: tuple[float, ...]) -> str:

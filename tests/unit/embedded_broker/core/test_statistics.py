@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from attrs import define
 
-from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Totals, Traffic
+from embedded_broker.core.statistics import (
+    SAMPLE_EVERY_MS,
+    Distribution,
+    Histogram,
+    Kind,
+    Metric,
+    Registry,
+    Statistics,
+    Totals,
+)
 
 
 @define
@@ -15,8 +24,8 @@ class Broker:
     now_ms: int = 1_000
     day: int = 5
 
-    def traffic(self) -> Traffic:
-        made = Traffic(lambda: Totals(put=self.put), lambda: self.now_ms, lambda: self.day)
+    def traffic(self) -> Statistics:
+        made = Statistics(lambda: Totals(put=self.put), lambda: self.now_ms, lambda: self.day)
         made.start()
         return made
 
@@ -56,7 +65,7 @@ def test_each_window_looks_back_as_far_as_its_name_says() -> None:
 def test_pulls_are_counted_by_what_they_brought() -> None:
     traffic = Broker().traffic()
     for messages in (0, 3, 0, 2):
-        traffic.note_pull(messages)
+        traffic.note_pull("g", "T", messages, 10 * messages)
     assert (traffic.found, traffic.missed, traffic.given) == (2, 2, 5)
 
 
@@ -68,3 +77,34 @@ def test_the_totals_of_the_last_two_mornings_are_kept() -> None:
         broker.put += 10
         traffic.sample()
     assert (traffic.yesterday_morning.put, traffic.this_morning.put) == (20, 30)
+
+
+def test_what_pulls_brought_is_counted_by_topic_and_group() -> None:
+    traffic = Broker().traffic()
+    traffic.note_pull("g", "T", 3, 300)
+    traffic.note_pull("g", "T", 2, 200)
+    traffic.note_pull("h", "T", 0, 0)
+    found = {metric.name: values for metric, values in traffic.registry.collect()}
+    assert found == {
+        "rocketmq_messages_out_total": {("T", "g"): 5},
+        "rocketmq_throughput_out_total": {("T", "g"): 500},
+    }
+
+
+def test_a_histogram_sorts_values_by_bounds_that_belong_to_their_bucket() -> None:
+    histogram = Histogram((1, 10))
+    for value in (0.5, 1, 2, 10, 11, 1000):
+        histogram.observe(value, "T")
+    assert histogram.values == {("T",): Distribution([2, 2, 2], 1024.5)}
+
+
+def test_a_registry_reads_what_it_is_told_to_when_it_is_asked() -> None:
+    registry, number = Registry(), [1]
+    registry.reads("a", "A number.", lambda: {(): number[0]})
+    counted = registry.counter("b", "Counted.", "topic")
+    number[0] = 7
+    counted["T",] += 2
+    assert list(registry.collect()) == [
+        (Metric("a", Kind.GAUGE, "A number."), {(): 7}),
+        (Metric("b", Kind.COUNTER, "Counted.", ("topic",)), {("T",): 2}),
+    ]
