@@ -35,7 +35,7 @@ class Receiver(Protocol):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is the test itself, which hears of a paused broker too."""
+        """Whether it is the test itself, which also a paused broker answers."""
         ...
 
     def deliver(self, frames: list[bytes]) -> None:
@@ -48,8 +48,8 @@ class Door:
 
     Not re-entrant: the same thread entering again gets ``DoorReentryError`` instead of a
     deadlock. One door serves every broker of a cluster. Frames for one receiver keep their
-    order within one entry. Who comes back at once finds it open although others wait, which costs
-    least; when somebody has waited for 5 ms, everybody stands in a line behind him.
+    order within one entry. A thread that comes back at once may enter before others that
+    wait, because that costs least. Once a thread has waited for 5 ms, all others wait behind it.
     """
 
     __slots__ = (
@@ -82,7 +82,7 @@ class Door:
         self._held: dict[Receiver, list[bytes]] = {}
         self._holding = False
         self.entries = 0
-        """How often the door was entered, but for quiet looks."""
+        """How often the door was entered, quiet looks not counted."""
         self.pause = Pause()
         """The requests that wait while the broker is paused; see ``hold`` and ``resume``."""
         self.quiet = _QuietEntry(self)
@@ -167,7 +167,7 @@ class Door:
             self._waiting.pop(me, None)
 
     def _is_line(self) -> bool:
-        """Whether somebody has waited for so long that nobody may come before him."""
+        """Whether a thread has waited for so long that no other may enter before it."""
         return monotonic_ns() - min(self._waiting.values(), default=1 << 63) > _PATIENCE_NS
 
     @property
@@ -192,7 +192,7 @@ class Door:
             self.pause.begin()
 
     def resume(self) -> None:
-        """End a pause: what was held back leaves, then what waits is handled. Outside the door."""
+        """End a pause: answers that were held back leave, then requests are handled. Outside."""
         with self:
             self._holding = False
             for receiver, batch in self._held.items():
@@ -223,7 +223,7 @@ class Door:
         self._after.append(call)
 
     def before_release(self, call: Callable[[], None]) -> None:
-        """Run ``call`` inside, at the end of every entry: the clock driver looks for new dues."""
+        """Run ``call`` inside, at the end of every entry: the clock driver looks what is due."""
         self._before_release = (*self._before_release, call)
 
     def forget(self, call: Callable[[], None]) -> None:

@@ -35,7 +35,7 @@ __all__ = [
 
 NANOS_PER_MS = 1_000_000
 LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999, the last that a datetime can say; the first time is 0, 1970."""
+"""The end of the year 9999, the last one of a datetime. The first time is 0, in 1970."""
 _FOR_THE_BROKER = frozenset(
     {"attach", "detach", "go_to", "move_in", "move_out", "next_due_ms", "raise_to", "residents"}
 )
@@ -66,7 +66,7 @@ class Track(Protocol):
     """The deadlines of one broker on one clock; ``embedded_broker.clocks.driver.Track`` is one."""
 
     visible: bool
-    """Whether a user can see what fires here: timers yes, long polls and expiry no."""
+    """Whether a user can see what fires here: true for timers, false for session work."""
 
     def peek(self) -> Deadline | None:
         """Return the earliest deadline. Enters the door."""
@@ -439,7 +439,7 @@ class VirtualClock(BrokerClock):
 
     @contextmanager
     def _jump(self) -> Iterator[None]:
-        """Hold time still for one mover; a second thread waits, the same one twice is an error."""
+        """Stop time while a thread moves it. Another thread waits; the same one gets an error."""
         if self._jumper == get_ident():
             raise ClockError(
                 "the clock is already being moved by this thread: code that runs during a jump "

@@ -37,8 +37,8 @@ LET_OTHERS_IN_S = 0.0002
 class Track:
     """Deadline sources of one broker that follow one clock.
 
-    ``changes`` counts what may have brought one of their deadlines nearer: while it stays the same,
-    nobody asks them again. Without it every entry of the door counts.
+    ``changes`` counts what may have made one of their deadlines earlier. While it stays the same,
+    they are not asked again. Without it every entry of the door counts.
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class Track:
     def earliest(self) -> tuple[Deadline, DeadlineSource] | None:
         """Return the first deadline and its source.
 
-        Of sources with the same due time that whose message came first; else the one added first.
+        With the same due time the source whose message came first goes first, or else the one that
+        was added first.
         """
         best: Deadline | None = None
         chosen: DeadlineSource | None = None
@@ -89,8 +90,8 @@ class Track:
     ) -> int:
         """Fire in due order what is due up to ``limit_ms``. Under the door.
 
-        Without ``pin`` time flows and everything due is overdue: a source may fire all it has
-        before the next other source's turn. With it, ``pin`` sets the time to each due.
+        Without ``pin`` time flows and everything due is overdue: a source may fire all that it has
+        before the turn of the next source. ``pin`` sets the time to each due time.
         """
         fired = 0
         stuck = 0

@@ -1,7 +1,7 @@
-"""The stretches of time that were jumped over and make nothing older.
+"""The spans of time that a jump passed over and that aged nothing.
 
-Answers: how much of the time since an instant counts as age. Retention is there for the flow of
-time; a test that goes 30 days forward wants to see its timers fire, not its messages vanish. Must
+Answers: how much of the time since an instant counts as age. A test that goes 30 days
+forward wants to see its timers fire, not its messages removed by retention. Must
 not know: clocks, messages. Read on: ``embedded_broker/clocks/clock.py`` for who notes a jump,
 ``embedded_broker/store/retention.py`` for what age is used for.
 """
@@ -12,11 +12,11 @@ from typing import Final
 __all__ = ["Jumps"]
 
 JUMPS_MAX: Final = 1000
-"""More are joined, the oldest first, together with the time between them."""
+"""When there are more, the oldest ones are joined, the time between them included."""
 
 
 class Jumps:
-    """Stretches in rising order that do not overlap; times in epoch milliseconds.
+    """Spans in rising order that do not overlap; times in epoch milliseconds.
 
     >>> jumps = Jumps()
     >>> jumps.add(1000, 5000)
@@ -41,13 +41,13 @@ class Jumps:
             jumps[:2] = [(jumps[0][0], jumps[1][1])]
 
     def between(self, from_ms: int, to_ms: int) -> int:
-        """Give how many milliseconds of a stretch were jumped over."""
+        """Give how many milliseconds of a span were jumped over."""
         return sum(
             max(0, min(to_ms, end_ms) - max(from_ms, begin_ms)) for begin_ms, end_ms in self._jumps
         )
 
     def clear(self) -> None:
-        """Let all of it count as age from now on."""
+        """Let all time count as age from now on."""
         self._jumps.clear()
 
     def to_list(self) -> list[list[int]]:

@@ -124,7 +124,7 @@ def _wait(
 
 
 def _look(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple[str, ...]:
-    """Ask every broker; what moved from one client to another meanwhile makes it void."""
+    """Ask every broker. When something happened meanwhile, the answers do not count."""
     before = [one.changes for one in residents]
     try:
         busy = [reason for one in residents for reason in one.busy(groups)]

@@ -29,7 +29,7 @@ DOOR_BUDGET_MS = 5
 
 
 UNRANKED = -1
-"""The rank of what has no place among the messages: before all of them."""
+"""The rank of what is no message: it comes before all messages."""
 
 
 class Deadline(NamedTuple):
@@ -53,7 +53,7 @@ class Budget:
 
 
 class Turn(Budget):
-    """What is left of a budget, and of a turn that ends before its time when ``is_over``."""
+    """A budget that also ends when ``is_over`` says that it is the turn of another source."""
 
     __slots__ = ("_is_over", "_left")
 
@@ -85,12 +85,12 @@ class DeadlineSource(Protocol):
 
 @runtime_checkable
 class Ranked(Protocol):
-    """A source that knows when the things which it fires came."""
+    """A source that can tell which of two things with the same due time came first."""
 
     def head_rank(self, due_ms: int) -> int:
-        """Give the commit-log offset of the first of what is due just then.
+        """Give the commit-log offset of the first thing that is due at exactly this time.
 
-        ``UNRANKED`` when that is a preparation, or not known. Asked only when another source has
+        ``UNRANKED`` when it is a preparation, or not known. Asked only when another source has
         something due at the same time.
         """
         ...
@@ -111,7 +111,7 @@ class LookAhead(Protocol):
 
     @property
     def first_due_ms(self) -> int | None:
-        """What was found; None when there is nothing to see."""
+        """When the first such thing is due; None when there is none."""
         ...
 
 

@@ -5,7 +5,7 @@ refusal counts. Access control, rate limits and maintenance modes are guards. Mu
 messages. Every wire asks ``Guards.check`` once for each request; sends that are taken as a run are
 asked about one by one.
 
-Read on: ``embedded_broker/remoting/access.py`` for what request codes ask for.
+Read on: ``embedded_broker/remoting/code_meanings.py`` for what request codes ask for.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 Answers: the reasons that every wire can tell, and the sentence with value, limit and setting. Must
 not know: the numbers and headers in which a wire says so. Read on:
-``embedded_broker/remoting/reasons.py`` for RocketMQ's codes.
+``embedded_broker/remoting/code_meanings.py`` for RocketMQ's codes.
 """
 
 from enum import Enum, auto

@@ -87,7 +87,7 @@ class BrokerSlot:
         node.take_over()
 
     def lose_power(self) -> None:
-        """Let a crash take the bytes that it was asked to take."""
+        """Lose the bytes that a test wants to be lost in a crash."""
         loses, self.loses = self.loses, None
         if loses is not None:
             self.file_system.lose_unsynced(self.random if loses else None)
@@ -182,7 +182,7 @@ class Ensemble:
                 slot.lose_power()
 
     def add(self, slot: BrokerSlot) -> None:
-        """Take one more broker in; it starts with the others, at once while they run."""
+        """Take one more broker in. It starts with the others, or at once when they run."""
         self.slots.append(slot)
         if self._runtime is not None:
             try:

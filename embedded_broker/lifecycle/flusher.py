@@ -2,7 +2,7 @@
 
 Answers: when files are synced, in which order, and who hears about it. Must not know: requests,
 formats; what is synced is captured under the door by ``begin_flush`` of the store and the timer
-store, and written by their ``run``. Read on: ``BrokerCore.answer_when_durable``, timer-store
+store, and written by their ``run``. Read on: ``embedded_broker/core/durability.py``, timer-store
 order in ``embedded_broker/timer/wheel/engine.py``.
 """
 
@@ -81,7 +81,7 @@ class Flusher:
         self._do_other()
 
     def abandon(self) -> None:
-        """End as a killed process would: what is handed over and not begun is not done."""
+        """End as a killed process would: work that has not begun is not done."""
         with self._other_done:
             self._other.clear()
             self._other_left = 0

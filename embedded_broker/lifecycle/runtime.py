@@ -146,7 +146,7 @@ class Runtime:
     def close_clients(self, *, reset: bool = False) -> None:
         """End every connection and listen no longer; idempotent.
 
-        ``reset`` ends TCP connections as a process does that dies with unread requests.
+        With ``reset`` TCP connections end as when a process dies that has unread requests.
         """
         for adapter in self._adapters.values():
             adapter.close()

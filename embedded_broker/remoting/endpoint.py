@@ -18,11 +18,10 @@ from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Action, Guards, Resource, ResourceKind
 from embedded_broker.core.refusals import Refused
 from embedded_broker.door import Door
-from embedded_broker.remoting.access import action_of, resources_of
 from embedded_broker.remoting.client_calls import answer_of, request_for
+from embedded_broker.remoting.code_meanings import action_of, code_for, resources_of
 from embedded_broker.remoting.connection import Connection
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange, Journal, kept_header
-from embedded_broker.remoting.reasons import code_for
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.clock import Clock, monotonic_ns

@@ -2,7 +2,7 @@
 
 Answers: which requests reached the broker, in which order, and how each one ended. Must not know:
 how requests are handled. Secrets of signed requests are never shown and bodies never kept. Read
-on: ``embedded_broker/core/broker_core.py``, which writes it.
+on: ``embedded_broker/remoting/endpoint.py``, which writes it.
 """
 
 from collections import deque
@@ -82,7 +82,7 @@ class JournalEntry:
 
 
 class Exchange:
-    """A ring entry while it lives: what ``core`` fills on the hot path, unread until asked for."""
+    """An entry as the endpoint fills it; its header is decoded only when somebody reads it."""
 
     __slots__ = (
         "at_ms",

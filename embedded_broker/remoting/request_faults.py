@@ -205,7 +205,7 @@ class RequestFaults:
         client: str | None = None,
         nth: int = 1,
     ) -> Fault:
-        """Begin a fault about requests with a code, or any; see ``Faults.on``."""
+        """Choose requests with a code, or any; see ``Faults.on``."""
         if nth < 1:
             raise ConfigError("nth", nth, "1 or more: the first request is number 1")
         number = None if code is None else code_of(RequestCode, code)
@@ -215,7 +215,7 @@ class RequestFaults:
 
     @property
     def asked(self) -> list[Fault]:
-        """The faults that were asked for, those that ended among them."""
+        """The faults that were asked for, also those that have ended."""
         return list(self._asked)
 
     def attach(self, *endpoints: Endpoint) -> None:
@@ -317,7 +317,7 @@ class RequestFaults:
     def outgoing(
         self, connection: Connection, exchange: Exchange, data: bytes, emit: Callable[[bytes], None]
     ) -> None:
-        """Let an answer leave, damaged or not at all."""
+        """Send an answer as it is, damaged, or not at all."""
         fault = self._chosen.pop(exchange, None)
         if fault is None:
             emit(data)

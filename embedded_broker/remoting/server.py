@@ -2,7 +2,7 @@
 
 Answers: how sockets become frames and answers become writes, on uvloop when it is installed.
 Imported only when a broker listens, because asyncio is slow to import.
-Must not know: requests. Read on: ``embedded_broker/core/broker_core.py`` (``Endpoint.receive``),
+Must not know: requests. Read on: ``embedded_broker/remoting/endpoint.py`` (``receive``), and
 ``embedded_broker/remoting/inproc.py`` for clients of the same process.
 """
 

@@ -1,4 +1,4 @@
-"""How do the broker's tables survive: the JSON files under ``config/``.
+"""How the broker's tables survive a restart: the JSON files under ``config/``.
 
 Every save makes the previous file the ``.bak``, so that a crash in the middle leaves one good
 generation. Reading accepts what Java writes (bare integer keys, pretty or not). Must not know: what

@@ -3,7 +3,7 @@
 Entries of 20 bytes: commit-log offset, record size, tags code (or the delivery time, in the
 queues of the delay levels). An entry's position is the message's queue offset. Must not know:
 the messages themselves. Layout as ``ConsumeQueue`` (``CQ_STORE_UNIT_SIZE``, ``fillPreBlank``).
-Read on: ``pull.py`` for how a pull walks a queue, ``recovery.py`` for how it is mended.
+Read on: ``pull.py`` for how a pull walks a queue, ``recovery.py`` for how it is repaired.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class ConsumeQueue:
     def load(self) -> bool:
         """Open the files and find the end: the first entry that has no size.
 
-        What lies behind it is zeroed. The minimum is set by ``correct_min``. Returns False if a
+        What lies behind it is zeroed. The minimum is set by ``follow``. Returns False if a
         file between others is missing; then the queue ends before it.
         """
         whole = self.files.load(cut_at_gap=True)
@@ -136,7 +136,7 @@ class ConsumeQueue:
         *,
         trusted: bool = False,
     ) -> bool:
-        """See that an entry is there; returns whether it had to be written.
+        """Make sure that an entry is there; returns whether it had to be written.
 
         One that names the message keeps its tags code when the queue is ``trusted``: that of a
         delay level says when its message was to go when it came.
@@ -174,15 +174,6 @@ class ConsumeQueue:
             self.files.truncate_to(queue_offset * ENTRY_SIZE)
             self.max_offset = queue_offset
         return max(dropped, 0)
-
-    def correct_min(self, commit_log_min: int) -> None:
-        """Move the minimum to the first entry whose message still exists.
-
-        Files without any such entry are removed, but not the newest.
-        """
-        remove = self.follow(commit_log_min)
-        if remove is not None:
-            remove()
 
     def follow(self, commit_log_min: int) -> Callable[[], None] | None:
         """Move the minimum to the first entry whose message still exists.

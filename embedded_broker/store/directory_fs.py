@@ -1,9 +1,9 @@
 """A store in a directory, laid out so that a real RocketMQ broker can open it, and the reverse.
 
 Answers: how segments and small files reach a disk. Segments are written by ``pwrite`` and read
-through a read-only mapping (the design: a full disk then is an error, not a signal that ends the
-process). Must not know: what the bytes mean. POSIX only. Read on: ``fs.py`` for the
-seam, ``directory_lock.py`` for the lock.
+through a read-only mapping: so a full disk is an error, and not a signal that ends the process.
+Must not know: what the bytes mean. POSIX only. Read on: ``fs.py`` for the seam,
+``directory_lock.py`` for the lock.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class DirectoryFileSystem:
 
     @property
     def used_percent(self) -> float:
-        """How full the disk is: what is used of what could be."""
+        """How much of the disk is used, of what can be used at all."""
         try:
             disk = os.statvfs(self.root)
         except OSError:

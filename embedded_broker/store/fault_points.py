@@ -112,7 +112,7 @@ class FaultPoints:
                     raise StoreError(f"{path}: {fault.what}")
 
     def check_write(self, path: str, data: bytes) -> tuple[bytes, StoreError | None]:
-        """Give what of a whole small file gets through, and the error to raise after it."""
+        """Give the part of a small file that gets through, and the error to raise after it."""
         if not self.armed:
             return data, None
         kept, reason = self.admit(path, len(data))

@@ -68,7 +68,7 @@ class KeyIndex:
         return max((one.end_timestamp for one in self._files if one.is_full), default=0)
 
     def load(self, *, clean: bool, index_msg_timestamp: int) -> None:
-        """Open the files; drops those that may be torn or that tell of messages that are gone.
+        """Open the files; drops those that may be torn or that name messages that are gone.
 
         After a dirty stop only files that were full and synced are trusted, as the original does
         with ``indexMsgTimestamp``. What is dropped is made again when it is needed.
@@ -143,14 +143,11 @@ class KeyIndex:
                 self._names_changed |= named
             raise
 
-    def delete_before(self, offset: int) -> None:
-        """Remove the files that tell only of messages below a commit-log offset, but the last."""
-        remove = self.let_go_before(offset)
-        if remove is not None:
-            remove()
-
     def let_go_before(self, offset: int) -> Callable[[], None] | None:
-        """Forget those files, and give the work that removes them; None when there are none."""
+        """Forget the files that tell only of messages below a commit-log offset, but the last.
+
+        Gives the work that removes them, to be run outside the door; None when there are none.
+        """
         gone: list[IndexFile] = []
         with self._lock:
             while len(self._files) > 1 and self._files[0].end_offset < offset:

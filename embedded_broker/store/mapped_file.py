@@ -243,7 +243,7 @@ class MappedFileQueue:
         return lost
 
     def _make_durable(self) -> None:
-        """Sync what is there, names included: a process that was killed had perhaps not done so."""
+        """Sync what is there, names included: a process that was killed may not have done it."""
         for segment in self._segments:
             segment.sync()
         if self.fs.exists(self.directory):
@@ -251,21 +251,11 @@ class MappedFileQueue:
         self._files_named = self._files_made
         self.flushed_offset = self.max_offset
 
-    def delete_before(self, offset: int) -> int:
-        """Remove the files that end at or before an offset, never the last one; returns how many.
-
-        As ``MappedFileQueue.deleteExpiredFileByOffset`` keeps the newest file.
-        """
-        before = len(self._segments)
-        work = self.let_go_before(offset)
-        if work is not None:
-            work()
-        return before - len(self._segments)
-
     def let_go_before(self, offset: int) -> Callable[[], None] | None:
         """Forget the files that end at or before an offset, never the last one.
 
-        Gives the work that removes them, to be run outside the door; None when there are none.
+        As ``MappedFileQueue.deleteExpiredFileByOffset``. Gives the work that removes them, to be
+        run outside the door; None when there are none.
         """
         gone: list[Segment] = []
         first = self.min_offset - self.min_offset % self.file_size

@@ -552,19 +552,6 @@ class MessageStore(StoreReader):
             failed=lambda: self._dirty.update(dirty),
         )
 
-    def delete_before(self, commit_log_offset: int) -> int:
-        """Forget whole commit-log files that end before an offset; returns how many.
-
-        Queue minima move to the first message that is left.
-        """
-        count = self.log.files.delete_before(commit_log_offset)
-        if count:
-            for queue in self.queues.values():
-                queue.correct_min(self.log.min_offset)
-            if self.index is not None:
-                self.index.delete_before(self.log.min_offset)
-        return count
-
 
 def _topic_refusal(topic: str) -> PutResult | None:
     """Refuse topics that the original refuses in ``HookUtils.checkBeforePutMessage``."""

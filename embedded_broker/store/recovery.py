@@ -1,7 +1,7 @@
 """How the store is found again, from its bytes alone.
 
-The commit log is read, its end is where the first bad record begins; consume queues are made to
-agree with it: entries that lack are added, entries behind the end dropped. A clean stop makes it
+The commit log is read; it ends where the first bad record begins. Consume queues are made to agree
+with it: missing entries are added, entries behind the end are dropped. A clean stop makes it
 quick, a dirty one makes it thorough; the answer is the same. Must not know: the broker, timers.
 After ``CommitLog.recoverNormally`` / ``recoverAbnormally``. Read on: ``message_store.py``.
 """
@@ -42,8 +42,8 @@ class StoreRecovery:
     ``clean``: the last owner closed the store (no ``abort`` file). ``commit_log_end`` is where
     the next record goes, ``truncated_bytes`` what lay behind it and was zeroed.
     ``last_store_timestamp`` is that of the newest record (0 for an empty store).
-    ``records_read`` of the log were checked, from ``read_from`` on; ``entries_added`` consume
-    queue entries lacked or were wrong, ``entries_dropped`` pointed behind the end.
+    ``records_read`` of the log were checked, from ``read_from`` on. ``entries_added`` consume
+    queue entries were missing or wrong, ``entries_dropped`` pointed behind the end.
     """
 
     clean: bool
@@ -70,9 +70,9 @@ def recover(
     queue_for: Callable[[str, int], ConsumeQueue],
     tags_code: Callable[[str, bytes, int], int],
 ) -> StoreRecovery:
-    """Find the log's end and mend the queues; everything is synced when it returns.
+    """Find the log's end and repair the queues; everything is synced when it returns.
 
-    ``queues`` are loaded already; ``queue_for`` creates one that lacks. ``whole`` asks to read
+    ``queues`` are loaded already; ``queue_for`` creates a missing one. ``whole`` asks to read
     the log from its begin, because a queue is known to be damaged. Raises ``StoreError``.
     """
     log.files.load()
@@ -90,7 +90,9 @@ def recover(
     dropped = 0
     for key, queue in queues.items():
         dropped += _drop_ghosts(queue, reader, reader.next_offsets.get(key))
-        queue.correct_min(log.min_offset)
+        remove = queue.follow(log.min_offset)
+        if remove is not None:
+            remove()
         plan = queue.files.plan_sync()
         if plan is not None:
             plan.run()
@@ -132,7 +134,7 @@ class _Reader:
         self._clean = clean
 
     def read(self) -> None:
-        """Check every record and its queue entry. Raises ``_Gap`` if earlier ones lack."""
+        """Check every record and its queue entry. Raises ``_Gap`` if earlier ones are missing."""
         for (
             offset,
             size,

@@ -1,12 +1,13 @@
-"""Which files of the commit log are old enough to go.
+"""Which files of the commit log are old enough to be removed.
 
-Answers: up to which offset everything is older than ``fileReservedTime`` hours, and whether this is
-the hour, or the disk so full, that it goes. Whole files only, from the oldest on, never the newest.
-Must not know: who still needs a file, who removes it. After
+Answers: up to which offset everything is older than ``fileReservedTime`` hours, and whether old
+files are removed now: at this hour, or because the disk is too full. Whole files only, from the
+oldest on, never the newest. Must not know: who still needs a file, who removes it. After
 ``DefaultMessageStore.CleanCommitLogService`` and ``MappedFileQueue.deleteExpiredFileByTime``; the
 age of a file is that of its last message, by the broker's clock, where the original takes the time
-of the last write. A full disk makes old files go at any hour, but never such that are not old: the
-original then removes unread messages. Read on: ``embedded_broker/lifecycle/aging.py`` for who asks.
+of the last write. A full disk is a reason to remove old files at any hour, but never files that are
+not old: the original then removes unread messages. Read on: ``embedded_broker/lifecycle/aging.py``
+for who asks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _MAGICS: Final = frozenset({MAGIC_V1, MAGIC_V2})
 
 
 class AgingClock(Clock, Protocol):
-    """A clock that knows how much older something became."""
+    """A clock that knows by how much something has aged."""
 
     def aged_ms(self, since_ms: int) -> int:
         """Give the milliseconds since an instant that count as age."""
@@ -48,9 +49,9 @@ class Retention:
         self._last_stored: dict[int, int] = {}
 
     def is_time(self) -> bool:
-        """Say whether old files go now: it is an hour of ``deleteWhen``, or the disk is full.
+        """Say whether old files are removed now: in the hours of ``deleteWhen``, or on a full disk.
 
-        Hours are local ones of the broker's clock; full is a disk above ``diskMaxUsedSpaceRatio``.
+        Hours are local ones of the broker's clock. Full means above ``diskMaxUsedSpaceRatio``.
         """
         hour = self._clock.now().astimezone().hour
         if hour in {int(one) for one in self._config.text("deleteWhen").split(";")}:

@@ -19,7 +19,7 @@ from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.mapped_file import MappedFileQueue
 from embedded_broker.store.message_store import MessageStore
 from rocketmq_py.protocol.message_codec import decode_record
-from tests.unit.embedded_broker.store.store_tools import new_store
+from tests.unit.embedded_broker.store.store_tools import delete_before, new_store
 
 EVER = 1 << 62
 LOG_FILE = 1024
@@ -214,7 +214,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(share=st.floats(0, 1))
     def forget_old_messages(self, share: float) -> None:
-        self.store.delete_before(int(self.store.log.max_offset * share))
+        delete_before(self.store, int(self.store.log.max_offset * share))
         first = self.store.log.min_offset
         self.model = [one for one in self.model if one.offset >= first]
 

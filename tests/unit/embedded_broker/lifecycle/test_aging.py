@@ -9,6 +9,7 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.lifecycle.aging import FILES_AT_ONCE
 from rocketmq_py import DefaultMQPushConsumer, MessageExt
 from rocketmq_py.consumer.listener import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
+from tests.unit.embedded_broker.store.store_tools import delete_before
 
 GUARD_S = 30.0
 SMALL = {
@@ -169,7 +170,7 @@ def test_a_timer_whose_file_was_removed_from_outside_is_dropped_and_counted() ->
         fill(broker, "first")
         core = broker._core()
         with core.door:
-            core.store.delete_before(core.store.log.max_offset)
+            delete_before(core.store, core.store.log.max_offset)
 
         clock.advance(days=2)
 

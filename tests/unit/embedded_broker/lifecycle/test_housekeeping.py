@@ -9,6 +9,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.timer.wheel.engine import TimerMessageStore
+from tests.unit.embedded_broker.store.store_tools import delete_before
 
 GUARD_S = 30.0
 
@@ -36,7 +37,7 @@ def test_a_running_broker_does_its_upkeep_on_the_session_clock() -> None:
         with core.door:
             timers._state.metrics.add("T", 7, clock.now_ms)
             timers._state.metrics.add("Gone", 0, clock.now_ms)
-            core.store.delete_before(8192)
+            delete_before(core.store, 8192)
             files = len(log.file_starts)
         session.advance(30)
         with core.door:

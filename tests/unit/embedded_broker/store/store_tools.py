@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from embedded_broker.errors import StoreError
@@ -47,6 +47,25 @@ def new_store(
     if life.get("load", True):
         store.load()
     return store
+
+
+def removed(removal: Callable[[], None] | None) -> bool:
+    """Run the work that removes files, if there is any."""
+    if removal is not None:
+        removal()
+    return removal is not None
+
+
+def delete_before(store: MessageStore, commit_log_offset: int) -> int:
+    """Forget whole commit-log files that end before an offset, as aging does; gives how many."""
+    log = store.log.files
+    before = len(log.files)
+    if removed(log.let_go_before(commit_log_offset)):
+        for queue in store.queues.values():
+            removed(queue.follow(log.min_offset))
+        if store.index is not None:
+            removed(store.index.let_go_before(log.min_offset))
+    return before - len(log.files)
 
 
 def message(number: int, topic: str = "T", queue_id: int = 0, **properties: str) -> InnerMessage:

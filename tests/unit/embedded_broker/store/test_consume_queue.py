@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.fs import MemoryFileSystem
+from tests.unit.embedded_broker.store.store_tools import removed
 
 FILE = 100  # five entries
 
@@ -75,7 +76,7 @@ def test_a_first_entry_that_is_not_number_zero_has_blanks_before_it() -> None:
     assert queue.entry(6) is None
     raw = fs.read_file("consumequeue/T/3/00000000000000000100")
     assert raw[:20].hex() == "00000000000000007fffffff0000000000000000"
-    queue.correct_min(9000)
+    removed(queue.follow(9000))
     assert queue.min_offset == 7
     assert list(queue.iterate(0)) == [(7, (9000, 50, 1))]
     again = _queue(fs)
@@ -103,11 +104,11 @@ def test_a_cleared_queue_is_a_new_one() -> None:
 def test_the_minimum_moves_to_the_first_message_that_is_left() -> None:
     fs = MemoryFileSystem()
     queue = _filled(fs, 12)
-    queue.correct_min(6500)
+    removed(queue.follow(6500))
     assert queue.min_offset == 7
     assert fs.list("consumequeue/T/3") == ["00000000000000000100", "00000000000000000200"]
     assert queue.entry(3) is None
-    queue.correct_min(1_000_000)
+    removed(queue.follow(1_000_000))
     assert queue.min_offset == queue.max_offset == 12
 
 

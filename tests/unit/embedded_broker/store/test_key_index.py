@@ -7,7 +7,13 @@ from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.sysflag import TRANSACTION_ROLLBACK
-from tests.unit.embedded_broker.store.store_tools import FullDisk, HandClock, message, new_store
+from tests.unit.embedded_broker.store.store_tools import (
+    FullDisk,
+    HandClock,
+    delete_before,
+    message,
+    new_store,
+)
 
 EVER = 1 << 62
 
@@ -142,7 +148,7 @@ def test_files_of_deleted_messages_go_but_the_last() -> None:
         store.put(message(number))
     assert _numbers(store, "ID0059") == [59]
     before = len(fs.list("index"))
-    store.delete_before(store.log.max_offset)
+    delete_before(store, store.log.max_offset)
     assert 1 <= len(fs.list("index")) < before
     assert _numbers(store, "ID0000") == []
     assert _numbers(store, "ID0059") == [59]

@@ -5,7 +5,7 @@ import pytest
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue, zero_tail
-from tests.unit.embedded_broker.store.store_tools import FullDisk
+from tests.unit.embedded_broker.store.store_tools import FullDisk, removed
 
 
 def _queue(fs: MemoryFileSystem | None = None, size: int = 100) -> MappedFileQueue:
@@ -123,12 +123,12 @@ def test_truncating_at_a_file_border_and_to_nothing_leaves_a_usable_queue() -> N
 def test_old_files_are_deleted_but_never_the_newest() -> None:
     fs = MemoryFileSystem()
     queue = _filled(fs, 250)
-    assert queue.delete_before(199) == 1
+    assert removed(queue.let_go_before(199))
     assert queue.min_offset == 100
     assert queue.read(50, 10) is None
     assert bytes(queue.read(100, 1) or b"") == b"\x0b"
-    assert queue.delete_before(10_000) == 1
-    assert queue.delete_before(10_000) == 0
+    assert removed(queue.let_go_before(10_000))
+    assert not removed(queue.let_go_before(10_000))
     assert fs.list("log") == ["00000000000000000200"]
 
 

@@ -19,6 +19,7 @@ from tests.unit.embedded_broker.store.store_tools import (
     FullDisk,
     HandClock,
     bodies,
+    delete_before,
     message,
     new_store,
 )
@@ -303,8 +304,8 @@ def test_deleting_old_messages_moves_every_minimum() -> None:
     store = new_store(fs)
     for number in range(40):
         store.put(message(number, queue_id=number % 2))
-    assert store.delete_before(500) == 0
-    assert store.delete_before(2500) == 2
+    assert delete_before(store, 500) == 0
+    assert delete_before(store, 2500) == 2
     assert store.log.min_offset == 2048
     left = bodies(store) + bodies(store, queue_id=1)
     assert len(left) == 40 - store.min_offset("T", 0) - store.min_offset("T", 1)

@@ -7,7 +7,12 @@ from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.pull import GetStatus
 from rocketmq_py.protocol.message_codec import decode_records
 from rocketmq_py.protocol.tag_hash import tags_code
-from tests.unit.embedded_broker.store.store_tools import HandClock, message, new_store
+from tests.unit.embedded_broker.store.store_tools import (
+    HandClock,
+    delete_before,
+    message,
+    new_store,
+)
 
 LARGE = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20_000}
 
@@ -48,7 +53,7 @@ def test_an_offset_at_or_behind_the_end_is_told_apart() -> None:
 def test_an_offset_before_the_first_message_leads_to_it() -> None:
     store = new_store()
     offsets = [store.put(message(number)).commit_log_offset for number in range(20)]
-    assert store.delete_before(1024) == 1
+    assert delete_before(store, 1024) == 1
     first = next(number for number, offset in enumerate(offsets) if offset >= 1024)
     assert _status(store, 0) == ("OFFSET_TOO_SMALL", first, first, 20, 0)
     assert store.get("T", 0, first, 1).status is GetStatus.FOUND

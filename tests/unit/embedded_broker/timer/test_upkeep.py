@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from embedded_broker.timer.wheel.upkeep import TimerUpkeep
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Endless, Rig, Short
 
 FIVE_UTC_MS = int(datetime(2023, 11, 15, 5, 30, tzinfo=UTC).timestamp() * 1000)
@@ -131,7 +132,7 @@ def test_log_files_are_let_go_once_their_messages_left_the_commit_log() -> None:
     log = rig.timers._state.log
     assert rig.timers.upkeep.begin_cleaning() is None
     files = len(log.file_starts)
-    rig.store.delete_before(8192)
+    delete_before(rig.store, 8192)
     work = rig.timers.upkeep.begin_cleaning()
     assert work is not None
     kept = log.file_starts

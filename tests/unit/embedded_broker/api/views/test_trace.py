@@ -17,6 +17,7 @@ from embedded_broker import (
 )
 from embedded_broker.tables.offsets.deliveries import DELIVERIES_KEPT
 from tests.unit.embedded_broker.api.views.manual_consumer import ManualConsumer
+from tests.unit.embedded_broker.store.store_tools import removed
 
 SECOND = timedelta(seconds=1)
 
@@ -387,7 +388,7 @@ def test_a_message_whose_record_is_gone_is_deleted_while_the_index_knows_it(
             broker.send("T", bytes(40_000), queue=0)
         core = broker._core()
         with core.door:
-            core.store.log.files.delete_before(core.store.log.max_offset - 1)
+            removed(core.store.log.files.let_go_before(core.store.log.max_offset - 1))
 
         seen = broker.messages.trace(sent)
 

@@ -24,6 +24,7 @@ from tests.unit.embedded_broker.core.transactions.prepared import (
     send_half,
     stored,
 )
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
 
 INTERVAL_S, TIMEOUT_S, ROUNDS = 30, 6, 15
@@ -540,7 +541,7 @@ def test_a_half_message_that_left_the_log_is_given_up(
         peer.send("U", b"x" * 100)
     core = broker._core()
     with core.door:
-        assert core.store.delete_before(4096) == 1
+        assert delete_before(core.store, 4096) == 1
 
     broker.clock.advance(TIMEOUT_S)
 

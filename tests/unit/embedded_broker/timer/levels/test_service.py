@@ -17,6 +17,7 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.delay import DEFAULT_LEVELS, parse_levels, retry_level
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.timer_rig import (
     HOST,
     START_MS,
@@ -215,7 +216,7 @@ def test_a_message_that_is_gone_is_given_up_after_six_repeats() -> None:
     for _ in range(40):
         send_level(rig, 1)
     rig.advance(1000)
-    rig.store.delete_before(4096)
+    delete_before(rig.store, 4096)
     rig.advance(100)
     assert rig.levels.offsets()[1] == 0
     rig.advance(sum(range(100, 1700, 100)))

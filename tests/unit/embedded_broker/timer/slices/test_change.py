@@ -11,6 +11,7 @@ from embedded_broker.timer.recall import Mark, delete_message
 from embedded_broker.timer.slices.change import find_copies, is_hit, is_moved
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.properties import Prop
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.slices.slice_rig import START_MS, SliceRig
 from tests.unit.embedded_broker.timer.timer_rig import HOST
 
@@ -205,7 +206,7 @@ def test_what_the_commit_log_has_let_go_is_found_in_its_slice() -> None:
     for _ in range(60):
         rig.send()
     recent = rig.timer(500_000)
-    assert rig.store.delete_before(rig.store.log.max_offset) > 0
+    assert delete_before(rig.store, rig.store.log.max_offset) > 0
     state = rig.timers._state
     assert [len(find_copies(state, key)) for key in (*keys, recent)] == [1] * 4
     assert [one.id for one in rig.timers.find(keys[1])] == [keys[1]]

@@ -11,6 +11,7 @@ from embedded_broker.timer.interface import RecallOutcome
 from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.stage import Stage
 from rocketmq_py.protocol.properties import Prop
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.dying_fs import DyingFileSystem, Killed
 from tests.unit.embedded_broker.timer.slices.slice_rig import (
     START_MS,
@@ -149,7 +150,7 @@ def test_a_timer_for_next_month_outlives_the_commit_log() -> None:
     for _ in range(100):
         rig.send()
     rig.flush()
-    assert rig.store.delete_before(rig.store.log.max_offset) > 0
+    assert delete_before(rig.store, rig.store.log.max_offset) > 0
     assert rig.store.record(0) is None
     assert rig.timers.recall(taken_back) is RecallOutcome.RECALLED
     assert rig.timers.count() == 1

@@ -13,6 +13,7 @@ from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
 from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
 from rocketmq_py.protocol.names import TIMER_TOPIC
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.timer_rig import HOST, START_MS, FailingPuts, Rig, Short
 
 DAY_MS = 86_400_000
@@ -546,7 +547,7 @@ def test_a_message_whose_record_vanished_is_counted_and_others_are_delivered() -
     rig = Rig(config={"mappedFileSizeCommitLog": 4096})
     for _ in range(40):
         rig.timer(60_000)
-    rig.store.delete_before(4096)
+    delete_before(rig.store, 4096)
     rig.advance(60_000)
     delivered = len(rig.messages())
     assert 0 < delivered < 40

@@ -8,6 +8,7 @@ from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.wheel.timer_log import TimerLogRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.tag_hash import java_hash
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Rig
 
 
@@ -54,7 +55,7 @@ def test_the_queue_is_read_from_its_first_entry_that_exists() -> None:
     rig.timers.stages["TimerEnqueueGetService"].pause()
     for _ in range(40):
         rig.timer(5000)
-    rig.store.delete_before(4096)
+    delete_before(rig.store, 4096)
     left = rig.store.max_offset(TIMER_TOPIC, 0) - rig.store.min_offset(TIMER_TOPIC, 0)
     assert 0 < left < 40
     rig.timers.stages["TimerEnqueueGetService"].resume()

@@ -17,6 +17,7 @@ from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint
 from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, FailingPuts, Rig
 
 CHECK = "config/timercheck"
@@ -232,7 +233,7 @@ def test_a_checkpoint_before_the_queue_is_moved_up_into_it() -> None:
     assert numbers(rig) == list(range(1, 31))
     rig.timers.stages["TimerEnqueueGetService"].pause()
     rig.timer(60_000)  # to be read from the queue
-    assert rig.store.delete_before(rig.store.log.max_offset - 4096) > 0
+    assert delete_before(rig.store, rig.store.log.max_offset - 4096) > 0
     first = rig.store.queues[TIMER_TOPIC, 0].min_offset
     assert 0 < first < 31
     left = numbers(rig)

@@ -7,6 +7,7 @@ import pytest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, consumer
 
 KEY = {"consumerGroup": "consumers", "topic": "T", "queueId": "0"}
@@ -35,7 +36,7 @@ def test_a_queue_whose_begin_is_gone_has_no_offset_for_a_new_group(
         assert peer.send("T", b"x" * 700).code == 0
     core = broker._core()
     with core.door:
-        core.store.delete_before(4096)
+        delete_before(core.store, 4096)
     assert query(peer).code == ResponseCode.QUERY_NOT_FOUND
     answer = peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})
     assert answer.ext_fields == {"offset": "12"}

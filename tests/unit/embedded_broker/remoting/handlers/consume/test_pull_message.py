@@ -9,6 +9,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.message_codec import encode_batch
 from tests.unit.embedded_broker.conftest import StartBroker
+from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.wire_peer import (
     Connect,
     WirePeer,
@@ -105,7 +106,7 @@ def test_before_the_first_readable_message_is_21_with_the_minimum(
         assert peer.send("T", b"x" * 700).code == 0
     core = broker._core()
     with core.door:
-        assert core.store.delete_before(4096) == 1
+        assert delete_before(core.store, 4096) == 1
         oldest = core.store.min_offset("T", 0)
     assert oldest > 0
     assert bounds(peer.pull("T", 0)) == (21, "OFFSET_TOO_SMALL", oldest, oldest, 12)
