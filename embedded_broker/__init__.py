@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from embedded_broker.store.inner import PutHook as PutHook
     from embedded_broker.store.inner import PutRefusal as PutRefusal
     from embedded_broker.store.inner import PutStatus as PutStatus
-    from embedded_broker.timer.interface import RecallOutcome as RecallOutcome
     from embedded_broker.timer.listing import TimerKind as TimerKind
+    from embedded_broker.timer.outcomes import RecallOutcome as RecallOutcome
 
 __all__ = [
     "Advanced",
@@ -150,7 +150,7 @@ _MODULES = {
     "PutHooks": "core.put_hooks",
     "PutRefusal": "store.inner",
     "PutStatus": "store.inner",
-    "RecallOutcome": "timer.interface",
+    "RecallOutcome": "timer.outcomes",
     "RecoveryReport": "lifecycle.recovery_report",
     "Retry": "api.views",
     "SentMessage": "api.views",

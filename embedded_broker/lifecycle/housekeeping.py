@@ -12,8 +12,8 @@ from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
-from embedded_broker.timer.interface import UpkeepFace
-from embedded_broker.timer.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS
+from embedded_broker.timer.stage import EngineState
+from embedded_broker.timer.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS, Upkeep
 from rocketmq_py.clock import Clock
 
 __all__ = ["TimerHousekeeping"]
@@ -29,7 +29,7 @@ class TimerHousekeeping:
 
     def __init__(
         self,
-        upkeep: UpkeepFace,
+        upkeep: Upkeep[EngineState],
         topics: TopicTable,
         clock: Clock,
         session: Session,

@@ -7,7 +7,7 @@ Answers: what ``broker.restart()`` returns. Must not know: how it was found. Rea
 from attrs import frozen
 
 from embedded_broker.store.recovery import StoreRecovery
-from embedded_broker.timer.interface import TimerRecovery
+from embedded_broker.timer.outcomes import TimerRecovery
 
 __all__ = ["RecoveryReport"]
 

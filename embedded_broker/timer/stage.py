@@ -7,19 +7,32 @@ its stages. Must not know: what any of them does, or which engine it belongs to.
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, TypeVar
+from collections import Counter
+from typing import ClassVar, Generic, Protocol, TypeVar
 
-__all__ = ["FlushStage", "Stage"]
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.metrics import TimerMetrics
 
-State = TypeVar("State")
+__all__ = ["EngineState", "FlushStage", "Stage", "State_co"]
 
 
-class Stage(Generic[State]):
+class EngineState(Protocol):
+    """What the parts of an engine share, as far as all engines have it."""
+
+    store: MessageStore
+    metrics: TimerMetrics
+    lost: Counter[str]
+
+
+State_co = TypeVar("State_co", bound=EngineState, covariant=True)
+
+
+class Stage(Generic[State_co]):
     """One service: can be held, and says how much waits for it and for how long."""
 
     name: ClassVar[str] = ""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State_co) -> None:
         self.state = state
         self.paused = False
 
@@ -46,13 +59,13 @@ class Stage(Generic[State]):
         return {}
 
 
-class FlushStage(Stage[State]):
+class FlushStage(Stage[State_co]):
     """Marks the flush in the table of stages; the work is the engine's `begin_flush`.
 
     While it is held the timers' files stay as they are; a close and a snapshot write them even so.
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State_co) -> None:
         super().__init__(state)
         self.begun = 0
 

@@ -19,12 +19,11 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator
 from datetime import UTC, datetime, tzinfo
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.stage import Stage
+from embedded_broker.timer.stage import Stage, State_co
 from rocketmq_py.protocol.names import LMQ_PREFIX, SYSTEM_TOPIC_PREFIX
 
 __all__ = ["CLEAN_EVERY_MS", "FORGET_EVERY_MS", "REVISE_EVERY_MS", "Upkeep"]
@@ -38,16 +37,7 @@ REVISE_EVERY_MS: Final = 45 * 60_000
 _REVISE_AGAIN_AFTER_MS: Final = 70 * 60_000
 
 
-class _Counted(Protocol):
-    """A store whose timers are counted by topic."""
-
-    metrics: TimerMetrics
-
-
-State = TypeVar("State", bound=_Counted)
-
-
-class Upkeep(ABC, Generic[State]):
+class Upkeep(ABC, Generic[State_co]):
     """The upkeep of one store, whichever its engine; all but the work it returns is under the door.
 
     `settle` brings counts up to date with new marks and loads what is to be loaded. `zone` is that
@@ -56,9 +46,9 @@ class Upkeep(ABC, Generic[State]):
 
     def __init__(
         self,
-        state: State,
+        state: State_co,
         config: BrokerConfig,
-        stages: Collection[Stage[State]],
+        stages: Collection[Stage[State_co]],
         *,
         settle: Callable[[], None],
         zone: tzinfo | None = None,

@@ -23,7 +23,7 @@ from random import Random
 import pytest
 from attrs import define
 
-from embedded_broker.timer.interface import RecallOutcome
+from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.recall import delete_message
 from rocketmq_py.protocol.handles import RecallHandle
 from tests.unit.embedded_broker.timer.dying_fs import DyingFileSystem, Killed

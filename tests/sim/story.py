@@ -15,7 +15,7 @@ from collections.abc import Callable
 from random import Random
 
 from embedded_broker.errors import StoreError
-from embedded_broker.timer.interface import MoveOutcome
+from embedded_broker.timer.outcomes import MoveOutcome
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.handles import RecallHandle

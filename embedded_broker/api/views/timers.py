@@ -20,7 +20,6 @@ from embedded_broker.clocks.clock import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.errors import BrokerStateError, MessageNotFound, StoreError, TimerNotPending
-from embedded_broker.timer.interface import MoveOutcome, RecallOutcome, StageFace
 from embedded_broker.timer.listing import (
     BEFORE_ALL,
     NEVER_MS,
@@ -30,7 +29,8 @@ from embedded_broker.timer.listing import (
     Walk,
     Wanted,
 )
-from embedded_broker.timer.stage import FlushStage
+from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
+from embedded_broker.timer.stage import EngineState, FlushStage, Stage
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
@@ -164,7 +164,7 @@ class StageView:
                 with core.door:
                     self._stage(core).pause()
 
-    def _stage(self, core: BrokerCore) -> StageFace:
+    def _stage(self, core: BrokerCore) -> Stage[EngineState]:
         return core.timers.stages[self.name]
 
 

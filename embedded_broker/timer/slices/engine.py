@@ -46,9 +46,9 @@ from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.delivery import DISK_RETRY_MS, Release
-from embedded_broker.timer.engine import Engine
-from embedded_broker.timer.interface import TimerRecovery
+from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import Distribution
+from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import UnsettledMarks
 from embedded_broker.timer.request import TimerRequest, parse_request, victim_root
 from embedded_broker.timer.run import TimerRuns
@@ -81,7 +81,7 @@ __all__ = ["SlicedTimerStore"]
 _LOG = logging.getLogger(__name__)
 
 
-class SlicedTimerStore(Engine[SliceState, SliceFlush]):
+class SlicedTimerStore(TimerEngine):
     """The timers of one broker; a `TimerEngine`.
 
     `levels_off` puts what waits into the document's own place, queue 1 of SCHEDULE_TOPIC_XXXX, and
@@ -95,6 +95,8 @@ class SlicedTimerStore(Engine[SliceState, SliceFlush]):
     >>> SlicedTimerStore(store, fs, config, clock).load().pending
     0
     """
+
+    _state: SliceState
 
     def __init__(
         self,
@@ -145,6 +147,7 @@ class SlicedTimerStore(Engine[SliceState, SliceFlush]):
         """The services by name."""
         self.upkeep = SliceUpkeep(state, config, services, settle=self._settle_marks)
         """What is done now and then: counts, progress."""
+        self.needed_offsets = SliceNeededOffsets(state)
         super().__init__(
             state,
             clock,
@@ -427,11 +430,6 @@ class SlicedTimerStore(Engine[SliceState, SliceFlush]):
         return Distribution(distances(self._state, self._clock.now_ms))
 
     @property
-    def needed_offsets(self) -> SliceNeededOffsets:
-        """Which messages of the commit log are still needed."""
-        return SliceNeededOffsets(self._state)
-
-    @property
     def checkpoint(self) -> None:
         """Nothing: there is no timercheck."""
 
@@ -440,7 +438,9 @@ class SlicedTimerStore(Engine[SliceState, SliceFlush]):
         slices = self._state.log.slices
         return {folder_of(number): log.end for number, log in slices.items()}
 
-    def _capture(self, *, clean: bool) -> SliceFlush:
+    def begin_flush(self, *, clean: bool = False) -> SliceFlush:
+        """Capture what to write; see `TimerEngine`."""
+        clean = self._prepare_flush(clean=clean)
         if self._running:
             self._keep_up(self._clock.now_ms)
         return self._checkpointer.begin(clean=clean)

@@ -45,9 +45,9 @@ from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.delivery import DISK_RETRY_MS, Bridge, Release
-from embedded_broker.timer.engine import Engine
-from embedded_broker.timer.interface import TimerRecovery
+from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import Distribution
+from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.run import WheelRuns
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.arrivals import WheelArrivals
@@ -87,7 +87,7 @@ _LOG = logging.getLogger(__name__)
 _NO_BUDGET_MS: Final = 1e12
 
 
-class TimerMessageStore(Engine[TimerState, TimerFlush]):
+class TimerMessageStore(TimerEngine):
     """The timers of one broker; a `DeadlineSource`.
 
     `slots` is S, half the number of wheel slots; it belongs to the store like the precision.
@@ -101,6 +101,9 @@ class TimerMessageStore(Engine[TimerState, TimerFlush]):
     >>> timers.load().pending
     0
     """
+
+    _state: TimerState
+    runs: WheelRuns
 
     def __init__(
         self,
@@ -500,5 +503,7 @@ class TimerMessageStore(Engine[TimerState, TimerFlush]):
         """Give the end of every log of ours, by folder: what lies before it does not change."""
         return {LOG_FOLDER: self._state.log.end}
 
-    def _capture(self, *, clean: bool) -> TimerFlush:
+    def begin_flush(self, *, clean: bool = False) -> TimerFlush:
+        """Capture what to write; see `TimerEngine`."""
+        clean = self._prepare_flush(clean=clean)
         return self._checkpointer.begin(self._clock.now_ms, clean=clean)

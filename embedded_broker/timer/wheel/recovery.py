@@ -18,7 +18,7 @@ from attrs import define
 
 from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
-from embedded_broker.timer.interface import TimerRecovery
+from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import (
     parse_request,

@@ -9,7 +9,7 @@ import pytest
 
 from embedded_broker.inspector.pending import PendingTimers, Place, find_pending
 from embedded_broker.inspector.reader import Severity, StoreFiles
-from embedded_broker.timer.interface import RecallOutcome
+from embedded_broker.timer.outcomes import RecallOutcome
 from tests.unit.embedded_broker.inspector.store_tools import (
     fingerprint,
     manifest,

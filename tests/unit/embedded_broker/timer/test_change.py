@@ -9,7 +9,7 @@ import pytest
 from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import InnerMessage, PutStatus
 from embedded_broker.timer.change import moved_copy
-from embedded_broker.timer.interface import MoveOutcome, RecallOutcome
+from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.request import parse_request
 from embedded_broker.timer.wheel.change import find_copies, slot_for
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_EARLY

@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import PutStatus
-from embedded_broker.timer.interface import RecallOutcome
+from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.recall import check_handle, delete_message
 from embedded_broker.timer.wheel.change import find_copies
 from rocketmq_py.protocol.codes import ResponseCode

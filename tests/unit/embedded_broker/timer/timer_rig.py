@@ -16,9 +16,9 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem, MemoryFileSystem
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timer.interface import TimerRecovery
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.listing import BEFORE_ALL, Pending, Wanted
+from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.protocol.message_codec import MessageRecord
 

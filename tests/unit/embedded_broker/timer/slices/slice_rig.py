@@ -9,8 +9,8 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
-from embedded_broker.timer.interface import TimerRecovery
 from embedded_broker.timer.levels.service import ScheduleMessageService
+from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.slices.engine import SlicedTimerStore
 from embedded_broker.timer.slices.state import SliceRole
 from tests.unit.embedded_broker.timer.timer_rig import (

@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import PutRefusal, PutStatus
-from embedded_broker.timer.interface import MoveOutcome, RecallOutcome
+from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.recall import Mark, delete_message
 from embedded_broker.timer.slices.change import find_copies, is_hit, is_moved
 from rocketmq_py.protocol.handles import RecallHandle

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from embedded_broker.store.inner import PutStatus
-from embedded_broker.timer.interface import RecallOutcome
+from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.stage import Stage
 from rocketmq_py.protocol.properties import Prop

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from embedded_broker.timer.interface import MoveOutcome, RecallOutcome
+from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.recall import delete_message
 from rocketmq_py.protocol.handles import RecallHandle
 from tests.unit.embedded_broker.timer.slices.slice_rig import SliceRig

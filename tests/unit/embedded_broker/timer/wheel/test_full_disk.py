@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.timer.interface import RecallOutcome
+from embedded_broker.timer.outcomes import RecallOutcome
 from tests.unit.embedded_broker.timer.slices.slice_rig import SliceRig
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Rig
 

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.timer.interface import RecallOutcome
 from embedded_broker.timer.listing import Pending, Wanted
+from embedded_broker.timer.outcomes import RecallOutcome
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from tests.unit.embedded_broker.timer.timer_rig import HOST, Endless, Rig, Short

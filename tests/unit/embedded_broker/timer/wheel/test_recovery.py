@@ -12,7 +12,7 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
 from embedded_broker.store.inner import PutStatus
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
-from embedded_broker.timer.interface import RecallOutcome
+from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint
 from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel
 from rocketmq_py.errors import ConfigError

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from embedded_broker.store.inner import InnerMessage
-from embedded_broker.timer.interface import MoveOutcome, RecallOutcome
+from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.recall import delete_message, mark_message
 from embedded_broker.timer.request import is_rootless
 from embedded_broker.timer.wheel.change import find_copies

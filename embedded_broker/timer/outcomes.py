@@ -1,0 +1,50 @@
+"""What became of a wish: the values that an engine answers with.
+
+Answers: how a recall, a move and an opening of the files can end. Must not know: engines.
+
+Read on: `interface.py` for the calls.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import frozen
+
+__all__ = ["MoveOutcome", "RecallOutcome", "TimerRecovery"]
+
+
+class RecallOutcome(Enum):
+    """What `broker.timers.recall` did."""
+
+    RECALLED = "recalled"
+    ALREADY_DUE = "already due"
+    UNKNOWN = "unknown"
+
+
+class MoveOutcome(Enum):
+    """What became of a wish to change the time of a timer."""
+
+    MOVED = "moved"
+    ALREADY_DUE = "already due"
+    UNKNOWN = "unknown"
+
+
+@frozen(kw_only=True)
+class TimerRecovery:
+    """What `TimerEngine.load` found, for a report to the user.
+
+    `records_scanned` of the engine's logs were read again, `truncated_bytes` behind their ends
+    given up. `already_released` timers that may still lie there will not be released again.
+    `whole_log` says that nothing told where to begin, and everything was read. `skipped` timers
+    were too old (`timerSkipOldSlots`).
+    """
+
+    records_scanned: int = 0
+    truncated_bytes: int = 0
+    already_released: int = 0
+    whole_log: bool = False
+    skipped: int = 0
+    queue_offset: int = 0
+    read_time_ms: int = 0
+    pending: int = 0
