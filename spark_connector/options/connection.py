@@ -99,7 +99,9 @@ def _keys(given: Given) -> dict[str, Any]:
     if (access_key is None) != (secret_key is None):
         raise OptionError("options accessKey and secretKey belong together: one is missing")
     if token is not None and access_key is None:
-        raise OptionError("option securityToken belongs to accessKey and secretKey: they miss")
+        raise OptionError(
+            "option securityToken belongs to accessKey and secretKey: they are missing"
+        )
     if sum(one is not None for one in (access_key, env, file)) > 1:
         raise OptionError("give one of accessKey/secretKey, credentialsEnv and credentialsFile")
     return {

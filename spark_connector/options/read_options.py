@@ -87,7 +87,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     values = given.values(ReadOptions)
     group, commits = values["group_id"], values["commit_offsets"]
     if commits and group is None:
-        raise OptionError("option commitOffsets needs groupId: whose offsets?")
+        raise OptionError("option commitOffsets needs groupId, the group whose offsets are stored")
     least, most = values["min_offsets_per_trigger"], values["max_offsets_per_trigger"]
     if least is not None and most is not None and least > most:
         raise OptionError(f"option minOffsetsPerTrigger = {least} is over maxOffsetsPerTrigger")
@@ -178,7 +178,9 @@ def _start(given: Given, *, streaming: bool) -> Start:
         return by_time
     start = parse_start("startingOffsets", given.value("startingOffsets") or default, default)
     if not streaming and start.wants_latest:
-        raise OptionError("option startingOffsets: latest (-1) in a batch would read nothing")
+        raise OptionError(
+            "option startingOffsets: a batch that begins at latest (-1) would read nothing"
+        )
     if start.kind == "group" and given.value("groupId") is None:
         raise OptionError("option startingOffsets=group needs groupId")
     return start

@@ -24,195 +24,207 @@ USES = {"B": "batch reads", "S": "streaming reads", "W": "writes"}
 
 TABLE = """\
 nameServer (BSW; text) = unset
-    Addresses of the name servers, `host:port;host:port`; needed, and reachable from driver and
-    executors.
+    Addresses of the name servers, `host:port;host:port`. Required. The driver and the executors
+    must reach them.
 accessKey (BSW; text) = unset
-    Access key of a cluster that checks them; goes with `secretKey`, which travels in the task, so
-    `credentialsEnv` or `credentialsFile` are safer.
+    Access key, for a cluster that checks keys. Goes with `secretKey`. Both travel inside the tasks;
+    `credentialsEnv` and `credentialsFile` are safer.
 secretKey (BSW; text) = unset
-    Secret of `accessKey`; never shown in errors and logs.
+    Secret of `accessKey`. It never shows in errors or logs.
 securityToken (BSW; text) = unset
-    Token of a temporary `accessKey`.
+    Token that belongs to a temporary `accessKey`.
 credentialsEnv (BSW; text) = unset
-    `PREFIX`: each worker reads its environment variables `PREFIX_ACCESS_KEY`, `PREFIX_SECRET_KEY`
-    and `PREFIX_SECURITY_TOKEN`, once.
+    A `PREFIX`. Each worker reads its environment variables `PREFIX_ACCESS_KEY`, `PREFIX_SECRET_KEY`
+    and `PREFIX_SECURITY_TOKEN` once.
 credentialsFile (BSW; text) = unset
-    JSON file with `accessKey`, `secretKey` and `securityToken`, looked for among `SparkFiles` first
-    and read again when it changes, so keys may rotate under a stream.
+    JSON file with `accessKey`, `secretKey` and `securityToken`. It is looked for among `SparkFiles`
+    first. It is read again when it changes, so keys can be replaced while a stream runs.
 addressMap (BSW; text) = unset
-    `advertised:port=reachable:port,...`: where to connect instead of the addresses that brokers
-    advertise, for port forwards and NAT.
+    `advertised:port=reachable:port,...`: addresses to connect to instead of those that brokers
+    advertise. For port forwards and NAT.
 namespace (BSW; text) = unset
-    Put before names of topics and groups, as `namespace%topic`, and taken off what is read: 1 to 64
-    letters, digits, `_` and `-`.
+    Namespace of all topics and groups. It is put before their names as `namespace%topic`, and taken
+    off what is read. 1 to 64 letters, digits, `_` and `-`.
 tls (BSW; true, false) = false
-    Connections by TLS; this client has none yet and says so when it connects.
+    Whether to connect by TLS. The client does not support TLS yet: with `true` connecting fails
+    with an error.
 tlsCa (BSW; text) = unset
-    PEM file of the authorities that sign the servers' certificates, looked for among `SparkFiles`
-    first; needs `tls`.
+    PEM file of the authorities that sign the servers' certificates. It is looked for among
+    `SparkFiles` first. Needs `tls=true`.
 tlsCert (BSW; text) = unset
-    PEM file of the certificate that the client shows; goes with `tlsKey`.
+    PEM file of the client's own certificate. Goes with `tlsKey`.
 tlsKey (BSW; text) = unset
     PEM file of the key of `tlsCert`.
 progressIntervalMs (BSW; 0 or more) = 30000
-    Every so many ms a long task logs, as a warning, how far it is; 0: never.
+    How often, in ms, a long task logs its progress, as a warning. 0: never.
 subscribe (BS; text) = unset
-    Topics to read, `a,b`; give one of this, `subscribePattern` and `assign`.
+    Topics to read, separated by commas. Give exactly one of `subscribe`, `subscribePattern` and
+    `assign`.
 subscribePattern (BS; text) = unset
-    Regular expression that whole topic names must match; a stream takes up new topics that match,
-    retry and dead letter topics are left out.
+    Regular expression that the whole name of a topic must match. A stream also reads matching
+    topics that are created later. Retry and dead letter topics never match.
 assign (BS; JSON) = unset
     Single queues to read, `{"topic":{"broker-a":[0,1]}}`.
 subExpression (BS; text) = unset
-    Tags to read, `TagA || TagB`; the broker leaves out the rest. Unset reads all.
+    Tags to read, `TagA || TagB`. The broker leaves out all other messages. Unset: all messages.
 sqlExpression (BS; text) = unset
-    SQL92 condition on user properties, checked by the broker, which must have
-    `enablePropertyFilter=true`; not together with `subExpression`.
+    SQL92 condition on user properties. The broker checks it, and needs `enablePropertyFilter=true`
+    for that. Not together with `subExpression`.
 startingOffsets (BS; text) = unset
     Where to begin: `earliest`, `latest` (streams only), `group`, `group:earliest`, `group:latest`,
-    or offsets, `{"topic":{"broker-a":{"0":23}}}` (-2 earliest, -1 latest). Unset: batches begin at
-    the earliest, streams at the latest; a checkpoint wins over it.
+    or offsets, `{"topic":{"broker-a":{"0":23}}}` (-2: earliest, -1: latest). Unset: batches begin
+    at the earliest offset, streams at the latest. A stream with a checkpoint goes on from the
+    checkpoint.
 endingOffsets (B; text) = latest
-    Where a batch ends, not included: `latest`, or offsets as in `startingOffsets`. `latest` is that
-    of the moment of planning.
+    Where a batch ends: `latest`, or offsets as in `startingOffsets`. The end itself is not read.
+    `latest` means the latest offset when the query is planned.
 startingTimestamp (BS; moment) = unset
-    Begin at the first message stored at or after this moment: epoch ms, or ISO 8601 with a zone;
-    wins over `startingOffsets`.
+    Begin at the first message that was stored at or after this moment. Epoch ms, or ISO 8601 with a
+    time zone. Wins over `startingOffsets`.
 endingTimestamp (B; moment) = unset
-    End before the first message stored at or after this moment; written like `startingTimestamp`,
-    wins over `endingOffsets`.
+    End before the first message that was stored at or after this moment. Written like
+    `startingTimestamp`. Wins over `endingOffsets`.
 startingOffsetsByTimestamp (BS; JSON) = unset
-    A moment in epoch ms for each queue, `{"topic":{"broker-a":{"0":1767225600000}}}`; queues
-    without one begin at the earliest (batches) or latest (streams).
+    A moment in epoch ms for each queue, `{"topic":{"broker-a":{"0":1767225600000}}}`. Queues
+    without one begin at the earliest offset (batches) or at the latest (streams).
 endingOffsetsByTimestamp (B; JSON) = unset
-    The same for the end of a batch; queues without a moment end at their latest.
+    The same for the end of a batch. Queues without a moment end at their latest offset.
 startingOffsetsByTimestampStrategy (BS; error, latest) = error
-    When no message is as new as the moment asked for: `error`, or `latest` to begin at the end.
+    What to do when no message is as new as the starting moment. `error`: fail. `latest`: begin at
+    the end.
 failOnDataLoss (BS; true, false) = true
-    Whether offsets that are gone (aged out, topic made anew, queue missing for long) fail the
-    query; `false` goes on behind them and logs a warning.
+    Whether the query fails when offsets are gone: they were deleted because of age, the topic was
+    created anew, or a queue is missing for long. With `false` the query goes on behind them and
+    logs a warning.
 maxOffsetsPerTrigger (S; 1 or more) = unset
-    At most so many offsets per micro-batch, split over the queues by their backlog; filtered
-    messages count, too.
+    Most offsets of one micro-batch. They are shared among the queues by their backlog. Messages
+    that a filter leaves out count, too.
 maxBytesPerTrigger (S; 1 or more) = unset
-    About so many stored bytes per micro-batch at most, reckoned with the mean size of a sample.
+    About how many stored bytes one micro-batch may have. The size of a message is estimated from a
+    sample.
 minOffsetsPerTrigger (S; 1 or more) = unset
-    Wait until so many offsets are new before a micro-batch begins, but no longer than
-    `maxTriggerDelay`.
+    A micro-batch waits until there are so many new offsets, but no longer than `maxTriggerDelay`.
 maxTriggerDelay (S; duration) = 15m
-    How long `minOffsetsPerTrigger` may hold news back: `500ms`, `30s`, `15m`, `2h`.
+    How long `minOffsetsPerTrigger` may make a micro-batch wait: `500ms`, `30s`, `15m`, `2h`.
 minPartitions (BS; 1 or more) = unset
-    Cut the queues into about so many tasks; unset means one task per queue with news. The number of
-    cores is a good value.
+    Cut the queues into about so many tasks. Unset: one task for each queue that has news. The
+    number of cores is a good value.
 maxRecordsPerPartition (BS; 1 or more) = unset
-    No task reads more offsets than this, so that a repeated one repeats little.
+    Most offsets of one task. With small tasks a repeated task repeats little.
 groupId (BS; text) = unset
-    Group whose offsets `startingOffsets=group` takes, and to which a stream tells how far it is;
-    reading itself needs none.
+    Group whose offsets `startingOffsets=group` begins at. A stream also stores its progress under
+    this group. Reading needs no group.
 commitOffsets (S; true, false) = unset
-    Whether a stream stores its progress as offsets of `groupId`, for dashboards; unset: when
-    `groupId` is given. The checkpoint decides all the same.
+    Whether a stream stores its progress as offsets of `groupId`, for dashboards. Unset: yes when
+    `groupId` is given. A restarted stream goes on from its checkpoint, not from these offsets.
 fetchOffset.numRetries (BS; 0 or more) = 3
-    How often a question about topics, bounds and offsets is repeated when the answer fails.
+    How often a failed question about topics, bounds and offsets is repeated.
 fetchOffset.retryIntervalMs (BS; 0 or more) = 1000
     Pause in ms before each of these repetitions.
 offsetPollIntervalMs (S; 1 or more) = 100
-    A stream asks brokers for news at most every so many ms, and up to every second while there is
-    none.
+    Shortest time in ms between two questions of a stream for new messages. While there are none it
+    grows to a second.
 routeRefreshMs (S; 1 or more) = 30000
-    A stream looks for new topics, brokers and queues every so many ms.
+    How often, in ms, a stream looks for new topics, brokers and queues.
 missingQueueGraceMs (S; 0 or more) = 600000
-    How many ms a queue that a stream reads may be missing before that counts as data loss.
+    How many ms a queue of a stream may be missing before that counts as data loss.
 pullBatchSize (BS; 1 to 2147483647) = 1024
-    Most messages that one request asks for; brokers cap it, at 32 by default.
+    Most messages that one request asks for. Brokers give fewer: 32 by default.
 pullTimeoutMs (BS; 1 or more) = 3000
-    How many ms one request may take; then it is made again.
+    How many ms one request may take. Then it is made again.
 pullDeadlineMs (BS; 1 or more) = 120000
-    A task fails when it made no progress for so many ms.
+    A task fails when it has made no progress for so many ms.
 prefetch (BS; 1 to 1024) = 4
-    Requests in flight per task: more hide the time on the way, and take more memory.
+    Requests in flight in each task. More of them hide the network's delay, and take more memory.
 arrowBatchRows (BS; 1 to 2147483647) = 4000
-    Most rows of one Arrow batch handed to Spark.
+    Most rows of one Arrow batch that is handed to Spark.
 arrowBatchBytes (BS; 1 to 1073741824) = 8388608
-    About how many bytes one such batch may have; memory of a task grows with it.
+    About how many bytes one such batch may have. The memory of a task grows with it.
 columns (BS; text) = unset
-    Columns to read instead of the default ones, `topic,offset,body,property.region`; fewer are
-    faster. `.schema(...)` says the same with types.
+    Columns to read instead of the default ones, `topic,offset,body,property.region`. Fewer columns
+    are faster. `.schema(...)` does the same and also sets types.
 includeHeaders (BS; true, false) = false
-    Whether the column `properties` is added, the dearest one.
+    Whether to add the column `properties`. It costs more than any other column.
 bodyCharsetErrors (BS; replace, strict) = replace
-    For a body read as text: bytes that are no UTF-8 become U+FFFD (`replace`) or fail the task
-    (`strict`).
+    For a body that is read as text. `replace`: bytes that are not UTF-8 become U+FFFD. `strict`:
+    they fail the task.
 readFromSlave (BS; true, false) = true
-    Whether pulls follow the broker's hint to read old messages from a slave.
+    Whether to read old messages from a slave when the broker suggests it.
 checkCrc (BS; true, false) = false
-    Whether each body is checked against its stored checksum; a wrong one fails the task.
+    Whether each body is checked against its stored checksum. A wrong one fails the task.
 pushFilters (B; true, false) = false
-    Whether filters on `topic`, `queue_id`, `offset`, `store_timestamp` and `tags` narrow what is
-    pulled; needs `spark.sql.python.filterPushdown.enabled=true`, else every read fails.
+    Whether filters on `topic`, `queue_id`, `offset`, `store_timestamp` and `tags` reduce what is
+    pulled. Needs `spark.sql.python.filterPushdown.enabled=true`; without that every read fails.
 topic (BSW; text) = unset
-    Reads: the same as `subscribe`. Writes: the topic of all rows, which wins over a column `topic`.
+    Reads: the same as `subscribe`. Writes: the topic of all rows. It wins over a column `topic`.
 tags (W; text) = unset
     Tag of rows whose column `tags` is null or missing.
 delayMs (W; 0 or more) = unset
-    Delay in ms of rows without a delay of their own, counted by the broker from arrival; at most
-    one of this, `deliverAt` and `delayLevel`.
+    Delay in ms for rows that have no delay of their own. The broker counts it from when the message
+    arrives. Give at most one of `delayMs`, `deliverAt` and `delayLevel`.
 deliverAt (W; moment) = unset
-    Moment before which such rows are not delivered: epoch ms, or ISO 8601 with a zone.
+    Moment before which rows without a delay of their own are not delivered. Epoch ms, or ISO 8601
+    with a time zone.
 delayLevel (W; 1 to 18) = unset
-    Delay level of such rows, 1 to 18 (1 s to 2 h), which 4.x brokers know, too.
+    Delay level for rows without a delay of their own: 1 (1 s) to 18 (2 h). Brokers of version 4.x
+    know levels, too.
 delayConflict (W; error, first) = error
-    When a row has several delay columns: `error` makes it an invalid row, `first` takes the first
-    of `deliver_at`, `start_deliver_time`, `delay_ms`, `delay_level`.
+    What to do with a row that has several delay columns. `error`: the row is invalid. `first`: the
+    first one counts, in the order `deliver_at`, `start_deliver_time`, `delay_ms`, `delay_level`.
 maxDelayMs (W; 0 or more) = 259200000
-    A row further away than so many ms is invalid before anything is sent (three days by default, as
-    brokers have); raise it with `timerMaxDelaySec`, 0: no limit here.
+    Longest delay of a row. A row with a longer one is invalid, before anything is sent. The default
+    is three days, as in brokers. Raise it together with the broker's `timerMaxDelaySec`. 0: no
+    limit.
 translateStartDeliverTime (W; auto, always, never) = auto
-    Whether `start_deliver_time` is also stored as the property that 5.x brokers delay by; `never`
-    leaves it as it is, for Aliyun ONS. `auto` and `always` do the same.
+    Whether `start_deliver_time` is also stored as the property by which 5.x brokers delay messages.
+    `auto` and `always`: yes. `never`: no, for Aliyun ONS.
 sendTimeoutMs (W; 1 or more) = 3000
-    How many ms one send may take; then it counts as failed and is made again.
+    How many ms one send may take. Then it counts as failed and is made again.
 sendRetries (W; 0 or more) = 2
     How often a failed send is repeated in any case, at another broker if there is one.
 sendDeadlineMs (W; 0 or more) = 120000
-    For how many ms after its first try a send is tried again while brokers restart, are away or are
-    busy; then the task fails, and Spark repeats it. 0: only `sendRetries`.
+    How long, in ms, a failed send is repeated while brokers restart, are away or are busy. Then the
+    task fails, and Spark repeats the task. 0: only `sendRetries` counts.
 maxInFlight (W; 1 to 65535) = 256
-    Most sends of a task that wait for an answer.
+    Most sends of a task that wait for an answer at the same time.
 batchSend (W; true, false) = true
-    Whether rows without delay travel many in one request; `false` sends each alone.
+    Whether one request carries many rows without a delay. `false`: one request for each row.
 batchBytes (W; 1024 to 4194304) = 1048576
-    Most bytes of one such request; must be under the broker's limit for messages.
+    Most bytes of one such request. It must be below the largest message that the broker takes.
 compression (W; none, zlib, lz4, zstd) = none
-    How large bodies are compressed: `zlib`, `lz4`, `zstd` (these two need the extra of their name),
-    or not at all. Compressed rows are sent one by one.
+    How large bodies are compressed: `none`, `zlib`, `lz4` or `zstd`. `lz4` and `zstd` need the
+    extra of that name. Compressed rows are sent one by one.
 compressOver (W; 0 or more) = 4096
-    Only bodies over so many bytes are compressed.
+    Only bodies of more than so many bytes are compressed.
 onInvalidRow (W; fail, skip, topic) = fail
-    What happens to rows that cannot be messages: `fail` the write before anything of their Arrow
-    batch is sent, `skip` and count them, or send them to `topic` `invalidRowTopic`.
+    What to do with rows that cannot be messages. `fail`: the write fails before anything of their
+    Arrow batch is sent. `skip`: they are left out and counted. `topic`: they are sent to
+    `invalidRowTopic`.
 invalidRowTopic (W; text) = unset
-    Where invalid rows go under `onInvalidRow=topic`, with the reason as property `INVALID_REASON`.
+    Topic for invalid rows under `onInvalidRow=topic`. The property `INVALID_REASON` says what is
+    wrong with a row.
 extraColumns (W; error, properties, ignore) = error
-    Columns that a write does not know: an `error`, stored as `properties` under their names, or
-    `ignore`.
+    What to do with columns that a write does not know. `error`: fail. `properties`: store them as
+    properties under their names. `ignore`: leave them out.
 reservedProperties (W; error, drop) = error
-    Names in `properties` that RocketMQ keeps for itself: an `error` (invalid row), or `drop` them.
+    What to do with names in `properties` that RocketMQ reserves for itself. `error`: the row is
+    invalid. `drop`: such properties are left out.
 usePartition (W; true, false) = false
-    Whether a column `partition` fixes the queue, as `queue_id` does.
+    Whether a column `partition` sets the queue, as `queue_id` does.
 acceptStatus (W; SEND_OK, stored) = SEND_OK
-    `stored` also takes answers that say a message is stored, but not yet flushed or copied to a
-    slave; `SEND_OK` takes these for failures, as a master without its slave gives to every send.
+    Which answers of a broker count as success. `SEND_OK`: only this one. `stored`: also answers
+    that say a message is stored, but not yet flushed or copied to a slave. A master without its
+    slave gives such an answer to every send.
 clockToleranceMs (W; 0 or more) = 60000
-    How many ms a worker's clock may be off when `deliver_at` is held against `maxDelayMs`.
+    How many ms the clock of a worker may be wrong when `deliver_at` is compared with `maxDelayMs`.
 dedupe (W; auto, none) = unset
-    `auto` gives each row of a streaming write a property `DEDUPE_ID`, which a repeated batch gives
-    again; `none` does not. Unset: `auto` for streams, `none` for batches.
+    `auto`: each row of a streaming write gets a property `DEDUPE_ID`, and a repeated batch gives
+    its rows the same ids again. `none`: no ids. Unset: `auto` for streams, `none` for batches.
 replayGuard (W; text) = unset
-    Group that marks which micro-batch was written last, so that a batch that was whole is not sent
-    again after a crash; one for each query, needs option `topic`.
+    Group in which a stream marks the last batch that was written whole, so that this batch is not
+    sent again after a crash. Each query needs a group of its own. Needs the option `topic`.
 replayGuardTakeOver (W; true, false) = false
-    Whether a query may take over a `replayGuard` group that another query used.
+    Whether a query may take over the `replayGuard` group of another query.
 """
 """An option begins a line: name (uses; values) = default; below it, what it means for users."""
 

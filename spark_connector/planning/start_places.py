@@ -118,7 +118,7 @@ def _by_offsets(start: Start, bounds: Bounds, *, is_end: bool) -> dict[MessageQu
 def _past_the_end(what: str, offset: int, queue: MessageQueue, one: QueueBounds) -> str:
     return (
         f"{what} {offset} of topic {queue.topic}, broker {queue.broker_name}, queue "
-        f"{queue.queue_id} is past its end, {one.max_offset}: was the topic made anew?"
+        f"{queue.queue_id} is past its end, {one.max_offset}: was the topic created anew?"
     )
 
 
@@ -130,7 +130,7 @@ def _check_known(positions: Positions, bounds: Mapping[MessageQueue, object]) ->
         topic, have = queue.topic, brokers.get(queue.topic, set())
         if not queue.broker_name and len(have) > 1:
             raise OptionError(
-                f"offsets of topic {topic} need its brokers: it lives on {', '.join(sorted(have))}"
+                f"offsets of topic {topic} must name brokers: it is on {', '.join(sorted(have))}"
             )
         name = queue.broker_name or next(iter(have), "")
         if evolve(queue, broker_name=name) not in bounds:

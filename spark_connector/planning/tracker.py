@@ -180,7 +180,7 @@ class Tracker:
     def _tell_went_back(self, queue: MessageQueue, offset: int, one: QueueBounds) -> None:
         text = (
             f"data loss in {_place(queue)}: the stream stands at {offset}, available are "
-            f"{one.min_offset} to {one.max_offset}: was the topic made anew?"
+            f"{one.min_offset} to {one.max_offset}: was the topic created anew?"
         )
         if self._options.fail_on_data_loss:
             raise RocketMQDataLossError(f"{text} {GO_ON}", topic=queue.topic)

@@ -262,9 +262,13 @@ class CredentialsFile:
             # A JSON error shows no content, but holds it.
             why = str(error) if isinstance(error, OptionError) else type(error).__name__
             if self._now is None:
-                raise OptionError(f"credentialsFile {self._name}: none read ({why})") from None
+                raise OptionError(f"credentialsFile {self._name} cannot be read: {why}") from None
             if not self._is_broken:
-                _log.warning("credentialsFile %s: the last ones stay (%s)", self._name, why)
+                _log.warning(
+                    "credentialsFile %s cannot be read, its last keys stay in use: %s",
+                    self._name,
+                    why,
+                )
             self._is_broken = True
         return self._now
 

@@ -187,9 +187,7 @@ class _Rows:
         self._refuse(pc.is_null(bodies), "body is null")
         length = pc.binary_length(bodies)
         self._refuse(pc.equal(length, 0), "body is empty")
-        self._refuse(
-            pc.greater(length, BODY_SIZE_MAX), f"body is over {BODY_SIZE_MAX} bytes, the most"
-        )
+        self._refuse(pc.greater(length, BODY_SIZE_MAX), f"body is over {BODY_SIZE_MAX} bytes")
         return bodies
 
     def _flags(self) -> Array:
@@ -237,7 +235,7 @@ class _Rows:
         if len(given) > 1 and options.delay_conflict == "first":
             given = _first_of_each_row(given)
         elif len(given) > 1:
-            self._refuse(pc.greater(asked, 1), f"several delay columns of {', '.join(given)}")
+            self._refuse(pc.greater(asked, 1), f"more than one of {', '.join(given)} has a value")
         defaults = {
             "deliver_at": options.deliver_at_ms,
             "delay_ms": options.delay_ms,

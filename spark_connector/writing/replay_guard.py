@@ -97,7 +97,7 @@ class ReplayGuard:
             raise next(iter(failures.values()))
         if failures:
             _log.warning(
-                "replayGuard group %s: the mark of batch %d is not kept by %s; it is by others",
+                "replayGuard group %s: the mark of batch %d is not kept by %s, only by others",
                 self.group,
                 batch_id,
                 "; ".join(f"{name} ({error})" for name, error in failures.items()),
@@ -108,7 +108,7 @@ class ReplayGuard:
         if self.access.address_of(queue.broker_name, only_this=True) is None:
             raise MQClientException(
                 f"replayGuard group {self.group}: broker {queue.broker_name} has no master now, "
-                "and a slave may tell an old mark: repeat when the master is back",
+                "and a slave may have an old mark: repeat when the master is back",
                 topic=self.topic,
             )
         return self.access.group_offset(self.group, queue) or 0
@@ -132,8 +132,8 @@ class ReplayGuard:
         names = self.access.broker_names(self.topic)
         if not names:
             raise MQClientException(
-                f"replayGuard group {self.group}: no broker of topic {self.topic} is known, so "
-                "nobody tells which batch was written: start one, then repeat",
+                f"replayGuard group {self.group}: topic {self.topic} has no broker now, so "
+                "it is unknown which batch was written: start a broker, then repeat",
                 topic=self.topic,
             )
         return [MessageQueue(self.topic, name, 0) for name in names]
@@ -158,7 +158,7 @@ class ReplayGuard:
         if not self.take_over:
             raise MQClientException(
                 f"{text}: repeat when all brokers are back, or use replayGuardTakeOver=true to "
-                "write it in any case, as for a query that gets its guard only now",
+                "write it in any case, such as for a query that is given its guard only now",
                 topic=self.topic,
             )
         _log.warning("%s: written in any case (replayGuardTakeOver)", text)
