@@ -89,9 +89,7 @@ def check_columns(schema: pa.Schema, options: WriteOptions) -> dict[str, str]:
     if "sharding_key" in given and "queue_id" in given:
         raise SchemaError("columns sharding_key and queue_id exclude each other")
     if "broker_name" in given and "queue_id" not in given:
-        raise SchemaError(
-            "column broker_name needs queue_id, the queue of that broker"
-        )
+        raise SchemaError("column broker_name needs queue_id, the queue of that broker")
     return meanings
 
 
