@@ -23,10 +23,10 @@ if TYPE_CHECKING:
         PreparedMessage,
         QueueAccess,
         QueueBounds,
-        RawPull,
         RawSend,
         SendOutcome,
     )
+    from rocketmq_py.client.queue_requests import RawPull
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
     from rocketmq_py.clock import Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials
@@ -90,8 +90,9 @@ if TYPE_CHECKING:
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
     "client.queue_access": (
-        "NamespacedQueueAccess PreparedMessage QueueAccess QueueBounds RawPull RawSend SendOutcome"
+        "NamespacedQueueAccess PreparedMessage QueueAccess QueueBounds RawSend SendOutcome"
     ),
+    "client.queue_requests": "RawPull",
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
     "config": "ClientConfig Credentials",

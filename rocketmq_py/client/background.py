@@ -10,7 +10,9 @@ import heapq
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
 from queue import SimpleQueue
 
 from rocketmq_py.clock import monotonic
@@ -131,68 +133,132 @@ class Timer:
 class WorkerPool:
     """Up to ``threads`` daemon threads that run tasks in order of arrival.
 
-    At most ``tasks_max`` tasks wait; one more is refused. Threads start when there is work.
+    At most ``tasks_max`` tasks wait (None: whoever gives them has a bound); one more is refused.
+    Threads start when work waits and none is idle.
     """
 
-    def __init__(self, name: str, threads: int, tasks_max: int) -> None:
+    def __init__(self, name: str, threads: int, tasks_max: int | None = None) -> None:
         self._name = name
-        self._threads_max = threads
+        self._size = threads
         self._tasks_max = tasks_max
-        self._tasks: SimpleQueue[tuple[Callable[..., object], tuple[object, ...]] | None] = (
-            SimpleQueue()
-        )
         self._lock = threading.Lock()
+        self._tasks: deque[Callable[[], object]] = deque()
+        self._calls: SimpleQueue[None] = SimpleQueue()  # each lets one idle thread look for work
         self._threads: list[threading.Thread] = []
-        self._unfinished = 0  # waiting and running tasks, under the lock
+        self._serial = itertools.count(1)
+        self._called = False  # a thread was called and has not come yet
+        self._idle = 0
+        self._running = 0
         self._closed = False
 
     @property
     def unfinished(self) -> int:
         """Tasks that wait or run."""
-        return self._unfinished
+        return len(self._tasks) + self._running
+
+    @property
+    def size(self) -> int:
+        """Threads at most."""
+        return self._size
 
     def submit(self, task: Callable[..., object], *args: object) -> bool:
         """Run ``task(*args)`` on a worker; False when the pool is full or closed."""
+        return self.submit_all((partial(task, *args) if args else task,))
+
+    def submit_all(self, tasks: Iterable[Callable[[], object]]) -> bool:
+        """Run tasks in their order; False when the pool is full or closed, and none will run."""
         with self._lock:
-            if self._closed or self._tasks.qsize() >= self._tasks_max:
+            full = self._tasks_max is not None and len(self._tasks) >= self._tasks_max
+            if self._closed or full:
                 return False
-            self._unfinished += 1
-            self._tasks.put((task, args))
-            # More tasks than threads: somebody would wait behind a task that may block.
-            if len(self._threads) < min(self._threads_max, self._unfinished):
-                self._add_thread()
+            self._tasks.extend(tasks)
+            self._call_another()
         return True
 
-    def _add_thread(self) -> None:
-        name = f"{self._name}-{len(self._threads) + 1}"
-        thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
+    def resize(self, threads: int) -> None:
+        """Change the number of threads; surplus ones end after their present task."""
+        with self._lock:
+            self._size = threads
+            self._call_all()
+            self._call_another()
 
-    def _run(self) -> None:
-        while (item := self._tasks.get()) is not None:
-            task, args = item
-            try:
-                task(*args)
-            except Exception:  # noqa: BLE001 - a worker outlives its tasks
-                _log.exception("background task failed: %r", task)
-            with self._lock:
-                self._unfinished -= 1
-            del item, task, args  # an idle worker must not keep its last task alive
-
-    def close(self, timeout: float) -> None:
+    def close(self, timeout: float, *, drop: bool = False) -> bool:
         """Refuse new tasks, run those that wait, join within ``timeout`` seconds. Idempotent.
 
-        A task that does not end in time is left to its daemon thread and logged.
+        ``drop``: those that wait never run. False when a task still runs: it is left to its
+        daemon thread. A task may close its own pool; it does not wait for itself.
         """
         with self._lock:
             self._closed = True
+            if drop:
+                self._tasks.clear()
+            self._call_all()
             threads = list(self._threads)
-        for _ in threads:
-            self._tasks.put(None)
         deadline = monotonic() + timeout
+        ended = True
         for thread in threads:
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, deadline - monotonic()))
-                if thread.is_alive():
-                    _log.warning("thread %s is still busy after %.1f s", thread.name, timeout)
+            if thread is threading.current_thread():
+                continue
+            thread.join(max(0.0, deadline - monotonic()))
+            if thread.is_alive():
+                ended = False
+                _log.warning("thread %s is still busy after %.1f s", thread.name, timeout)
+        return ended
+
+    def _call_another(self) -> None:
+        """Let one more thread look for work, under the lock.
+
+        One call at a time is enough, since each thread that comes and takes a task calls the next
+        one while tasks are left: as many threads as tasks keep busy come to work, and quick tasks
+        do not wake all of them for nothing.
+        """
+        if not self._tasks or self._called:
+            return
+        if self._idle:
+            self._called = True
+            self._idle -= 1
+            self._calls.put(None)
+        elif len(self._threads) < self._size:
+            name = f"{self._name}-{next(self._serial)}"
+            thread = threading.Thread(target=self._work, name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+            self._called = True
+
+    def _call_all(self) -> None:
+        for _ in range(self._idle):
+            self._calls.put(None)
+        self._idle = 0
+
+    def _work(self) -> None:
+        task = self._next_task()
+        while task is not None:
+            try:
+                task()
+            except BaseException:  # SystemExit too: a task must not take a thread away
+                _log.exception("background task failed pool=%s: %r", self._name, task)
+            del task  # an idle worker must not keep its last task alive
+            task = self._next_task(ended=1)
+
+    def _next_task(self, ended: int = 0) -> Callable[[], object] | None:
+        """Note the end of the last task and wait for another one; None ends the thread."""
+        comes = not ended
+        while True:
+            with self._lock:
+                if comes:
+                    self._called = False
+                self._running -= ended
+                ended = 0
+                if len(self._threads) > self._size or (self._closed and not self._tasks):
+                    self._threads.remove(threading.current_thread())
+                    # This thread may have been the one that was called.
+                    self._call_another()
+                    return None
+                if self._tasks:
+                    self._running += 1
+                    task = self._tasks.popleft()
+                    self._call_another()
+                    return task
+                self._idle += 1
+            self._calls.get()
+            comes = True

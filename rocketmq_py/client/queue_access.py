@@ -21,6 +21,7 @@ from rocketmq_py.client.caller import Caller
 from rocketmq_py.client.queue_requests import (
     Boundary,
     QueueRequests,
+    RawPull,
     pull_answer,
     queue_request,
 )
@@ -70,34 +71,6 @@ class QueueBounds:
     min_offset: int
     max_offset: int
     last_update_timestamp: int = 0
-
-
-@frozen
-class RawPull:
-    """A broker's answer to one pull.
-
-    `code` is 0 (found), 19 (nothing there yet), 20 (nothing that matches: go on at
-    `next_offset`) or 21 (the offset is outside of the queue: `next_offset` says where to go).
-    `records` are stored records back to back, empty unless found. `suggested_broker_id` is the
-    one that the broker wants to be asked next time (0 is the master).
-    """
-
-    code: int
-    next_offset: int
-    min_offset: int
-    max_offset: int
-    suggested_broker_id: int
-    records: bytes
-
-    @property
-    def found(self) -> bool:
-        """Whether there are records."""
-        return self.code == ResponseCode.SUCCESS
-
-    @property
-    def moved(self) -> bool:
-        """Whether the offset that was asked for is outside of what can be read (21)."""
-        return self.code == ResponseCode.PULL_OFFSET_MOVED
 
 
 @frozen
@@ -337,18 +310,10 @@ class QueueAccess(Caller):
             queue.topic, queue.broker_name, broker_id=broker_id
         )
 
-        def read(answer: RemotingCommand) -> RawPull:
-            told = pull_answer(answer, asked, queue.topic)
-            return RawPull(
-                told.code,
-                told.next_offset,
-                told.min_offset,
-                told.max_offset,
-                told.suggested_broker,
-                told.body if told.code == ResponseCode.SUCCESS else b"",
-            )
-
-        return _then(self._instance.remoting.invoke_async(asked, command, timeout_ms), read)
+        return _then(
+            self._instance.remoting.invoke_async(asked, command, timeout_ms),
+            lambda answer: pull_answer(answer, asked, queue.topic),
+        )
 
     def send(
         self,

@@ -8,7 +8,9 @@ Read on: ``queries.py`` for questions about topics and messages, ``queue_access.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
+
+from attrs import frozen
 
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.instance import ClientInstance
@@ -31,8 +33,8 @@ from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMess
 
 __all__ = [
     "Boundary",
-    "PullAnswer",
     "QueueRequests",
+    "RawPull",
     "pull_answer",
     "queue_request",
 ]
@@ -66,33 +68,51 @@ def queue_request(code: RequestCode, queue: MessageQueue, **fields: object) -> R
     return RemotingCommand(code, ext_fields=header.to_ext())
 
 
-class PullAnswer(NamedTuple):
-    """A broker's answer to a pull: `code` is 0, 19, 20 or 21, `body` records back to back."""
+@frozen
+class RawPull:
+    """A broker's answer to one pull.
+
+    `code` is 0 (found), 19 (nothing there yet), 20 (nothing that matches: go on at
+    `next_offset`) or 21 (the offset is outside of the queue: `next_offset` says where to go).
+    `records` are stored records back to back, empty unless found. `suggested_broker_id` is the
+    one that the broker wants to be asked next time (0 is the master). `offset_delta` is
+    what to add to the queue offsets in the records.
+    """
 
     code: int
     next_offset: int
     min_offset: int
     max_offset: int
-    suggested_broker: int
-    offset_delta: int
-    body: bytes
+    suggested_broker_id: int
+    records: bytes
+    offset_delta: int = 0
+
+    @property
+    def found(self) -> bool:
+        """Whether there are records."""
+        return self.code == ResponseCode.SUCCESS
+
+    @property
+    def moved(self) -> bool:
+        """Whether the offset that was asked for is outside of what can be read (21)."""
+        return self.code == ResponseCode.PULL_OFFSET_MOVED
 
 
 def pull_answer(
     answer: RemotingCommand, address: str | None = None, topic: str | None = None
-) -> PullAnswer:
+) -> RawPull:
     """Read the answer of a pull; MQBrokerException for a code that is no pull result."""
     if answer.code not in _PULL_RESULTS:
         raise broker_error(answer, address, topic=topic)
     header = PullMessageResponseHeader.from_ext(answer.ext_fields)
-    return PullAnswer(
+    return RawPull(
         answer.code,
         header.next_begin_offset,
         header.min_offset,
         header.max_offset,
         header.suggest_which_broker_id,
+        answer.body if answer.code == ResponseCode.SUCCESS else b"",
         header.offset_delta or 0,
-        answer.body,
     )
 
 

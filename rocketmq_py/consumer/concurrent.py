@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import Clock
 from rocketmq_py.consumer.listener import (
@@ -19,7 +20,6 @@ from rocketmq_py.consumer.listener import (
     ConsumeFunction,
 )
 from rocketmq_py.consumer.offsets import OffsetStore
-from rocketmq_py.consumer.pool import ListenerPool
 from rocketmq_py.consumer.process_queue import PullState
 from rocketmq_py.consumer.send_back import FIRST_RETRY_LEVEL, SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
@@ -61,7 +61,7 @@ class ConcurrentConsumer:
         self._consume = consume
         self._clock = clock
         self._told: set[str] = set()
-        self.pool = ListenerPool(f"rocketmq-consume-{group}", config.consume_thread_min)
+        self.pool = WorkerPool(f"rocketmq-consume-{group}", config.consume_thread_min)
 
     def deliver(self, state: PullState, messages: Batch) -> None:
         """Queue listener calls for messages that are in the process queue already."""
@@ -99,7 +99,7 @@ class ConcurrentConsumer:
 
     def close(self, timeout: float) -> bool:
         """Drop what waits and wait for running listeners; False when one still runs."""
-        return self.pool.close(timeout)
+        return self.pool.close(timeout, drop=True)
 
     def _run(self, state: PullState, messages: tuple[MessageExt, ...]) -> None:
         if state.dropped:

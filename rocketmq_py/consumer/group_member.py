@@ -177,10 +177,10 @@ class GroupMember:
             return (
                 f"message {head.msg_id} of {head.topic} queue {head.queue_id} "
                 f"{'is in its listener' if begun else 'waits for its listener'}; "
-                f"{cached} messages cached, {self.consumer.pool.busy} listener calls"
+                f"{cached} messages cached, {self.consumer.pool.unfinished} listener calls"
             )
-        if self.consumer.pool.busy:
-            return f"{self.consumer.pool.busy} listener calls"
+        if self.consumer.pool.unfinished:
+            return f"{self.consumer.pool.unfinished} listener calls"
         unwritten = self.offsets.unwritten
         if unwritten:
             self.offsets.hurry()

@@ -15,7 +15,7 @@ from concurrent.futures import CancelledError, Future
 from functools import partial
 
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.queue_requests import PullAnswer, pull_answer
+from rocketmq_py.client.queue_requests import RawPull, pull_answer
 from rocketmq_py.clock import monotonic
 from rocketmq_py.consumer.calls import ConsumerCalls, PullAsk
 from rocketmq_py.consumer.offsets import OffsetStore
@@ -172,7 +172,7 @@ class PullLoop:
             return
         try:
             answer = pull_answer(future.result())
-            state.suggested_broker = answer.suggested_broker
+            state.suggested_broker = answer.suggested_broker_id
             received = self._received(state, answer)
         except (RocketMQError, CancelledError) as error:
             self._failed(state, error)
@@ -182,7 +182,7 @@ class PullLoop:
         else:
             self._take(state, answer, received)
 
-    def _received(self, state: PullState, answer: PullAnswer) -> Received:
+    def _received(self, state: PullState, answer: RawPull) -> Received:
         if answer.code != ResponseCode.SUCCESS:
             return Received([])
         subscription = self._subscriptions.get(state.queue.topic)
@@ -194,7 +194,7 @@ class PullLoop:
             group=self._group,
         )
 
-    def _take(self, state: PullState, answer: PullAnswer, received: Received) -> None:
+    def _take(self, state: PullState, answer: RawPull, received: Received) -> None:
         match answer.code:
             case ResponseCode.SUCCESS:
                 self._found(state, answer, received)
@@ -216,7 +216,7 @@ class PullLoop:
                     self._offsets.update(state.queue, answer.next_offset)
                 self.pull(state)
 
-    def _found(self, state: PullState, answer: PullAnswer, received: Received) -> None:
+    def _found(self, state: PullState, answer: RawPull, received: Received) -> None:
         messages = received.messages
         if messages:
             state.process_queue.put(messages)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from rocketmq_py.client.queue_requests import PullAnswer
+from rocketmq_py.client.queue_requests import RawPull
 from rocketmq_py.errors import RemotingCommandException
 from rocketmq_py.message import MessageExt, MessageQueue
 from rocketmq_py.protocol.message_codec import iter_records
@@ -27,7 +27,7 @@ class Received(NamedTuple):
 
 
 def receive(
-    answer: PullAnswer,
+    answer: RawPull,
     queue: MessageQueue,
     *,
     asked_offset: int,
@@ -44,7 +44,7 @@ def receive(
     min_offset, max_offset = str(answer.min_offset), str(answer.max_offset)
     own_retry_topic = retry_topic(group)
     try:
-        for record in iter_records(answer.body):
+        for record in iter_records(answer.records):
             message = MessageExt.from_record(record, queue.broker_name)
             message.queue_id = queue.queue_id
             message.queue_offset += answer.offset_delta

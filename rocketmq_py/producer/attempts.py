@@ -59,25 +59,6 @@ ASYNC = Mode("ASYNC", repeats_refusals=False, wraps_failures=False)
 class Attempts:
     """The attempts of one send; with ``choose`` only one, which leaves no fault record."""
 
-    __slots__ = (
-        "_began",
-        "_brokers",
-        "_choose",
-        "_config",
-        "_deadline",
-        "_end",
-        "_error",
-        "_faults",
-        "_is_final",
-        "_most",
-        "_selection",
-        "_started",
-        "_timeout_ms",
-        "_topic",
-        "mode",
-        "result",
-    )
-
     def __init__(
         self,
         topic: str,
@@ -139,20 +120,22 @@ class Attempts:
 
     # --- after an attempt ------------------------------------------------------------------
 
-    def stored(self, result: SendResult) -> None:
-        """Take the answer of a broker that has the message."""
+    def stored(self, result: SendResult) -> bool:
+        """Take the answer of a broker that has the message; True when that ends the send."""
         self.result = result
         self._is_final = (
             result.send_status is SendStatus.SEND_OK
             or not self._config.retry_another_broker_when_not_store_ok
         )
-        self._record(isolated=False)
+        if self._faults.enabled:
+            self._record(isolated=False)
+        return self._is_final
 
     def failed(self, error: RocketMQError, *, asked: bool = True) -> None:
         """Take the failure of an attempt; ``asked``: the broker, which is avoided after it."""
         self._error = error
         self._is_final = not self._may_repeat(error)
-        if asked:
+        if asked and self._faults.enabled:
             self._record(isolated=isinstance(error, (RemotingException, MQBrokerException)))
 
     def _may_repeat(self, error: RocketMQError) -> bool:
@@ -165,7 +148,7 @@ class Attempts:
         return isinstance(error, (RemotingException, MQClientException))
 
     def _record(self, *, isolated: bool) -> None:
-        if self._faults.enabled and self._choose is None:
+        if self._choose is None:
             latency_ms = (monotonic() - self._started) * 1000
             broker_name = self._brokers[-1]
             self._faults.record(broker_name, latency_ms, isolated=isolated, reachable=not isolated)

@@ -6,12 +6,9 @@ ends everything. Must not know the public face; that is ``producer.py``.
 
 from __future__ import annotations
 
-from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageHook
-from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingException, RocketMQError
-from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.fault import BrokerFaults
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.producer.send_kernel import SendKernel
@@ -27,18 +24,11 @@ DETECT_EVERY_MS = 3_000
 class ProducerEngine:
     """What exists between `start` and `shutdown`."""
 
-    def __init__(
-        self,
-        group: str,
-        config: ProducerConfig,
-        instance: ClientInstance,
-        send_hooks: list[SendMessageHook],
-        forbidden_hooks: list[CheckForbiddenHook],
-    ) -> None:
-        self.instance = instance
-        self._group = group
-        self._config = config
-        self.kernel = SendKernel(group, config, instance, send_hooks, forbidden_hooks)
+    def __init__(self, kernel: SendKernel) -> None:
+        self.kernel = kernel
+        self.instance = instance = kernel.instance
+        self._group = kernel.group
+        self._config = config = kernel.config
         self.faults = BrokerFaults(
             enabled=config.send_latency_enable,
             detecting=config.start_detector_enable,

@@ -30,6 +30,7 @@ from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
 from rocketmq_py.producer.engine import ProducerEngine
 from rocketmq_py.producer.selection import Choice, MessageQueueSelector
+from rocketmq_py.producer.send_kernel import SendKernel
 from rocketmq_py.producer.sending import SendCallback, check_callback
 from rocketmq_py.producer.validation import check_group, check_recall_topic, checked_timeout
 from rocketmq_py.protocol.handles import RecallHandle
@@ -109,13 +110,14 @@ class DefaultMQProducer(_Settings):
                 instance.start()
                 if check:
                     instance.routes.check_name_servers()
-                self._engine = ProducerEngine(
+                kernel = SendKernel(
                     self.producer_group,
                     self.config,
                     instance,
                     self._send_hooks,
                     self._forbidden_hooks,
                 )
+                self._engine = ProducerEngine(kernel)
             except BaseException:
                 instance.unregister_producer(self.producer_group)
                 raise

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 
+from attrs import define
+
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.hooks import (
     CheckForbiddenHook,
@@ -64,29 +66,17 @@ def give_id(message: Message) -> str:
     return msg_id
 
 
+@define(kw_only=True, eq=False)
 class Outgoing:
     """One message made ready: what all attempts of its send share."""
 
-    __slots__ = ("body", "code", "ext_fields", "message", "msg_id", "properties", "topic")
-
-    def __init__(
-        self,
-        *,
-        message: Message,
-        topic: str,
-        msg_id: str,
-        properties: dict[str, str],
-        code: int,
-        ext_fields: dict[str, str],
-        body: bytes,
-    ) -> None:
-        self.message = message
-        self.topic = topic
-        self.msg_id = msg_id
-        self.properties = properties
-        self.code = code
-        self.ext_fields = ext_fields
-        self.body = body
+    message: Message
+    topic: str
+    msg_id: str
+    properties: dict[str, str]
+    code: int
+    ext_fields: dict[str, str]
+    body: bytes
 
 
 class SendKernel:

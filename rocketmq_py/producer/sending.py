@@ -115,8 +115,10 @@ class Sender:
                         raise
                     attempts.failed(error)
                 else:
-                    kernel.after(context, result, None)
-                    attempts.stored(result)
+                    if context is not None:
+                        kernel.after(context, result, None)
+                    if attempts.stored(result):
+                        return result
             return attempts.outcome()
         finally:
             self.leave(outgoing)
@@ -239,16 +241,6 @@ class _SendFuture(Future[SendResult]):
 
 class _AsyncSend:
     """One asynchronous send."""
-
-    __slots__ = (
-        "_attempts",
-        "_callback",
-        "_outgoing",
-        "_queues",
-        "_sender",
-        "_undecided",
-        "future",
-    )
 
     def __init__(
         self,

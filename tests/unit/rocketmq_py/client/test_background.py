@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 
 import pytest
 
 from rocketmq_py.client.background import CANCELLED_MAX, Timer, WorkerPool
+
+PATIENCE = 10.0
 
 
 @pytest.fixture
@@ -139,3 +142,113 @@ def test_a_task_that_does_not_end_is_left_behind_with_a_word(
     assert "still busy" in caplog.text
     gate.set()
     pool.close(5)
+
+
+def test_threads_are_made_on_demand_and_idle_ones_are_used_again() -> None:
+    pool = WorkerPool("t", 20)
+    before = threading.active_count()
+    for _ in range(5):
+        done = threading.Event()
+        pool.submit_all([done.set])
+        assert done.wait(PATIENCE)
+    # A finished task's thread may not be idle again yet when the next comes: two at most.
+    assert threading.active_count() - before <= 2
+    assert pool.close(PATIENCE, drop=True)
+
+
+def test_no_more_threads_than_asked_for_work_at_once() -> None:
+    pool = WorkerPool("t", 3)
+    lock, gate, all_in = threading.Lock(), threading.Event(), threading.Semaphore(0)
+    running: list[int] = []
+    peaks: list[int] = []
+
+    def task() -> None:
+        with lock:
+            running.append(1)
+            peaks.append(len(running))
+        all_in.release()
+        gate.wait(PATIENCE)
+        with lock:
+            running.pop()
+
+    pool.submit_all([task] * 10)
+    for _ in range(3):
+        assert all_in.acquire(timeout=PATIENCE)
+    assert pool.unfinished == 10
+    gate.set()
+    for _ in range(7):
+        assert all_in.acquire(timeout=PATIENCE)
+    assert pool.close(PATIENCE, drop=True)
+    assert max(peaks) == 3
+
+
+def test_close_waits_for_running_tasks_and_drops_waiting_ones() -> None:
+    pool = WorkerPool("t", 1)
+    started, gate = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def first() -> None:
+        started.set()
+        gate.wait(PATIENCE)
+        done.append("first")
+
+    pool.submit_all([first, lambda: done.append("second")])
+    assert started.wait(PATIENCE)
+    assert not pool.close(0.0, drop=True)
+    gate.set()
+    assert pool.close(PATIENCE, drop=True)
+    assert done == ["first"]
+    assert not pool.submit_all([started.set])
+
+
+def test_a_task_may_close_its_own_pool() -> None:
+    pool = WorkerPool("t", 1)
+    closed = threading.Event()
+
+    def task() -> None:
+        pool.close(PATIENCE, drop=True)
+        closed.set()
+
+    pool.submit_all([task])
+    assert closed.wait(PATIENCE)
+    assert pool.close(PATIENCE, drop=True)
+
+
+@pytest.mark.parametrize("failure", [LookupError("ours"), SystemExit(1)])
+def test_a_task_that_fails_keeps_its_thread(
+    caplog: pytest.LogCaptureFixture, failure: BaseException
+) -> None:
+    pool = WorkerPool("t", 1)
+    done = threading.Event()
+
+    def fails() -> None:
+        raise failure
+
+    with caplog.at_level(logging.ERROR):
+        pool.submit_all([fails, done.set])
+        assert done.wait(PATIENCE)
+    assert pool.close(PATIENCE, drop=True)
+    (told,) = caplog.messages
+    assert told.startswith("background task failed pool=t")
+
+
+def test_resizing_adds_threads_for_waiting_tasks_and_ends_surplus_ones() -> None:
+    pool = WorkerPool("t", 1)
+    gate = threading.Event()
+    entered = threading.Semaphore(0)
+
+    def task() -> None:
+        entered.release()
+        gate.wait(PATIENCE)
+
+    pool.submit_all([task, task])
+    assert entered.acquire(timeout=PATIENCE)
+    pool.resize(2)
+    assert entered.acquire(timeout=PATIENCE)
+    pool.resize(1)
+    assert pool.size == 1
+    gate.set()
+    last = threading.Event()
+    pool.submit_all([last.set])
+    assert last.wait(PATIENCE)
+    assert pool.close(PATIENCE, drop=True)

@@ -7,6 +7,7 @@ import pytest
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.queue_requests import (
     QueueRequests,
+    RawPull,
     pull_answer,
     queue_request,
 )
@@ -44,7 +45,7 @@ def test_a_request_about_a_queue_names_it_and_what_is_asked(
 @pytest.mark.parametrize("code", [0, 19, 20, 21])
 def test_the_four_results_of_a_pull_are_no_errors(code: int) -> None:
     answer = pull_answer(pulled(code=code, next_offset=7, min_offset=1, max_offset=9, suggest=1))
-    assert answer == (code, 7, 1, 9, 1, 0, b"")
+    assert answer == RawPull(code, 7, 1, 9, 1, b"")
 
 
 @pytest.mark.parametrize("code", [1, 24, 25, ResponseCode.FLOW_CONTROL])

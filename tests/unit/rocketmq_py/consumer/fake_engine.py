@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from rocketmq_py.client.background import TimerHandle
+from rocketmq_py.client.background import TimerHandle, WorkerPool
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.routes import RouteTable
-from rocketmq_py.consumer.pool import ListenerPool
 from rocketmq_py.errors import NoRouteError, RemotingConnectException
 from rocketmq_py.message import MessageExt, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -189,13 +188,13 @@ class FakeEngine(ClientInstance):
         ]
 
 
-class InlinePool(ListenerPool):
+class InlinePool(WorkerPool):
     """Runs listeners in the test's thread, at once."""
 
     def __init__(self) -> None:
         super().__init__("inline", 1)
 
-    def submit_all(self, tasks: Iterable[Callable[[], None]]) -> bool:
+    def submit_all(self, tasks: Iterable[Callable[[], object]]) -> bool:
         for task in tasks:
             task()
         return True

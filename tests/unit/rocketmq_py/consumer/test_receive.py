@@ -3,8 +3,9 @@ from __future__ import annotations
 import zlib
 
 import pytest
+from attrs import evolve
 
-from rocketmq_py.client.queue_requests import PullAnswer, pull_answer
+from rocketmq_py.client.queue_requests import RawPull, pull_answer
 from rocketmq_py.consumer.receive import receive
 from rocketmq_py.errors import BodyError, RecordError
 from rocketmq_py.message import MessageQueue
@@ -13,9 +14,9 @@ from tests.unit.rocketmq_py.consumer.fake_engine import GROUP, pulled, record, s
 QUEUE = MessageQueue("T", "broker-a", 3)
 
 
-def answer(*records: bytes, offset_delta: int = 0) -> PullAnswer:
+def answer(*records: bytes, offset_delta: int = 0) -> RawPull:
     found = pull_answer(pulled(b"".join(records), next_offset=9, min_offset=1, max_offset=50))
-    return found._replace(offset_delta=offset_delta)
+    return evolve(found, offset_delta=offset_delta)
 
 
 def test_records_become_messages_with_broker_queue_and_offsets() -> None:
