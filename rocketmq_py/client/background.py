@@ -235,7 +235,7 @@ class WorkerPool:
         while task is not None:
             try:
                 task()
-            except BaseException:  # SystemExit too: a task must not take a thread away
+            except BaseException:  # noqa: BLE001 - SystemExit too: no task takes a thread away
                 _log.exception("background task failed pool=%s: %r", self._name, task)
             del task  # an idle worker must not keep its last task alive
             task = self._next_task(ended=1)
