@@ -15,8 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 from embedded_broker.clocks.clock import Advanced, BrokerClock
 from embedded_broker.clocks.settle import Settled
-from embedded_broker.clocks.waiting import LOOK_AGAIN_S, describe, failed_wait
-from rocketmq_py.clock import monotonic
+from embedded_broker.clocks.waiting import describe, looks
 
 __all__ = ["AsyncFace"]
 
@@ -93,29 +92,20 @@ class AsyncFace(Generic[Broker]):
     ) -> None:
         """Wait until ``condition(broker)`` is true; see ``EmbeddedBroker.wait_for``."""
         broker = self._broker
-        timeout_s = broker.clock.watchdog if timeout is None else timeout
-        deadline = monotonic() + timeout_s
         waker = _Waker(asyncio.get_running_loop())
-        trouble: LookupError | None = None
         broker.watch(waker)
         try:
-            while True:
-                waker.changed.clear()
-                try:
-                    if condition(broker):
-                        return
-                except LookupError as error:
-                    trouble = error
-                else:
-                    trouble = None
-                left_s = deadline - monotonic()
-                if left_s <= 0:
-                    break
+            for wait_s in looks(
+                lambda: condition(broker),
+                timeout_s=broker.clock.watchdog if timeout is None else timeout,
+                expected=lambda: describe(condition),
+                seen=broker.seen,
+            ):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(waker.changed.wait(), min(left_s, LOOK_AGAIN_S))
+                    await asyncio.wait_for(waker.changed.wait(), wait_s)
+                waker.changed.clear()
         finally:
             broker.unwatch(waker)
-        raise failed_wait(timeout_s, describe(condition), broker.seen(), trouble)
 
 
 class _Waker(Event):

@@ -6,14 +6,14 @@ what is waited for. Read on: ``embedded_broker/api/broker.py`` (``wait_for``, ``
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Event
 
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError, WaitTimeoutError
 from rocketmq_py.clock import monotonic
 
-__all__ = ["LOOK_AGAIN_S", "describe", "failed_wait", "refuse_in_event_loop", "wait_until"]
+__all__ = ["LOOK_AGAIN_S", "describe", "looks", "refuse_in_event_loop", "wait_until"]
 
 LOOK_AGAIN_S = 0.01
 """A condition over the test's own variables is looked at this often at least."""
@@ -29,41 +29,44 @@ def wait_until(
 ) -> None:
     """Return once ``condition()`` is true; ``WaitTimeoutError`` after ``timeout_s``, not before.
 
-    ``condition`` runs on the calling thread outside the door. A ``LookupError`` from it counts as
-    not yet true: the topic it asks for may still come.
+    ``condition`` runs on the calling thread outside the door.
     """
     refuse_in_event_loop("broker.wait_for(...)", "await broker.aio.wait_for(...)")
-    deadline = monotonic() + timeout_s
     changed = Event()
-    trouble: LookupError | None = None
     door.watch(changed)
     try:
-        while True:
+        for wait_s in looks(condition, timeout_s=timeout_s, expected=expected, seen=seen):
+            changed.wait(wait_s)
             changed.clear()
-            try:
-                if condition():
-                    return
-            except LookupError as error:
-                trouble = error
-            else:
-                trouble = None
-            left_s = deadline - monotonic()
-            if left_s <= 0:
-                break
-            changed.wait(min(left_s, LOOK_AGAIN_S))
     finally:
         door.unwatch(changed)
-    raise failed_wait(timeout_s, expected(), seen(), trouble)
 
 
-def failed_wait(
-    timeout_s: float, expected: str, seen: str, trouble: LookupError | None
-) -> WaitTimeoutError:
-    """Build the error of a wait that ended without what it waited for."""
-    text = f"waited {timeout_s:g} s for {expected}\nseen: {seen}"
-    if trouble is not None:
-        text += f"\nthe condition raised {trouble!r}"
-    return WaitTimeoutError(text)
+def looks(
+    condition: Callable[[], object],
+    *,
+    timeout_s: float,
+    expected: Callable[[], str],
+    seen: Callable[[], str],
+) -> Iterator[float]:
+    """Look whether ``condition()`` is true; give how many seconds to wait before the next look.
+
+    A ``LookupError`` from it counts as not yet true: the topic it asks for may still come. Raises
+    ``WaitTimeoutError`` after ``timeout_s``.
+    """
+    deadline = monotonic() + timeout_s
+    while True:
+        trouble = ""
+        try:
+            if condition():
+                return
+        except LookupError as error:
+            trouble = f"\nthe condition raised {error!r}"
+        left_s = deadline - monotonic()
+        if left_s <= 0:
+            text = f"waited {timeout_s:g} s for {expected()}\nseen: {seen()}{trouble}"
+            raise WaitTimeoutError(text)
+        yield min(left_s, LOOK_AGAIN_S)
 
 
 def refuse_in_event_loop(call: str, instead: str) -> None:

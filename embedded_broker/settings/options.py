@@ -8,7 +8,7 @@ not exist there.
 
 from typing import Final
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 __all__ = ["ARGUMENT_NAMES", "OPTIONS", "WITHOUT_EFFECT", "Option", "OptionValue"]
 
@@ -19,7 +19,7 @@ LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 PRECISIONS: Final = (100, 200, 500, 1000)
 
 
-@frozen(kw_only=True)
+@frozen
 class Option:
     """One setting: its type is that of its default.
 
@@ -31,14 +31,16 @@ class Option:
 
     name: str
     default: OptionValue
-    upstream: OptionValue
     meaning: str
-    low: int = 0
-    high: int = INT32_MAX
-    choices: tuple[str, ...] = ()
-    live: bool = True
-    fixed: bool = False
-    hours: bool = False
+    upstream: OptionValue = field(
+        default=Factory(lambda self: self.default, takes_self=True), kw_only=True
+    )
+    low: int = field(default=0, kw_only=True)
+    high: int = field(default=INT32_MAX, kw_only=True)
+    choices: tuple[str, ...] = field(default=(), kw_only=True)
+    live: bool = field(default=True, kw_only=True)
+    fixed: bool = field(default=False, kw_only=True)
+    hours: bool = field(default=False, kw_only=True)
 
     @property
     def kind(self) -> type:
@@ -66,37 +68,10 @@ def show(value: OptionValue) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _option(
-    name: str,
-    default: OptionValue,
-    meaning: str,
-    *,
-    upstream: OptionValue | None = None,
-    low: int = 0,
-    high: int = INT32_MAX,
-    choices: tuple[str, ...] = (),
-    live: bool = True,
-    fixed: bool = False,
-    hours: bool = False,
-) -> Option:
-    return Option(
-        name=name,
-        default=default,
-        upstream=default if upstream is None else upstream,
-        meaning=meaning,
-        low=low,
-        high=high,
-        choices=choices,
-        live=live,
-        fixed=fixed,
-        hours=hours,
-    )
-
-
 _TIMERS = (
-    _option("timerWheelEnable", True, "timer messages are accepted; false: refused"),
-    _option("timerPrecisionMs", 1000, "slot length of the wheel", live=False),
-    _option(
+    Option("timerWheelEnable", True, "timer messages are accepted; false: refused"),
+    Option("timerPrecisionMs", 1000, "slot length of the wheel", live=False),
+    Option(
         "timerReleasePrecisionMs",
         1,
         "ours: step of releases inside a slot, in ms; must divide timerPrecisionMs",
@@ -105,17 +80,17 @@ _TIMERS = (
         high=1000,
         live=False,
     ),
-    _option("timerRollWindowSlot", 172_800, "longest hop of a long delay, in slots", live=False),
-    _option("timerMaxDelaySec", 259_200, "longest delay that is accepted, in seconds"),
-    _option("mappedFileSizeTimerLog", 104_857_600, "TimerLog file size", low=128, live=False),
-    _option(
+    Option("timerRollWindowSlot", 172_800, "longest hop of a long delay, in slots", live=False),
+    Option("timerMaxDelaySec", 259_200, "longest delay that is accepted, in seconds"),
+    Option("mappedFileSizeTimerLog", 104_857_600, "TimerLog file size", low=128, live=False),
+    Option(
         "timerEngine",
         "wheel",
         "ours: how timers are kept, in RocketMQ 5's wheel or in a log for each time slice",
         choices=("wheel", "sliced"),
         live=False,
     ),
-    _option(
+    Option(
         "timeSliceLength",
         1800,
         "ours, sliced engine: length of a slice in seconds",
@@ -123,98 +98,98 @@ _TIMERS = (
         high=86_400,
         live=False,
     ),
-    _option(
+    Option(
         "slicePreloadSec",
         60,
         "ours, sliced engine: how many seconds before its begin a slice is loaded",
         live=False,
     ),
-    _option(
+    Option(
         "mappedFileSizeDCommitLog",
         67_108_864,
         "ours, sliced engine: file size of a slice's log",
         low=1024,
         live=False,
     ),
-    _option(
+    Option(
         "sliceCell",
         "offset",
         "ours, sliced engine: what memory holds of a timer that is due soon",
         choices=("offset", "message"),
         live=False,
     ),
-    _option("timerFlushIntervalMs", 1000, "ms between flushes of the timer log", low=1),
-    _option("timerGetMessageThreadNum", 3, "no effect: timers are read in order", fixed=True),
-    _option("timerPutMessageThreadNum", 3, "no effect: timers leave in due order", fixed=True),
-    _option(
+    Option("timerFlushIntervalMs", 1000, "ms between flushes of the timer log", low=1),
+    Option("timerGetMessageThreadNum", 3, "no effect: timers are read in order", fixed=True),
+    Option("timerPutMessageThreadNum", 3, "no effect: timers leave in due order", fixed=True),
+    Option(
         "timerCongestNumEachSlot", INT32_MAX, "a slot refuses some above it, all above twice it"
     ),
-    _option(
+    Option(
         "timerCongestPolicy",
         "source",
         "ours: how the chance of a refusal changes between the two limits",
         choices=("source", "monotone"),
     ),
-    _option(
+    Option(
         "timerEnableRetryUntilSuccess",
         True,
         "a due message that cannot be stored is tried for ever, not three times",
         upstream=False,
     ),
-    _option(
+    Option(
         "timerBareDeleteKey",
         False,
         "ours: clients may send TIMER_DEL_UNIQKEY, with or without its topic, as before 5.3.2",
     ),
-    _option("timerSkipUnknownError", False, "after an unknown error a timer is dropped"),
-    _option(
+    Option("timerSkipUnknownError", False, "after an unknown error a timer is dropped"),
+    Option(
         "timerSkipOldSlots",
         False,
         "ours: timers that a downtime made older than the wheel are dropped, not delivered",
         upstream=True,
         live=False,
     ),
-    _option("timerStopEnqueue", False, "pause reading the timer topic"),
-    _option("timerStopDequeue", False, "pause releasing"),
-    _option("timerEnableCheckMetrics", True, "counts of pending timers are checked and corrected"),
-    _option("timerCheckMetricsWhen", "05", "local hours in which counts are checked", hours=True),
-    _option("timerMetricSmallThreshold", 1_000_000, "only topics with fewer timers are checked"),
-    _option("timerProgressLogIntervalMs", 10_000, "ms between lines of progress in the log", low=1),
-    _option("disappearTimeAfterStart", -1, "ms after start without releases", low=-1, live=False),
-    _option("timerWarmEnable", False, "no effect, neither here nor in RocketMQ"),
-    _option("timerEnableDisruptor", False, "kind of queue in RocketMQ", fixed=True),
-    _option("timerInterceptDelayLevel", False, "not used in RocketMQ", fixed=True),
-    _option(
+    Option("timerStopEnqueue", False, "pause reading the timer topic"),
+    Option("timerStopDequeue", False, "pause releasing"),
+    Option("timerEnableCheckMetrics", True, "counts of pending timers are checked and corrected"),
+    Option("timerCheckMetricsWhen", "05", "local hours in which counts are checked", hours=True),
+    Option("timerMetricSmallThreshold", 1_000_000, "only topics with fewer timers are checked"),
+    Option("timerProgressLogIntervalMs", 10_000, "ms between lines of progress in the log", low=1),
+    Option("disappearTimeAfterStart", -1, "ms after start without releases", low=-1, live=False),
+    Option("timerWarmEnable", False, "no effect, neither here nor in RocketMQ"),
+    Option("timerEnableDisruptor", False, "kind of queue in RocketMQ", fixed=True),
+    Option("timerInterceptDelayLevel", False, "not used in RocketMQ", fixed=True),
+    Option(
         "startDeliverTimeEnable",
         True,
         "ours: __STARTDELIVERTIME is honoured as an alias of TIMER_DELIVER_MS",
         upstream=False,
     ),
-    _option("routeDelayLevelToWheel", False, "ours: delay levels become timers", live=False),
-    _option(
+    Option("routeDelayLevelToWheel", False, "ours: delay levels become timers", live=False),
+    Option(
         "outOfRangePolicy",
         "reject",
         "ours: what happens to a delay beyond timerMaxDelaySec: refused, or delivered at once",
         choices=("reject", "immediate"),
     ),
-    _option("recallMessageEnable", True, "messages can be recalled (request 370)", upstream=False),
-    _option("allowRecallWhenBrokerNotWriteable", True, "recall works while sends are refused"),
-    _option("messageDelayLevel", LEVELS, "the delays of level 1, level 2, ...", live=False),
-    _option("flushDelayOffsetInterval", 10_000, "ms between saves of delayOffset.json", low=1),
-    _option("delayOffsetUpdateVersionStep", 200, "steps of a level per data version", low=1),
-    _option("enableScheduleMessageStats", True, "statistics of levels", fixed=True),
-    _option(
+    Option("recallMessageEnable", True, "messages can be recalled (request 370)", upstream=False),
+    Option("allowRecallWhenBrokerNotWriteable", True, "recall works while sends are refused"),
+    Option("messageDelayLevel", LEVELS, "the delays of level 1, level 2, ...", live=False),
+    Option("flushDelayOffsetInterval", 10_000, "ms between saves of delayOffset.json", low=1),
+    Option("delayOffsetUpdateVersionStep", 200, "steps of a level per data version", low=1),
+    Option("enableScheduleMessageStats", True, "statistics of levels", fixed=True),
+    Option(
         "enableScheduleAsyncDeliver",
         False,
         "levels put the next message before the last one is durable",
         live=False,
     ),
-    _option(
+    Option(
         "scheduleAsyncDeliverMaxPendingLimit",
         2000,
         "a level waits while more puts than this have no answer",
     ),
-    _option(
+    Option(
         "scheduleAsyncDeliverMaxResendNum2Blocked",
         3,
         "a level waits while its oldest put was tried more often than this",
@@ -222,11 +197,11 @@ _TIMERS = (
 )
 
 _TRANSACTIONS = (
-    _option("rejectTransactionMessage", False, "half messages are refused with 16"),
-    _option("transactionTimeOut", 6000, "ms until a producer is first asked", low=1),
-    _option("transactionCheckInterval", 30_000, "ms between two checks; 60000 before 5.1.4", low=1),
-    _option("transactionCheckMax", 15, "checks until a half message is given up"),
-    _option(
+    Option("rejectTransactionMessage", False, "half messages are refused with 16"),
+    Option("transactionTimeOut", 6000, "ms until a producer is first asked", low=1),
+    Option("transactionCheckInterval", 30_000, "ms between two checks; 60000 before 5.1.4", low=1),
+    Option("transactionCheckMax", 15, "checks until a half message is given up"),
+    Option(
         "transactionEndOnce",
         False,
         "ours: a second commit or rollback is refused with 1 instead of being done again",
@@ -234,102 +209,102 @@ _TRANSACTIONS = (
 )
 
 _TOPICS_AND_GROUPS = (
-    _option("autoCreateTopicEnable", True, "a send creates its topic", live=False),
-    _option("autoCreateSubscriptionGroup", True, "a heartbeat or pull creates its group"),
-    _option("defaultTopicQueueNums", 8, "most queues of an auto-created topic", low=1, live=False),
-    _option("clusterTopicEnable", True, "a topic named as the cluster exists", live=False),
-    _option("brokerTopicEnable", True, "a topic named as the broker exists", live=False),
-    _option("traceTopicEnable", False, "the trace topic exists from the start", live=False),
-    _option("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "name of the trace topic", live=False),
-    _option("maxTopicLength", 127, "longest topic name; the profile sets it", fixed=True),
-    _option("validateSystemTopicWhenUpdateTopic", True, "request 17 refuses system topics"),
-    _option("enableMixedMessageType", False, "topics of type MIXED may be created"),
-    _option(
+    Option("autoCreateTopicEnable", True, "a send creates its topic", live=False),
+    Option("autoCreateSubscriptionGroup", True, "a heartbeat or pull creates its group"),
+    Option("defaultTopicQueueNums", 8, "most queues of an auto-created topic", low=1, live=False),
+    Option("clusterTopicEnable", True, "a topic named as the cluster exists", live=False),
+    Option("brokerTopicEnable", True, "a topic named as the broker exists", live=False),
+    Option("traceTopicEnable", False, "the trace topic exists from the start", live=False),
+    Option("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "name of the trace topic", live=False),
+    Option("maxTopicLength", 127, "longest topic name; the profile sets it", fixed=True),
+    Option("validateSystemTopicWhenUpdateTopic", True, "request 17 refuses system topics"),
+    Option("enableMixedMessageType", False, "topics of type MIXED may be created"),
+    Option(
         "enforceTopicMessageType",
         False,
         "ours: a message must have its topic's message.type, whatever limits= says",
     ),
-    _option(
+    Option(
         "enableTopicMessageTypeCheck",
         True,
         "of the proxy: the same check; used with limits=proxy",
     ),
-    _option(
+    Option(
         "maxDelayTimeMills",
         86_400_000,
         "of the proxy: longest delay in ms; used with limits=proxy; 0 or less: no limit",
         low=-1,
     ),
-    _option("useDelayLevel", False, "of the proxy: delays of gRPC use levels", fixed=True),
-    _option("brokerPermission", 6, "what clients may do: 4 read, 2 write, 6 both", high=7),
-    _option("notifyConsumerIdsChangedEnable", True, "members are told when their group changes"),
-    _option(
+    Option("useDelayLevel", False, "of the proxy: delays of gRPC use levels", fixed=True),
+    Option("brokerPermission", 6, "what clients may do: 4 read, 2 write, 6 both", high=7),
+    Option("notifyConsumerIdsChangedEnable", True, "members are told when their group changes"),
+    Option(
         "notifyAgainAfterRetryTopic",
         True,
         "ours: members are told again one second after their retry topic was created",
         upstream=False,
     ),
-    _option(
+    Option(
         "acceptNewerSubVersion",
         True,
         "ours: a pull with a newer subVersion is answered without a filter, not refused with 25",
         upstream=False,
     ),
-    _option(
+    Option(
         "batchItemsKeepUniqKey",
         True,
         "ours: the messages of a batch keep their own UNIQ_KEY",
         upstream=False,
     ),
-    _option("channelExpiredTimeout", 120_000, "ms without heartbeat until a client is removed"),
-    _option("consumerOffsetUpdateVersionStep", 500, "commits per data version", fixed=True),
-    _option("flushConsumerOffsetInterval", 5000, "ms between saves of consumerOffset.json", low=1),
-    _option("enablePropertyFilter", False, "SQL92 subscriptions", fixed=True),
-    _option("filterSupportRetry", False, "SQL92 on retry topics", fixed=True),
-    _option("litePullMessageEnable", True, "lite pulls are answered (request 361)"),
-    _option("longPollingEnable", True, "a pull may wait for messages (long polling)"),
-    _option("shortPollingTimeMills", 1000, "longest wait in ms when longPollingEnable is false"),
-    _option("regionId", "DefaultRegion", "region that send answers name (MSG_REGION)"),
-    _option("traceOn", True, "whether send answers ask for traces (TRACE_ON)"),
-    _option("slaveReadEnable", False, "pulls are sent to slaves", fixed=True),
-    _option("enableSlaveActingMaster", False, "roles", fixed=True),
-    _option("enableRemoteEscape", False, "roles", fixed=True),
+    Option("channelExpiredTimeout", 120_000, "ms without heartbeat until a client is removed"),
+    Option("consumerOffsetUpdateVersionStep", 500, "commits per data version", fixed=True),
+    Option("flushConsumerOffsetInterval", 5000, "ms between saves of consumerOffset.json", low=1),
+    Option("enablePropertyFilter", False, "SQL92 subscriptions", fixed=True),
+    Option("filterSupportRetry", False, "SQL92 on retry topics", fixed=True),
+    Option("litePullMessageEnable", True, "lite pulls are answered (request 361)"),
+    Option("longPollingEnable", True, "a pull may wait for messages (long polling)"),
+    Option("shortPollingTimeMills", 1000, "longest wait in ms when longPollingEnable is false"),
+    Option("regionId", "DefaultRegion", "region that send answers name (MSG_REGION)"),
+    Option("traceOn", True, "whether send answers ask for traces (TRACE_ON)"),
+    Option("slaveReadEnable", False, "pulls are sent to slaves", fixed=True),
+    Option("enableSlaveActingMaster", False, "roles", fixed=True),
+    Option("enableRemoteEscape", False, "roles", fixed=True),
 )
 
 _STORE = (
-    _option("maxMessageSize", 4_194_304, "largest body in bytes", low=1, high=16_000_000),
-    _option("mappedFileSizeCommitLog", 1_073_741_824, "commit log file size", low=1024, live=False),
-    _option(
+    Option("maxMessageSize", 4_194_304, "largest body in bytes", low=1, high=16_000_000),
+    Option("mappedFileSizeCommitLog", 1_073_741_824, "commit log file size", low=1024, live=False),
+    Option(
         "mappedFileSizeConsumeQueue",
         6_000_000,
         "consume queue file size, rounded up to whole entries of 20 bytes",
         low=20,
         live=False,
     ),
-    _option(
+    Option(
         "flushDiskType",
         "ASYNC_FLUSH",
         "with SYNC_FLUSH a send is answered after its bytes are synced",
         choices=("ASYNC_FLUSH", "SYNC_FLUSH"),
         live=False,
     ),
-    _option("syncFlushTimeout", 5000, "ms after which a send without a sync answers 10", low=1),
-    _option("flushIntervalCommitLog", 500, "ms between syncs of the commit log", low=1),
-    _option("flushIntervalConsumeQueue", 1000, "no effect: synced with the commit log", fixed=True),
-    _option("brokerRole", "ASYNC_MASTER", "replication", choices=("ASYNC_MASTER",), fixed=True),
-    _option("maxTransferBytesOnMessageInMemory", 262_144, "most bytes of a pull's answer", low=1),
-    _option("maxTransferCountOnMessageInMemory", 32, "most messages of a pull's answer", low=1),
-    _option("maxTransferBytesOnMessageInDisk", 65_536, "no effect: all are in memory", fixed=True),
-    _option("maxTransferCountOnMessageInDisk", 8, "no effect: all are in memory", fixed=True),
-    _option("messageIndexEnable", True, "messages are found by key", live=False),
-    _option("maxHashSlotNum", 5_000_000, "hash slots of an index file", low=1, live=False),
-    _option("maxIndexNum", 20_000_000, "entries of an index file", low=2, live=False),
-    _option("maxMsgsNumBatch", 64, "most hits of a query by key", low=1),
-    _option("defaultQueryMaxNum", 32, "most hits of a query by unique key", low=1),
-    _option("checkCRCOnRecover", True, "bodies are checked when a store is opened", fixed=True),
-    _option("fileReservedTime", 72, "hours after which a commit log file is old", low=1),
-    _option("deleteWhen", "04", "local hours in which old files are removed", hours=True),
-    _option(
+    Option("syncFlushTimeout", 5000, "ms after which a send without a sync answers 10", low=1),
+    Option("flushIntervalCommitLog", 500, "ms between syncs of the commit log", low=1),
+    Option("flushIntervalConsumeQueue", 1000, "no effect: synced with the commit log", fixed=True),
+    Option("brokerRole", "ASYNC_MASTER", "replication", choices=("ASYNC_MASTER",), fixed=True),
+    Option("maxTransferBytesOnMessageInMemory", 262_144, "most bytes of a pull's answer", low=1),
+    Option("maxTransferCountOnMessageInMemory", 32, "most messages of a pull's answer", low=1),
+    Option("maxTransferBytesOnMessageInDisk", 65_536, "no effect: all are in memory", fixed=True),
+    Option("maxTransferCountOnMessageInDisk", 8, "no effect: all are in memory", fixed=True),
+    Option("messageIndexEnable", True, "messages are found by key", live=False),
+    Option("maxHashSlotNum", 5_000_000, "hash slots of an index file", low=1, live=False),
+    Option("maxIndexNum", 20_000_000, "entries of an index file", low=2, live=False),
+    Option("maxMsgsNumBatch", 64, "most hits of a query by key", low=1),
+    Option("defaultQueryMaxNum", 32, "most hits of a query by unique key", low=1),
+    Option("checkCRCOnRecover", True, "bodies are checked when a store is opened", fixed=True),
+    Option("fileReservedTime", 72, "hours after which a commit log file is old", low=1),
+    Option("deleteWhen", "04", "local hours in which old files are removed", hours=True),
+    Option(
         "diskMaxUsedSpaceRatio",
         75,
         "percent of the disk in use above which old files are removed at any hour",
