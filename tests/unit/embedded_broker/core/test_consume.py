@@ -222,3 +222,16 @@ def test_an_empty_queue_has_its_end_at_its_beginning(broker: EmbeddedBroker) -> 
     found = [caller.ask(pull(offset, ALL)) for offset in (0, 7)]
     assert [one.is_at_end for one in found if one is not None] == [True, False]
     assert {one.found.status for one in found if one is not None} == {GetStatus.NO_MESSAGE_IN_QUEUE}
+
+
+def test_the_answer_of_a_wait_can_go_wrong_after_a_reset_too(
+    broker: EmbeddedBroker, connect: Connect, session: VirtualClock
+) -> None:
+    peer = connect(broker.addr)
+    broker.reset()
+    broker.faults.on(RequestCode.PULL_MESSAGE).drop_response()
+    waiting = peer.post(RequestCode.PULL_MESSAGE, pull_fields("T", 0, sysFlag="6"))
+    peer.barrier()
+    session.advance(15)
+    assert not peer.has_answer(waiting)
+    broker.faults.assert_all_used()
