@@ -125,29 +125,12 @@ class Queries:
 
     def with_id(self, unique_id: str) -> Found:
         """Find every record with this UNIQ_KEY, in all topics."""
-
-        def read(offset: int) -> MessageRecord | None:
-            record = self._store.record(offset)
-            return record if record and record.properties.get(Prop.UNIQ_KEY) == unique_id else None
-
-        if not self.bring_index_up():
-            return Found(self._read_through(lambda one: one.msg_id == unique_id), [])
         with self._door.quiet:
-            low = self._store.log.min_offset
             topics = {*self._topics.names(), *(topic for topic, _ in self._store.queues)}
-            topics.add(self._timer_topic)
-        offsets: list[int] = []
-        gone_from: list[str] = []
-
-        def look(topic: str) -> tuple[str, list[int]]:
-            return topic, self._store.offsets_of(topic, unique_id, _RECORDS_MAX)
-
-        for topic, hits in in_turns(self._door, sorted(topics), look):
-            alive = [offset for offset in hits if offset >= low]
-            offsets += alive
-            if len(alive) < len(hits):
-                gone_from.append(topic)
-        return Found(in_turns(self._door, sorted(set(offsets)), read), gone_from)
+        topics.add(self._timer_topic)
+        return self._find(
+            topics, unique_id, lambda one: one.properties.get(Prop.UNIQ_KEY) == unique_id
+        )
 
     def with_key(self, topic: str, key: str) -> list[MessageRecord]:
         """Find the records of a topic with this key or unique id, oldest first."""
@@ -158,15 +141,26 @@ class Queries:
                 key in keys or record.properties.get(Prop.UNIQ_KEY) == key
             )
 
+        return self._find({topic}, key, carries).records
+
+    def _find(self, topics: set[str], key: str, carries: Callable[[MessageRecord], bool]) -> Found:
+        """Ask the index for a key in some topics, and leave out what only shares its hash."""
+        if not self.bring_index_up():
+            return Found(self._read_through(carries), [])
+
+        def look(topic: str) -> tuple[str, list[int]]:
+            return topic, self._store.offsets_of(topic, key, _RECORDS_MAX)
+
         def read(offset: int) -> MessageRecord | None:
             record = self._store.record(offset)
             return record if record is not None and carries(record) else None
 
-        if not self.bring_index_up():
-            return self._read_through(carries)
+        hits = in_turns(self._door, sorted(topics), look)
         with self._door.quiet:
-            hits = self._store.offsets_of(topic, key, _RECORDS_MAX)
-        return in_turns(self._door, hits, read)
+            low = self._store.log.min_offset
+        gone_from = [topic for topic, offsets in hits if any(at < low for at in offsets)]
+        offsets = {at for _, offsets in hits for at in offsets if at >= low}
+        return Found(in_turns(self._door, sorted(offsets), read), gone_from)
 
     def bring_index_up(self) -> bool:
         """Index what was stored since the last time; False for a store without index.

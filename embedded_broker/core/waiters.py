@@ -59,10 +59,6 @@ class Waiters:
     def __len__(self) -> int:
         return self._count
 
-    def waiting(self, topic: str, queue_id: int) -> int:
-        """Count who waits for a queue."""
-        return len(self._waiting.get((topic, queue_id), ()))
-
     def is_waiting(self, group: str, topic: str, queue_id: int) -> bool:
         """Say whether a group waits for a queue."""
         return any(one.group == group for one in self._waiting.get((topic, queue_id), ()))
