@@ -15,7 +15,7 @@ from typing import Any
 from attrs import fields
 
 from spark_connector.errors import OptionError
-from spark_connector.options.table import OPTIONS, USES
+from spark_connector.options.table import BY_FIELD, OPTIONS, USES
 
 __all__ = ["CLIENT_PREFIX", "Given", "HiddenOptions", "OtherUseError", "Secret"]
 
@@ -144,9 +144,8 @@ class Given:
 
     def values(self, kind: type) -> dict[str, Any]:
         """Return the value of each field of a class that is named like an option."""
-        options = {option.field: option.name for option in OPTIONS.values()}
-        names = [one.name for one in fields(kind)]
-        return {name: self.value(options[name]) for name in names if name in options}
+        names = [one.name for one in fields(kind) if one.name in BY_FIELD]
+        return {name: self.value(BY_FIELD[name].name) for name in names}
 
     def secret(self, name: str) -> Secret | None:
         """Return the text of an option that must not show up anywhere."""

@@ -18,7 +18,7 @@ from attrs import frozen
 from spark_connector.errors import OptionError
 from spark_connector.options.instants import instant_ms
 
-__all__ = ["BATCH_BYTES_MOST", "OPTIONS", "USES", "Option", "as_markdown", "as_text"]
+__all__ = ["BATCH_BYTES_MOST", "BY_FIELD", "OPTIONS", "USES", "Option", "as_markdown", "as_text"]
 
 USES = {"B": "batch reads", "S": "streaming reads", "W": "writes"}
 
@@ -313,6 +313,9 @@ def _options() -> Iterator[Option]:
 
 OPTIONS = {option.name.lower(): option for option in _options()}
 """Every option by its lower-case name."""
+
+BY_FIELD = {option.field: option for option in OPTIONS.values()}
+"""Every option by the name that it has in a class of options."""
 
 BATCH_BYTES_MOST = OPTIONS["batchbytes"].most or 0
 """Bytes of a batch: to a broker it is one message, whose maxMessageSize has this default."""

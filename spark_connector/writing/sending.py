@@ -130,6 +130,18 @@ class Sender:
         self._window.flush()
         return True
 
+    def finish(self) -> Report:
+        """Wait until every request is answered; raise what kept one from being stored."""
+        self.settle()
+        return self.report
+
+    def settle(self) -> bool:
+        """Wait for all answers, as `finish` does; False when the task should stop."""
+        self._drain()
+        if self._transient is not None:
+            raise self._transient
+        return self.report.failure is None
+
     def _instead_of_invalid(self, batch: pa.RecordBatch, encoded: Encoded) -> Iterable[Request]:
         """Do with invalid rows what ``onInvalidRow`` says; raises `InvalidRowError` to send none.
 
@@ -152,18 +164,6 @@ class Sender:
             "Arrow batch was sent; onInvalidRow=skip leaves such rows out",
             row=rows[0],
         )
-
-    def finish(self) -> Report:
-        """Wait until every request is answered; raise what kept one from being stored."""
-        self.settle()
-        return self.report
-
-    def settle(self) -> bool:
-        """Wait for all answers, as `finish` does; False when the task should stop."""
-        self._drain()
-        if self._transient is not None:
-            raise self._transient
-        return self.report.failure is None
 
     @property
     def _has_ended(self) -> bool:
