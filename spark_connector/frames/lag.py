@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from attrs import astuple
 
+from spark_connector.options.positions import in_order
 from spark_connector.planning.stream_offset import StreamOffset
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
         end, latest = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
         if end is None or latest is None:
             continue
-        for queue, offset in sorted(latest.topics.items()):
+        for queue, offset in in_order(latest.topics):
             behind[astuple(queue)] = max(0, offset - end.topics.get(queue, 0))
         for queue in sorted(end.topics.keys() - latest.topics.keys()):
             behind[astuple(queue)] = 0

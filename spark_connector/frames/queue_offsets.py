@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_connector.frames.row_calls import option_texts, row_call, struct_ddl
+from spark_connector.options.positions import in_order
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.start_places import bounds_of
 from spark_connector.servers.access import access_for, retrying
@@ -63,7 +64,7 @@ def offsets(spark: SparkSession, **options: object) -> DataFrame:
 def _rows(options: ReadOptions) -> list[dict[str, Any]]:
     access = access_for(options.connection)
     found: list[dict[str, Any]] = []
-    for queue, one in sorted(bounds_of(access, options).items()):
+    for queue, one in in_order(bounds_of(access, options)):
         done = None
         if options.group_id is not None:
             what = f"asking for the offset of group {options.group_id}"

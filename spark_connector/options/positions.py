@@ -8,6 +8,8 @@ Read on: ``planning/start_places.py`` resolves -1, -2, times and groups.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import TypeVar
 
 from attrs import evolve, field, frozen
 
@@ -17,10 +19,13 @@ from spark_connector.errors import OptionError
 __all__ = [
     "Positions",
     "Start",
+    "in_order",
     "look",
     "parse_start",
     "user_positions",
 ]
+
+_T = TypeVar("_T")
 
 Positions = dict[MessageQueue, int]
 """Queues with an offset, or a time, each."""
@@ -63,6 +68,16 @@ def look(positions: Positions, queue: MessageQueue) -> int | None:
     """Return the offset of a queue, None when it is not named."""
     found = positions.get(queue)
     return positions.get(evolve(queue, broker_name=ANY_BROKER)) if found is None else found
+
+
+def in_order(places: Mapping[MessageQueue, _T]) -> list[tuple[MessageQueue, _T]]:
+    """Return queues and what belongs to each by topic, broker and id.
+
+    Comparing the queues themselves gives the same order, but takes a hundred times as long.
+    """
+    return sorted(
+        places.items(), key=lambda one: (one[0].topic, one[0].broker_name, one[0].queue_id)
+    )
 
 
 def parse_start(option: str, text: str, default: str) -> Start:

@@ -13,7 +13,7 @@ from typing import TypeVar
 from attrs import define, field
 
 from rocketmq_py import MessageQueue, QueueBounds
-from spark_connector.options.positions import Positions
+from spark_connector.options.positions import Positions, in_order
 from spark_connector.planning.stream_offset import StreamOffset
 
 __all__ = ["Backlog", "Limit", "backlog_of", "share"]
@@ -55,7 +55,7 @@ def backlog_of(
         return one.max_offset if targets is None else targets.get(queue, one.min_offset)
 
     found = Backlog()
-    for queue, offset in sorted(start.topics.items()):
+    for queue, offset in in_order(start.topics):
         one = bounds.get(queue)
         begin = end = offset
         if one is not None and one.max_offset < offset:
@@ -67,7 +67,7 @@ def backlog_of(
         found.begins[queue], found.sizes[queue] = begin, end - begin
         if start.is_initial:
             found.lower[queue] = offset
-    for queue, one in sorted(bounds.items()):
+    for queue, one in in_order(bounds):
         if queue not in found.begins and end_of(queue, one) > one.min_offset:
             found.begins[queue] = one.min_offset
             found.sizes[queue] = end_of(queue, one) - one.min_offset

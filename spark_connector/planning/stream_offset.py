@@ -19,7 +19,7 @@ from attrs import field, frozen
 
 from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
-from spark_connector.options.positions import Positions, user_positions
+from spark_connector.options.positions import Positions, in_order, user_positions
 from spark_connector.planning.queue_ranges import QueueRange
 
 __all__ = ["StreamOffset"]
@@ -74,7 +74,7 @@ class StreamOffset:
 
         A closed calculation on the two offsets, so that a repeated batch reads the same.
         """
-        for queue, until in sorted(end.topics.items()):
+        for queue, until in in_order(end.topics):
             start = self.topics.get(queue)
             if queue in end.reset:
                 start = end.reset[queue]

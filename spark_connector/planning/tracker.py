@@ -20,7 +20,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
-from spark_connector.options.positions import Positions
+from spark_connector.options.positions import Positions, in_order
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.backlog import Limit, backlog_of
 from spark_connector.planning.broker_watch import Watch
@@ -129,7 +129,8 @@ class Tracker:
 
         The back-off of the watch may outlast the grace, so its last answer may be old.
         """
-        for queue, offset in sorted(start.topics.items()):
+        away = {q: offset for q, offset in start.topics.items() if q not in self._watch.bounds}
+        for queue, offset in in_order(away):
             if queue in self._watch.bounds or not self._is_missed(queue, offset):
                 continue
             since = self._missing_since.setdefault(queue, self._watch.asked_at or monotonic())

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from spark_connector.decoding.read_columns import projection
+from spark_connector.options.positions import in_order
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.queue_ranges import QueueRange, split
 from spark_connector.planning.start_places import bounds_of, first_at, resolve
@@ -71,7 +72,7 @@ class BatchReader(Shipped, DataSourceReader):
         start = resolve(access, options, options.start, bounds, is_end=False)
         end = resolve(access, options, options.end, bounds, is_end=True)
         ranges = []
-        for queue, one in sorted(bounds.items()):
+        for queue, one in in_order(bounds):
             if not self.narrowing.takes(queue):
                 continue
             place = queue.topic, queue.broker_name, queue.queue_id
