@@ -10,6 +10,8 @@ commit log, as after ``CleanConsumeQueueService``.
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from attrs import define, field
+
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.door import Door
@@ -29,27 +31,22 @@ FILES_AT_ONCE: Final = 10
 ALL_FILES: Final = 1 << 31
 
 
+@define(eq=False, kw_only=True)
 class Aging:
     """The aging of one broker's messages; `in_background` works on the flush thread."""
 
-    def __init__(
-        self,
-        *,
-        door: Door,
-        clock: BrokerClock,
-        config: BrokerConfig,
-        store: MessageStore,
-        timers: TimerEngine,
-        levels: ScheduleMessageService,
-        in_background: Callable[[Callable[[], None]], None],
-    ) -> None:
-        self._door = door
-        self._clock = clock
-        self._store = store
-        self._timers = timers
-        self._levels = levels
-        self._in_background = in_background
-        self._rule = Retention(store.fs, store.log, config, clock)
+    _door: Door
+    _clock: BrokerClock
+    _config: BrokerConfig
+    _store: MessageStore
+    _timers: TimerEngine
+    _levels: ScheduleMessageService
+    _in_background: Callable[[Callable[[], None]], None]
+    _rule: Retention = field(init=False)
+
+    @_rule.default
+    def _make_rule(self) -> Retention:
+        return Retention(self._store.fs, self._store.log, self._config, self._clock)
 
     def look(self) -> None:
         """Let old files go if it is time. Under the door; the work is done in background.

@@ -8,6 +8,8 @@ rhythms are those of ``TimerMessageStore.start`` of the original.
 import logging
 from collections.abc import Callable
 
+from attrs import define
+
 from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.settings.config import BrokerConfig
@@ -21,25 +23,18 @@ __all__ = ["TimerHousekeeping"]
 logger = logging.getLogger(__name__)
 
 
+@define(eq=False)
 class TimerHousekeeping:
     """Keeps the timers of one broker tidy; everything is called under the door.
 
     `in_background` does what takes long, outside the door.
     """
 
-    def __init__(
-        self,
-        upkeep: Upkeep[EngineState],
-        topics: TopicTable,
-        clock: Clock,
-        session: Session,
-        in_background: Callable[[Callable[[], None]], None],
-    ) -> None:
-        self._upkeep = upkeep
-        self._topics = topics
-        self._clock = clock
-        self._session = session
-        self._in_background = in_background
+    _upkeep: Upkeep[EngineState]
+    _topics: TopicTable
+    _clock: Clock
+    _session: Session
+    _in_background: Callable[[Callable[[], None]], None]
 
     def start(self, config: BrokerConfig) -> None:
         """Plan the first of everything."""

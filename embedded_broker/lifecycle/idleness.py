@@ -12,6 +12,8 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from threading import Event
 from typing import Protocol
 
+from attrs import define
+
 from embedded_broker.clocks.timeline import DeadlineSource
 from embedded_broker.door import Door
 from embedded_broker.store.message_store import MessageStore
@@ -32,6 +34,7 @@ class Asked(Protocol):
         ...
 
 
+@define(eq=False, kw_only=True)
 class Idleness:
     """One broker as ``settle`` sees it; a ``Resident``.
 
@@ -39,32 +42,17 @@ class Idleness:
     waits for a queue.
     """
 
-    def __init__(
-        self,
-        *,
-        broker_name: str,
-        door: Door,
-        clock: Clock,
-        sources: Sequence[DeadlineSource],
-        store: MessageStore,
-        topics: TopicTable,
-        consumers: ConsumerRegistry,
-        offsets: OffsetTable,
-        deliveries: DeliveryLog,
-        is_waiting: Callable[[str, str, int], bool],
-        clients: Asked,
-    ) -> None:
-        self._broker_name = broker_name
-        self._door = door
-        self._clock = clock
-        self._sources = sources
-        self._store = store
-        self._topics = topics
-        self._consumers = consumers
-        self._offsets = offsets
-        self._deliveries = deliveries
-        self._is_waiting = is_waiting
-        self._clients = clients
+    _broker_name: str
+    _door: Door
+    _clock: Clock
+    _sources: Sequence[DeadlineSource]
+    _store: MessageStore
+    _topics: TopicTable
+    _consumers: ConsumerRegistry
+    _offsets: OffsetTable
+    _deliveries: DeliveryLog
+    _is_waiting: Callable[[str, str, int], bool]
+    _clients: Asked
 
     @property
     def changes(self) -> int:

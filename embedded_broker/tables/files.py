@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 from typing import Any, Final, Protocol
 
+from attrs import define, field
+
 from embedded_broker.clocks.session import Session
 from embedded_broker.errors import StoreError
 from embedded_broker.store.config_files import JsonConfigFile
@@ -42,22 +44,17 @@ class Table(Protocol):
         ...
 
 
+@define(eq=False)
 class TableFiles:
     """The files of one broker's tables.
 
     `in_background` writes them, outside the door and on another thread.
     """
 
-    def __init__(
-        self,
-        fs: FileSystem,
-        session: Session,
-        in_background: Callable[[Callable[[], None]], None],
-    ) -> None:
-        self._fs = fs
-        self._session = session
-        self._in_background = in_background
-        self._files: dict[str, _TableFile] = {}
+    _fs: FileSystem
+    _session: Session
+    _in_background: Callable[[Callable[[], None]], None]
+    _files: "dict[str, _TableFile]" = field(factory=dict, init=False)
 
     def keep(self, table: Table, path: str, wait_ms: int = SOON_MS) -> None:
         """Load a table from its file; from now on it is saved `wait_ms` after a change."""

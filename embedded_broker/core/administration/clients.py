@@ -10,6 +10,8 @@ memberships; the original looks every 10 s, here it happens to the millisecond.
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from attrs import define, field
+
 from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.core.calls import Calls, GroupChanged
 from embedded_broker.core.refusals import Reason, Refused
@@ -37,34 +39,21 @@ SECOND_NOTICE_MS: Final = 1000
 route in its first rebalance and uses it in the next, which this notice starts)."""
 
 
+@define(eq=False, kw_only=True)
 class Clients:
     """The clients of one broker. `forget` is told of everybody who has left."""
 
-    def __init__(
-        self,
-        *,
-        door: Door,
-        session: Session,
-        config: BrokerConfig,
-        profile: Profile,
-        topics: TopicTable,
-        groups: GroupTable,
-        consumers: ConsumerRegistry,
-        producers: ProducerRegistry,
-        calls: Calls,
-        forget: Sequence[Callable[[Peer], None]],
-    ) -> None:
-        self._door = door
-        self._session = session
-        self._config = config
-        self._tells_broadcasting = profile.tells_broadcasting_groups
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._producers = producers
-        self._calls = calls
-        self._forget = forget
-        self._scan: SessionTimer | None = None
+    _door: Door
+    _session: Session
+    _config: BrokerConfig
+    _profile: Profile
+    _topics: TopicTable
+    _groups: GroupTable
+    _consumers: ConsumerRegistry
+    _producers: ProducerRegistry
+    _calls: Calls
+    _forget: Sequence[Callable[[Peer], None]]
+    _scan: SessionTimer | None = field(default=None, init=False)
 
     # -- coming and going -------------------------------------------------------------------
 
@@ -155,7 +144,7 @@ class Clients:
         """Tell every member, unless the broker's or the profile's rule says not to."""
         if not self._config.flag("notifyConsumerIdsChangedEnable"):
             return
-        if group.is_broadcasting and not self._tells_broadcasting:
+        if group.is_broadcasting and not self._profile.tells_broadcasting_groups:
             return
         for peer in group.members:
             self._calls.tell(peer, GroupChanged(group.name))

@@ -10,7 +10,7 @@ the original leaves it to its time. Before, every member is called with all offs
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from attrs import frozen
+from attrs import define, frozen
 
 from embedded_broker.core.calls import Calls, ResetOffsets
 from embedded_broker.core.refusals import Reason, Refused
@@ -54,33 +54,20 @@ class GroupOffset:
     lag: int
 
 
+@define(eq=False, kw_only=True)
 class GroupOffsets:
     """The offsets of queues and groups of one broker."""
 
-    def __init__(
-        self,
-        *,
-        broker_name: str,
-        profile: Profile,
-        store: MessageStore,
-        topics: TopicTable,
-        groups: GroupTable,
-        consumers: ConsumerRegistry,
-        offsets: OffsetTable,
-        deliveries: DeliveryLog,
-        calls: Calls,
-        wake: Callable[[str, str, int], None],
-    ) -> None:
-        self._broker_name = broker_name
-        self._profile = profile
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._offsets = offsets
-        self._deliveries = deliveries
-        self._calls = calls
-        self._wake = wake
+    _broker_name: str
+    _profile: Profile
+    _store: MessageStore
+    _topics: TopicTable
+    _groups: GroupTable
+    _consumers: ConsumerRegistry
+    _offsets: OffsetTable
+    _deliveries: DeliveryLog
+    _calls: Calls
+    _wake: Callable[[str, str, int], None]
 
     # -- queues -----------------------------------------------------------------------------
 

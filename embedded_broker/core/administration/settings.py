@@ -8,6 +8,8 @@ Read on: `tables/topics/table.py`, `tables/consumers/groups.py`, `settings/optio
 
 from typing import Final
 
+from attrs import define, field
+
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig, check_known, read_properties
 from embedded_broker.settings.options import ARGUMENT_NAMES, show
@@ -28,28 +30,23 @@ BLACK_LIST: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackL
 """Names that nobody may change by request (BrokerConfig.configBlackList)."""
 
 
+@define(eq=False, kw_only=True)
 class Settings:
     """Topics, groups and options of one broker."""
 
-    def __init__(
-        self,
-        *,
-        config: BrokerConfig,
-        profile: Profile,
-        clock: Clock,
-        topics: TopicTable,
-        groups: GroupTable,
-        arguments: dict[str, str],
-    ) -> None:
-        self._config = config
-        self._profile = profile
-        self._clock = clock
-        self._topics = topics
-        self._groups = groups
-        self._arguments = arguments
-        """What `EmbeddedBroker(...)` was given, under RocketMQ's names for it."""
-        self._changes = 0
-        self._changed_ms = clock.now_ms
+    _config: BrokerConfig
+    _profile: Profile
+    _clock: Clock
+    _topics: TopicTable
+    _groups: GroupTable
+    _arguments: dict[str, str]
+    """What `EmbeddedBroker(...)` was given, under RocketMQ's names for it."""
+    _changes: int = field(default=0, init=False)
+    _changed_ms: int = field(init=False)
+
+    @_changed_ms.default
+    def _now(self) -> int:
+        return self._clock.now_ms
 
     def put_topic(
         self, wanted: TopicConfig, attributes: str | None = None, *, by_owner: bool = False

@@ -10,6 +10,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from attrs import define, field
+
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.remoting.endpoint import Endpoint, Handler, Request
@@ -48,29 +50,26 @@ _ALWAYS_ZERO: Final = (
 )
 
 
+@define(eq=False, kw_only=True)
 class InspectionProcessor:
     """The runtime table, the delay levels' offsets, the timers' check point and counts."""
 
-    def __init__(
-        self,
-        *,
-        profile: Profile,
-        config: BrokerConfig,
-        clock: Clock,
-        store: MessageStore,
-        timers: TimerEngine,
-        levels: ScheduleMessageService,
-        statistics: Statistics,
-    ) -> None:
-        self._version = profile.version
-        self._is_4_9 = not profile.timer_messages
-        self._config = config
-        self._clock = clock
-        self._store = store
-        self._engine = timers
-        self._levels = levels
-        self._statistics = statistics
-        self._boot_ms = clock.now_ms
+    _profile: Profile
+    _config: BrokerConfig
+    _clock: Clock
+    _store: MessageStore
+    _timers: TimerEngine
+    _levels: ScheduleMessageService
+    _statistics: Statistics
+    _boot_ms: int = field(init=False)
+
+    @_boot_ms.default
+    def _now(self) -> int:
+        return self._clock.now_ms
+
+    @property
+    def _is_4_9(self) -> bool:
+        return not self._profile.timer_messages
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
@@ -94,7 +93,7 @@ class InspectionProcessor:
     def timer_checkpoint(self, request: Request) -> RemotingCommand:
         """60: the 56 bytes of the last check point; without timers, or without a wheel, 1."""
         self._check_timers("The checkpoint is null")
-        checkpoint = self._engine.checkpoint
+        checkpoint = self._timers.checkpoint
         if checkpoint is None:
             raise Refused(
                 Reason.FAILED,
@@ -105,7 +104,7 @@ class InspectionProcessor:
     def timer_counts(self, request: Request) -> RemotingCommand:
         """61: how many timers wait, by topic; without timers 1."""
         self._check_timers("The timer message store is null")
-        counts = TimerCounts.from_document(self._engine.metrics.snapshot())
+        counts = TimerCounts.from_document(self._timers.metrics.snapshot())
         return request.command.answer(ResponseCode.SUCCESS, body=counts.encode())
 
     def _check_timers(self, problem: str) -> None:
@@ -126,11 +125,11 @@ class InspectionProcessor:
             **self._level_offsets(),
         }
         if not self._is_4_9:
-            table.update(self._timers())
+            table.update(self._waiting())
         return request.command.answer(ResponseCode.SUCCESS, body=RuntimeInfo(table).encode())
 
     def _identity(self) -> dict[str, str]:
-        version = self._version
+        version = self._profile.version
         seconds = max(0, self._clock.now_ms - self._boot_ms) // 1000
         minutes, seconds = divmod(seconds, 60)
         hours, minutes = divmod(minutes, 60)
@@ -213,7 +212,7 @@ class InspectionProcessor:
             for level, offset in self._levels.offsets().items()
         }
 
-    def _timers(self) -> dict[str, str]:
+    def _waiting(self) -> dict[str, str]:
         """`timerReadBehind` is in seconds, as in the original, `timerOffsetBehind` in messages."""
         if not self._config.flag("timerWheelEnable"):
             table = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), "0")
@@ -221,21 +220,21 @@ class InspectionProcessor:
         return {
             "timerReadBehind": str(self._read_behind_ms() // 1000),
             "timerOffsetBehind": str(self._offset_behind()),
-            "timerCongestNum": str(self._engine.count()),
+            "timerCongestNum": str(self._timers.count()),
             "timerEnqueueTps": f"{self._statistics.rates('timers_in')[0]:.1f}",
             "timerDequeueTps": f"{self._statistics.rates('timers_out')[0]:.1f}",
         }
 
     def _offset_behind(self) -> int:
         """Give how many messages the first service, which reads the timer topic, has left."""
-        return next(iter(self._engine.stages.values())).queue_depth
+        return next(iter(self._timers.stages.values())).queue_depth
 
     def _read_behind_ms(self) -> int:
         """Give for how long the earliest timer has been due.
 
         Not the age of the read pointer: here it stands still while nothing is near.
         """
-        now_ms, timers = self._clock.now_ms, self._engine
+        now_ms, timers = self._clock.now_ms, self._timers
         deadline = timers.next_deadline()
         if deadline is not None:
             return max(0, now_ms - deadline.due_ms)
