@@ -1,28 +1,38 @@
-"""Old messages go: when, and in which steps.
+"""What a broker does now and then: old messages go, and its timers are tidied.
 
 Answers: how the files that are too old leave a running broker: which may go is found out without
 the door, what timers still need is looked up in turns of a few milliseconds, and the files are
-removed by the flush thread. Must not know: formats; the rule is in
-``embedded_broker/store/retention.py``. Consume queues, the key index and the timer log follow the
-commit log, as after ``CleanConsumeQueueService``.
+removed by the flush thread. Consume queues, the key index and the timer log follow the commit log,
+as after ``CleanConsumeQueueService``. And in which rhythm of the session clock counts of timers are
+revised, their old log files removed and their progress is logged, as in
+``TimerMessageStore.start``. Must not know: formats; the rules are in
+``embedded_broker/store/retention.py`` and ``embedded_broker/timer/upkeep.py``.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from attrs import define, field
 
 from embedded_broker.clocks.clock import BrokerClock
+from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.door import Door
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.retention import Retention
+from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.levels.service import ScheduleMessageService
+from embedded_broker.timer.stage import EngineState
+from embedded_broker.timer.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS, Upkeep
+from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 
-__all__ = ["LOOK_EVERY_MS", "Aging"]
+__all__ = ["LOOK_EVERY_MS", "Aging", "TimerHousekeeping"]
+
+logger = logging.getLogger(__name__)
 
 LOOK_EVERY_MS: Final = 10_000
 """``cleanResourceInterval``."""
@@ -131,3 +141,48 @@ def _run(removals: list[Callable[[], None] | None]) -> None:
     for remove in removals:
         if remove is not None:
             remove()
+
+
+@define(eq=False)
+class TimerHousekeeping:
+    """Keeps the timers of one broker tidy; everything is called under the door.
+
+    `in_background` does what takes long, outside the door.
+    """
+
+    _upkeep: Upkeep[EngineState]
+    _topics: TopicTable
+    _clock: Clock
+    _session: Session
+    _in_background: Callable[[Callable[[], None]], None]
+
+    def start(self, config: BrokerConfig) -> None:
+        """Plan the first of everything."""
+        every = self._session.every
+        every(CLEAN_EVERY_MS, self._clean)
+        every(FORGET_EVERY_MS, self._forget_topics)
+        every(REVISE_EVERY_MS, self._revise_counts)
+        every(config.int("timerProgressLogIntervalMs"), self._log_progress)
+
+    def _clean(self) -> None:
+        """Files are let go under the door and removed outside of it."""
+        work = self._upkeep.begin_cleaning()
+        if work is not None:
+            self._in_background(work)
+
+    def _forget_topics(self) -> None:
+        self._upkeep.forget_topics(self._topics.names())
+
+    def _revise_counts(self) -> None:
+        if self._upkeep.begin_revision(self._session.now_ms):
+            self._go_on_revising()
+
+    def _go_on_revising(self) -> None:
+        """Count in turns: each holds the door for a few milliseconds."""
+        if self._upkeep.go_on(self._clock.now_ms, Budget()):
+            self._session.after(1, self._go_on_revising, "housekeeping")
+
+    def _log_progress(self) -> None:
+        if logger.isEnabledFor(logging.INFO):
+            text = self._upkeep.progress(self._clock.now_ms)
+            self._in_background(lambda: logger.info("%s", text))

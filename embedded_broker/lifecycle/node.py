@@ -16,10 +16,9 @@ from embedded_broker.clocks.clock import BrokerClock, VirtualClock, instant
 from embedded_broker.clocks.driver import Track
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging
+from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging, TimerHousekeeping
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.flusher import Flusher
-from embedded_broker.lifecycle.housekeeping import TimerHousekeeping
 from embedded_broker.lifecycle.idleness import Idleness
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.lifecycle.reset import succeed

@@ -23,9 +23,11 @@ from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from attrs import define, field
+
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
-from embedded_broker.core.calls import CheckTransaction
+from embedded_broker.core.calls import Calls, CheckTransaction
 from embedded_broker.core.statistics import Histogram
 from embedded_broker.core.transactions.half import (
     check_body,
@@ -51,9 +53,16 @@ from rocketmq_py.protocol.names import (
 from rocketmq_py.protocol.properties import Prop
 
 if TYPE_CHECKING:
-    from embedded_broker.core.broker_core import BrokerCore
+    from embedded_broker.clocks.session import Session
+    from embedded_broker.settings.config import BrokerConfig
+    from embedded_broker.settings.profiles import Profile
     from embedded_broker.store.inner import InnerMessage, PutResult
+    from embedded_broker.store.message_store import MessageStore
+    from embedded_broker.tables.consumers.registry import ProducerRegistry
+    from embedded_broker.tables.offsets.table import OffsetTable
     from embedded_broker.tables.peer import Peer
+    from embedded_broker.tables.topics.table import TopicTable
+    from rocketmq_py.clock import Clock
     from rocketmq_py.protocol.message_codec import MessageRecord
 
 __all__ = ["TransactionalMessageService"]
@@ -87,51 +96,59 @@ class Progress(NamedTuple):
     log_end: int
 
 
+@define(eq=False, kw_only=True, slots=False)
 class TransactionalMessageService:
     """The open transactions of one broker; a `DeadlineSource`.
 
-    Make it after the tables of `core` exist and the store is loaded, then `load`. `counters` says
-    how often something happened: ``checked``, ``no producer``, ``parked``, ``unreadable``,
-    ``put failed``.
+    Make it when the store and the tables are loaded, then `load`. `end_jump` is to be called when a
+    jump of the clock has ended, and `save_last_progress` before the offsets are written to their
+    file for the last time. `counters` says how often something happened: ``checked``, ``no
+    producer``, ``parked``, ``unreadable``, ``put failed``.
     """
 
-    def __init__(self, core: BrokerCore) -> None:
-        self._core = core
-        self._store = core.store
-        self._open: OrderedDict[int, OpenHalf] = OrderedDict()
-        self._heap: list[tuple[int, int]] = []
-        self._asked_in_jump: list[int] = []
-        self._asks_in_jump = False
-        self._known_as: dict[int, int] = {}
-        self._since_ms: int | None = None
-        self._turn = 0
-        self._mark_points: deque[tuple[int, int]] = deque()
-        self._marks_seen = 0
-        self._highest_marked = -1
-        self._captured: Progress | None = None
-        self.counters: Counter[str] = Counter()
+    _broker_name: str
+    _profile: Profile
+    _config: BrokerConfig
+    _clock: Clock
+    _session: Session
+    _store: MessageStore
+    _topics: TopicTable
+    _offsets: OffsetTable
+    _producers: ProducerRegistry
+    _calls: Calls
+    counters: Counter[str] = field(factory=Counter, init=False)
+    finished: Histogram = field(init=False)
+    """How long producers took to end their transactions."""
+    changes: int = field(default=0, init=False)
+    """Counts what may have brought the next deadline nearer, for the clock driver."""
+    _open: OrderedDict[int, OpenHalf] = field(factory=OrderedDict, init=False)
+    _heap: list[tuple[int, int]] = field(factory=list, init=False)
+    _asked_in_jump: list[int] = field(factory=list, init=False)
+    _asks_in_jump: bool = field(default=False, init=False)
+    _known_as: dict[int, int] = field(factory=dict, init=False)
+    _since_ms: int | None = field(default=None, init=False)
+    _turn: int = field(default=0, init=False)
+    _mark_points: deque[tuple[int, int]] = field(factory=deque, init=False)
+    _marks_seen: int = field(default=0, init=False)
+    _highest_marked: int = field(default=-1, init=False)
+    _captured: Progress | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
         self.finished = Histogram(FINISHED_BOUNDS_S)
-        """How long producers took to end their transactions."""
-        self.changes = 0
-        """Counts what may have brought the next deadline nearer, for the clock driver."""
         self._read_settings(frozenset())
 
     # --- life ------------------------------------------------------------------------------
 
     def load(self) -> None:
         """Find the open transactions in the store, and listen from now on."""
-        core = self._core
         found = self._read_halves(self._read_marks())
         for offset, half in found.items():
             self._open[offset] = half
             self._push(self._due_ms(half), offset)
         self._known_as = {old: new for old, new in self._known_as.items() if new in found}
         self._store.on_arrival.append(self._on_arrival)
-        core.housekeeping.append(self._end_jump)
-        core.config.on_change(self._read_settings)
-        core.session.every(core.config.int("flushConsumerOffsetInterval"), self._save_progress)
-        # Before the offsets are written to their file for the last time.
-        core.on_close.insert(0, self._save_last_progress)
+        self._config.on_change(self._read_settings)
+        self._session.every(self._config.int("flushConsumerOffsetInterval"), self._save_progress)
 
     def _read_halves(self, removed: set[int]) -> dict[int, OpenHalf]:
         """Give the half messages that have neither a removal mark nor a newer copy."""
@@ -213,7 +230,7 @@ class TransactionalMessageService:
         if not self._remove(queue_offset):
             return False
         if half is not None:
-            self.finished.observe((self._core.clock.now_ms - half.since_ms) / 1000)
+            self.finished.observe((self._clock.now_ms - half.since_ms) / 1000)
         return True
 
     def _remove(self, queue_offset: int) -> bool:
@@ -222,11 +239,11 @@ class TransactionalMessageService:
             offsets.append(self._known_as[queue_offset])
         mark = removal_mark(
             tuple(offsets),
-            with_separator=self._core.profile.version >= MQVersion.V5_0_0,
-            now_ms=self._core.clock.now_ms,
+            with_separator=self._profile.version >= MQVersion.V5_0_0,
+            now_ms=self._clock.now_ms,
             born_host=self._store.store_host,
         )
-        self._core.topics.ensure(OP_HALF_TOPIC, 1)
+        self._topics.ensure(OP_HALF_TOPIC, 1)
         result = self._put(mark)
         if not result.ok:
             return False
@@ -241,7 +258,7 @@ class TransactionalMessageService:
     def next_deadline(self) -> Deadline | None:
         """When the next producer is asked about its transaction."""
         if self._asked_in_jump and not self._jumping:
-            self._end_jump()
+            self.end_jump()
         heap = self._heap
         while heap and heap[0][1] not in self._open:
             heappop(heap)
@@ -307,7 +324,7 @@ class TransactionalMessageService:
             unique_key=copy.properties.get(Prop.UNIQ_KEY),
             offset_id=encode_offset_id(store_host, result.commit_log_offset),
             topic=HALF_TOPIC,
-            broker_name=self._core.broker_name,
+            broker_name=self._broker_name,
             record=check_body(
                 copy,
                 queue_offset=result.queue_offset,
@@ -316,11 +333,11 @@ class TransactionalMessageService:
                 store_host=store_host,
             ),
         )
-        self._core.calls.ask(producer, call)
+        self._calls.ask(producer, call)
 
     def _next_producer(self, group: str) -> Peer | None:
         """Choose a live producer of the group, each in turn (getAvailableChannel)."""
-        members = self._core.producers.members(group)
+        members = self._producers.members(group)
         live = [member.connection for member in members if not member.connection.closed]
         if not live:
             return None
@@ -328,7 +345,7 @@ class TransactionalMessageService:
         return live[self._turn % len(live)]
 
     def _park(self, offset: int, record: MessageRecord, now_ms: int) -> bool:
-        self._core.topics.ensure(TRANS_CHECK_MAX_TIME_TOPIC, 1)
+        self._topics.ensure(TRANS_CHECK_MAX_TIME_TOPIC, 1)
         if not self._put(parked(record)).ok or not self._remove(offset):
             self._push(now_ms + self._interval_ms, offset)
             return False
@@ -351,20 +368,20 @@ class TransactionalMessageService:
 
     def _age_ms(self, half: OpenHalf, now_ms: int) -> int:
         """Give how old the first copy is; a jump of a test's clock makes nothing old."""
-        clock = self._core.clock
+        clock = self._clock
         if isinstance(clock, BrokerClock):
             return clock.aged_ms(half.since_ms)
         return now_ms - half.since_ms
 
     @property
     def _jumping(self) -> bool:
-        clock = self._core.clock
+        clock = self._clock
         return isinstance(clock, BrokerClock) and clock.jumping
 
-    def _end_jump(self) -> None:
+    def end_jump(self) -> None:
         """Let what was asked during a jump be asked again, an interval from now at the earliest."""
         asked, self._asked_in_jump = self._asked_in_jump, []
-        now_ms = self._core.clock.now_ms
+        now_ms = self._clock.now_ms
         for offset in asked:
             half = self._open.get(offset)
             if half is not None:
@@ -372,7 +389,7 @@ class TransactionalMessageService:
                 self._push(due_ms if due_ms > now_ms else now_ms + self._interval_ms, offset)
 
     def _read_settings(self, _changed: frozenset[str]) -> None:
-        config = self._core.config
+        config = self._config
         self._timeout_ms = config.int("transactionTimeOut")
         self._interval_ms = config.int("transactionCheckInterval")
         self._check_max = config.int("transactionCheckMax")
@@ -391,7 +408,7 @@ class TransactionalMessageService:
     def _committed(self, topic: str) -> int:
         """Give where to begin reading a queue: the committed offset, within what there is."""
         low = self._store.min_offset(topic, 0)
-        offset = self._core.offsets.query(TRANS_GROUP, topic, 0)
+        offset = self._offsets.query(TRANS_GROUP, topic, 0)
         return max(low, min(offset, self._store.max_offset(topic, 0)))
 
     def _read_marks(self) -> set[int]:
@@ -433,11 +450,12 @@ class TransactionalMessageService:
             self._commit(captured)
         self._captured = self._progress()
 
-    def _save_last_progress(self) -> None:
+    def save_last_progress(self) -> None:
+        """Commit everything that is done, durable or not: the store closes."""
         self._commit(self._progress())
 
     def _commit(self, progress: Progress) -> None:
-        offsets = self._core.offsets
+        offsets = self._offsets
         for topic, offset in (
             (HALF_TOPIC, progress.half_offset),
             (OP_HALF_TOPIC, progress.mark_offset),

@@ -16,7 +16,7 @@ inspection            28, 45, 60, 61
 
 The name server's 105, 106 and 206 are in `namesrv/name_server.py`. A handler gets a `Request` under
 the door and returns an answer, raises `RequestError`, or returns None for a parked one. Codes that
-no module takes are answered 3 by `core/broker_core.py`. `put_status` is a table
+no module takes are answered 3 by `remoting/endpoint.py`. `put_status` is a table
 that several modules read. To add a request: the module of its family, one line in `register`, one
 in this table.
 """
@@ -59,7 +59,7 @@ _DAY_MS: Final = 86_400_000
 
 
 def install(core: BrokerCore) -> None:
-    """Give a broker its tables, its handlers and its place at the name server. Under the door.
+    """Give a broker its tables, what it can do, and its handlers. Under the door.
 
     The store must be loaded; afterwards the broker answers every request of the table above.
     """
@@ -78,8 +78,11 @@ def install(core: BrokerCore) -> None:
     core.producers = ProducerRegistry()
     core.locks = QueueLocks()
     core.table_files = _keep_tables(core)
-    core.transactions = TransactionalMessageService(core)
-    core.transactions.load()
+    core.transactions = transactions = transactions_of(core)
+    transactions.load()
+    core.housekeeping.append(transactions.end_jump)
+    # Before the offsets are written to their file for the last time.
+    core.on_close.insert(0, transactions.save_last_progress)
     core.sources.append(core.transactions)
 
     core.statistics = _statistics_of(core)
@@ -105,6 +108,11 @@ def install(core: BrokerCore) -> None:
     core.acts = acts = administration_of(core)
     core.endpoint.on_disconnected.append(acts.clients.has_left)
     _read_metrics(core)
+    _register(core)
+
+
+def _register(core: BrokerCore) -> None:
+    """Let the broker's address answer every request of the table above."""
     sends = SendMessageProcessor(core)
     core.endpoint.runs = PlainSends(core, sends)
     for processor in (
@@ -116,7 +124,7 @@ def install(core: BrokerCore) -> None:
     ):
         processor.register()
     QueryMessageProcessor(core.queries).register(core.endpoint)
-    ClientManageProcessor(acts, core.consume.filters).register(core.endpoint)
+    ClientManageProcessor(core.acts, core.consume.filters).register(core.endpoint)
     InspectionProcessor(
         profile=core.profile,
         config=core.config,
@@ -126,7 +134,23 @@ def install(core: BrokerCore) -> None:
         levels=core.levels,
         statistics=core.statistics,
     ).register(core.endpoint)
-    AdminBrokerProcessor(acts, core.store, core.locks, core.session).register(core.endpoint)
+    AdminBrokerProcessor(core.acts, core.store, core.locks, core.session).register(core.endpoint)
+
+
+def transactions_of(core: BrokerCore) -> TransactionalMessageService:
+    """Make what knows the open transactions of a broker that has its tables."""
+    return TransactionalMessageService(
+        broker_name=core.broker_name,
+        profile=core.profile,
+        config=core.config,
+        clock=core.clock,
+        session=core.session,
+        store=core.store,
+        topics=core.topics,
+        offsets=core.offsets,
+        producers=core.producers,
+        calls=core.calls,
+    )
 
 
 def _statistics_of(core: BrokerCore) -> Statistics:

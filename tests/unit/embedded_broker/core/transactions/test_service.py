@@ -8,6 +8,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.transactions import TransactionalMessageService
+from embedded_broker.remoting.handlers import transactions_of
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode
 from rocketmq_py.protocol.message_codec import decode_record
@@ -40,7 +41,7 @@ def again(broker: EmbeddedBroker) -> TransactionalMessageService:
     """What a broker that opens this store would know, without the memory of the running one."""
     core = broker._core()
     with core.door:
-        service = TransactionalMessageService(core)
+        service = transactions_of(core)
         service.load()
     return service
 
