@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.clocks.session import Session
 from embedded_broker.core import waiters
+from embedded_broker.core.waiters import Waiter, Waiters
+from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.wire_peer import (
@@ -110,3 +115,73 @@ def test_a_topic_that_may_no_longer_be_read_ends_the_wait_with_16(
     admin.create_topic("T", queues=4, perm=2)
     admin.send("T")
     assert peer.answer(opaque).code == ResponseCode.NO_PERMISSION
+
+
+class Somebody(Peer):
+    """A peer of no wire."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 1), ("127.0.0.1", 2))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def waiter(answer: Callable[[bool], bool], *queues: int) -> Waiter:
+    return Waiter(Somebody(), "G", {("T", number): 5 for number in queues}, None, answer)
+
+
+def test_who_waits_for_several_queues_leaves_all_of_them_at_once() -> None:
+    asked: list[bool] = []
+
+    def answer(is_over: bool) -> bool:
+        asked.append(is_over)
+        return True
+
+    own = Waiters(Session(VirtualClock()))
+    assert own.add(waiter(answer, 0, 1), 1000)
+    assert own.is_waiting("G", "T", 0)
+    assert own.is_waiting("G", "T", 1)
+    own.wake("G", "T", 1)
+    assert (len(own), own.is_waiting("G", "T", 0)) == (0, False)
+    own.run_woken()
+    assert asked == [True]
+
+
+def test_who_goes_on_waiting_keeps_its_queues_and_its_deadline() -> None:
+    clock = VirtualClock()
+    session = Session(clock)
+    own = Waiters(session)
+    with EmbeddedBroker(tcp=False, session_clock=clock, topics=["T"]) as broker:
+        core = broker._core()
+        core.store.on_arrival.append(own.on_arrival)
+        one = waiter(lambda is_over: is_over, 0)
+        one.queues = {("T", 0): 0}
+        own.add(one, 1000)
+        due_ms = one.due_ms
+        broker.send("T", b"x", queue=0)
+        own.run_woken()
+    assert (len(own), one.due_ms) == (1, due_ms)
+    deadline = session.next_deadline()
+    assert deadline is not None
+    assert deadline.due_ms == due_ms
+
+
+def test_who_is_gone_is_neither_asked_nor_kept() -> None:
+    own = Waiters(Session(VirtualClock()))
+    asked: list[bool] = []
+
+    def answer(is_over: bool) -> bool:
+        asked.append(is_over)
+        return True
+
+    first, second = waiter(answer, 0), waiter(answer, 0)
+    for one in (first, second):
+        own.add(one, 1000)
+    own.forget(first.peer)
+    own.wake("G", "T", 0)
+    second.peer.closed = True
+    own.run_woken()
+    assert (len(own), asked) == (0, [])

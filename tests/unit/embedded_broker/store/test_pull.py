@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from attrs import field, frozen
 
 from embedded_broker.core.filters import TagFilter
+from embedded_broker.store.consume_queue import Entry
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.pull import GetStatus
-from rocketmq_py.protocol.message_codec import decode_records
+from embedded_broker.store.pull import GetStatus, is_wanted
+from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
 from rocketmq_py.protocol.tag_hash import tags_code
 from tests.unit.embedded_broker.store.store_tools import (
     HandClock,
@@ -84,6 +86,40 @@ def test_a_tag_with_the_same_hash_is_returned() -> None:
     got = store.get("T", 0, 0, 32, wanted=TagFilter(frozenset({tags_code("BB")})))
     assert got.status is GetStatus.FOUND
     assert decode_records(b"".join(got.buffers))[0].properties["TAGS"] == "Aa"
+
+
+@frozen
+class OddBodies:
+    """Messages with a tags code whose body ends in an odd digit; notes what it looked at."""
+
+    codes: frozenset[int] | None
+    seen: list[int] = field(factory=list)
+    reads_records = True
+
+    def accepts(self, _entry: Entry, record: MessageRecord | None) -> bool:
+        assert record is not None
+        self.seen.append(record.queue_offset)
+        return bool(int(record.body[-1:]) % 2)
+
+
+def test_a_filter_reads_only_the_records_whose_entry_it_may_want() -> None:
+    store = new_store(config=LARGE)
+    for number in range(8):
+        store.put(message(number, TAGS="A" if number < 4 else "B"))
+    wanted = OddBodies(frozenset({tags_code("B")}))
+    got = store.get("T", 0, 0, 32, wanted=wanted)
+    assert (got.status, got.next_begin_offset, got.count) == (GetStatus.FOUND, 8, 2)
+    assert [one.queue_offset for one in decode_records(b"".join(got.buffers))] == [5, 7]
+    assert wanted.seen == [4, 5, 6, 7]
+    queue = store.consume_queue("T", 0)
+    assert queue is not None
+    entries = [entry for _, entry in queue.iterate(0)]
+    assert [is_wanted(wanted, entry, store.log) for entry in entries] == [False] * 5 + [
+        True,
+        False,
+        True,
+    ]
+    assert wanted.seen == [4, 5, 6, 7] * 2
 
 
 def test_a_pull_ends_at_32_messages_or_at_the_bytes_but_not_below_one() -> None:
