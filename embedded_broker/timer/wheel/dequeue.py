@@ -18,7 +18,7 @@ from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.request import parse_request, topic_hash
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.due_heap import NOT_LATE, Kind
-from embedded_broker.timer.wheel.plain_timer import Places, Plain, plain_due_ms, plain_home_ms
+from embedded_broker.timer.wheel.plain_timer import Destinations, Plain, plain_due_ms, plain_home_ms
 from embedded_broker.timer.wheel.slots import NO_SLOT
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.wheel.timer_log import (
@@ -44,9 +44,9 @@ class TimerDequeueGetMessageService(Stage[TimerState]):
 
     name = "TimerDequeueGetMessageService"
 
-    def __init__(self, state: TimerState, places: Places) -> None:
+    def __init__(self, state: TimerState, destinations: Destinations) -> None:
         super().__init__(state)
-        self._places = places
+        self._destinations = destinations
         self._slots: deque[tuple[int, list[LogEntry], set[int]]] = deque()
         self.messages = 0
 
@@ -97,7 +97,7 @@ class TimerDequeueGetMessageService(Stage[TimerState]):
         _, _, magic, write_ms, _, offset_py, size_py, hash_of_topic, _ = record
         parts = stored_parts(state.store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
         if parts is not None and not magic & MAGIC_DELETE:
-            plain = self._places.read(parts[1], parts[2], offset_py)
+            plain = self._destinations.read(parts[1], parts[2], offset_py)
             if plain is not None and plain[0].hash == hash_of_topic:
                 self._take_plain(slot_ms, record, plain)
                 return

@@ -67,7 +67,7 @@ from embedded_broker.timer.wheel.flush import Checkpointer, TimerFlush, TimerFlu
 from embedded_broker.timer.wheel.gates import Gates
 from embedded_broker.timer.wheel.listing import WheelListing
 from embedded_broker.timer.wheel.needed_offsets import WheelNeededOffsets
-from embedded_broker.timer.wheel.plain_timer import Places
+from embedded_broker.timer.wheel.plain_timer import Destinations
 from embedded_broker.timer.wheel.pointers import Pointers
 from embedded_broker.timer.wheel.recovery import recover
 from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService
@@ -128,10 +128,10 @@ class TimerMessageStore(TimerEngine):
 
         self._enqueue_get = TimerEnqueueGetService(state)
         self._enqueue_put = TimerEnqueuePutService(state)
-        places = Places()
-        self._get_message = TimerDequeueGetMessageService(state, places)
+        destinations = Destinations()
+        self._get_message = TimerDequeueGetMessageService(state, destinations)
         self._dequeue_get = TimerDequeueGetService(state, self._get_message)
-        self._put_message = TimerDequeuePutMessageService(state, config, places)
+        self._put_message = TimerDequeuePutMessageService(state, config, destinations)
         self._sweep = Sweep(state, self._dequeue_get, self._get_message, self._put_message)
         stages: tuple[Stage[TimerState], ...] = (
             self._enqueue_get,

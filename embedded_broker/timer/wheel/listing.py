@@ -37,7 +37,7 @@ from embedded_broker.timer.wheel.change import find_copies
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
 from embedded_broker.timer.wheel.due_heap import KIND_AT, Entry, Kind, Waiting
 from embedded_broker.timer.wheel.hop_index import SortedPairs, home_slot
-from embedded_broker.timer.wheel.plain_timer import Places, Plain, plain_due_ms, plain_home_ms
+from embedded_broker.timer.wheel.plain_timer import Destinations, Plain, plain_due_ms, plain_home_ms
 from embedded_broker.timer.wheel.slots import NO_SLOT
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.wheel.timer_log import ELSEWHERE, MAGIC_DELETE, RECORD_SIZE, LogEntry
@@ -111,7 +111,7 @@ class WheelListing:
         self.dequeue_get = dequeue_get
         self.unread = SortedPairs()
         """Pairs (slot in which it is due, queue offset)."""
-        self._places = Places()
+        self._destinations = Destinations()
         self._unread_to = 0
         self._kept: tuple[tuple[int, ...], _SlotOrder] | None = None
 
@@ -140,7 +140,7 @@ class WheelListing:
     def plain(self, offset_py: int, size_py: int) -> Plain | None:
         """Read what matters of a message of the timer topic; None if that needs all of it."""
         parts = stored_parts(self.state.store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
-        return None if parts is None else self._places.read(parts[1], parts[2], offset_py)
+        return None if parts is None else self._destinations.read(parts[1], parts[2], offset_py)
 
     def due_ms(self, record: MessageRecord, request: TimerRequest) -> int:
         """Give when a message will leave."""

@@ -19,7 +19,15 @@ from rocketmq_py.protocol.delay import timer_out_ms
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
 
-__all__ = ["NEVER_ROLLED", "ROLL_NOTE", "Place", "Places", "Plain", "plain_due_ms", "plain_home_ms"]
+__all__ = [
+    "NEVER_ROLLED",
+    "ROLL_NOTE",
+    "Destination",
+    "Destinations",
+    "Plain",
+    "plain_due_ms",
+    "plain_home_ms",
+]
 
 _PLACES_MOST: Final = 1024
 _DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
@@ -36,11 +44,11 @@ _TAIL: Final = re.compile(
 """How the properties end that admission wrote, and behind that a roll of ours."""
 
 NEVER_ROLLED: Final = -1
-Plain: TypeAlias = tuple["Place", int, int, int, int]
-"""Place, slot, the time asked for, offset of the first copy, and how often it was rolled."""
+Plain: TypeAlias = tuple["Destination", int, int, int, int]
+"""Destination, slot, the time asked for, offset of the first copy, and how often it was rolled."""
 
 
-class Place(NamedTuple):
+class Destination(NamedTuple):
     """Where a timer goes; `field` is the topic as a stored record has it."""
 
     topic: str
@@ -49,17 +57,17 @@ class Place(NamedTuple):
     hash: int
 
 
-class Places:
-    """Places by the end of the properties that names them; few ends recur often."""
+class Destinations:
+    """Destinations by the end of the properties that names them; few ends recur often."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Place] = {}
+        self._known: dict[bytes, Destination] = {}
 
-    def at(self, end: bytes) -> Place | None:
+    def at(self, end: bytes) -> Destination | None:
         """Give the place that this end of stored properties names; None to look elsewhere."""
         return self._known.get(end) or self._find(end)
 
-    def _find(self, end: bytes) -> Place | None:
+    def _find(self, end: bytes) -> Destination | None:
         properties = decode_properties(end)
         request = parse_request({Prop.TIMER_OUT_MS: "0", **properties})
         if request is None or request.real_topic in _DELAY_TOPICS:
@@ -69,7 +77,7 @@ class Places:
             return None
         if len(self._known) >= _PLACES_MOST:
             self._known.clear()
-        place = Place(
+        place = Destination(
             request.real_topic, request.real_queue_id, field, topic_hash(request.real_topic)
         )
         self._known[end] = place

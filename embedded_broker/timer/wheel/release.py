@@ -3,40 +3,40 @@
 Answers: what a delivered and a rolled copy look like, and when a mark removes a message instead.
 Must not know: slots and files. After `TimerDequeuePutMessageService` and `convert` of the original.
 
-Read on: `due_heap.py` for where due timers come from, `timer/delivery.py` for what happens when a
-put fails, `recovery.py` for how the copies made here prove after a crash what was released.
+Read on: `due_heap.py` for where due timers come from, `batch.py` for many of them at once,
+`timer/delivery.py` for what happens when a put fails, `recovery.py` for how the copies made here
+prove after a crash what was released.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heappop
 from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.copies import Copies, stored_parts
+from embedded_broker.store.copies import stored_parts
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.delivery import Delivery, Release, released_copy
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key, is_rootless
 from embedded_broker.timer.stage import Stage
+from embedded_broker.timer.wheel.batch import Batch
 from embedded_broker.timer.wheel.change import find_copies
-from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, Entry, Kind, Waiting
-from embedded_broker.timer.wheel.plain_timer import NEVER_ROLLED, ROLL_NOTE, Places, plain_due_ms
+from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, Kind, Waiting
+from embedded_broker.timer.wheel.plain_timer import (
+    Destinations,
+    plain_due_ms,
+)
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
-from rocketmq_py.protocol.properties import Prop, decode_properties
-from rocketmq_py.protocol.tag_hash import tags_code
+from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["TimerDequeuePutMessageService", "code_of"]
+__all__ = ["TimerDequeuePutMessageService"]
 
-
-_TOGETHER_MOST: Final = 32
-_TOGETHER_BYTES: Final = 256 * 1024
-_TIMER_QUEUE: Final = (TIMER_TOPIC, 0)
-_TAGS: Final = b"TAGS\x01"
+_CARRIED_MOST: Final = 32
 
 
 class TimerDequeuePutMessageService(Stage[TimerState]):
@@ -44,9 +44,9 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
 
     name = "TimerDequeuePutMessageService"
 
-    def __init__(self, state: TimerState, config: BrokerConfig, places: Places) -> None:
+    def __init__(self, state: TimerState, config: BrokerConfig, destinations: Destinations) -> None:
         super().__init__(state)
-        self.places = places
+        self.destinations = destinations
         self.delivery = Delivery(
             state.store, config, state.lost, soon_ms=500 * state.precision_ms // 1000
         )
@@ -158,57 +158,16 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
     # --- many in one write -------------------------------------------------------------------
 
     def _act_together(self, limit_ms: int, now_ms: int, reach_ms: int, budget: Budget) -> bool:
-        """Act on the first entries in one write; False when `_act` has to look at the first one.
-
-        Taken are timers that nobody wants to see on their way, no mark and no put hook: releases,
-        and hops after the first, whose properties our own roll wrote.
-        """
-        state = self.state
-        due_heap, store = state.due_heap, state.store
+        """Act on the first entries in one write; False when `_act` has to look at the first one."""
         if not self.copies_at_once:
             return False
-        copies = Copies(
-            store.log.max_offset,
-            store_host=store.store_host,
-            store_timestamp=store.clock.now_ms,
-        )
-        heap = due_heap.heap
-        taken: list[Entry] = []
-        topics: dict[str, int] = {}
-        rolled = 0
-        bytes_end = copies.end + _TOGETHER_BYTES
-        while heap and len(taken) < _TOGETHER_MOST and copies.end < bytes_end:
-            entry = heap[0]
-            due_ms, _, offset_py, size_py, out_ms, slot_ms, enqueue_ms, kind, queue_offset = entry
-            if due_ms > limit_ms or kind > Kind.ROLL or queue_offset != NOT_LATE:
-                break
-            if kind == Kind.ROLL:
-                if not self._hop_whole(copies, entry, now_ms, reach_ms):
-                    break
-                rolled += 1
-            elif due_heap.marks(out_ms) or slot_ms > out_ms:
-                break
-            else:
-                topic = self._copy_whole(copies, offset_py, size_py, enqueue_ms, now_ms)
-                if topic is None:
-                    break
-                topics[topic] = topics.get(topic, 0) + 1
-            taken.append(heappop(heap))
-            if budget.exhausted():
-                break
-        if not taken:
+        batch = Batch(self.state, self.destinations, reach_ms)
+        batch.take_due(limit_ms, now_ms, budget)
+        if not batch.gone or not batch.write():
             return False
-        if not store.put_copies(copies):
-            for entry in taken:
-                heappush(heap, entry)
-            return False
-        for entry in taken:
-            if entry[KIND_AT] == Kind.CARRIED:
-                due_heap.finish(Waiting(*entry))
-        for topic, number in topics.items():
-            state.metrics.add(topic, -number, now_ms)
-        self.released += len(taken) - rolled
-        self.rolled += rolled
+        batch.keep()
+        self.released += len(batch.gone) - batch.rolled
+        self.rolled += batch.rolled
         return True
 
     def _carry_together(self, limit_ms: int, reach_ms: int, budget: Budget) -> bool:
@@ -217,12 +176,12 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         due_heap, log = state.due_heap, state.store.log
         precision_ms, step_ms = state.precision_ms, state.release_precision_ms
         heap, carried = due_heap.heap, 0
-        while heap and carried < _TOGETHER_MOST:
+        while heap and carried < _CARRIED_MOST:
             due_ms, _, offset_py, size_py, _, _, _, kind, _ = heap[0]
             if due_ms > limit_ms or kind != Kind.ROLL:
                 break
             parts = stored_parts(log, offset_py, size_py, TIMER_TOPIC_FIELD)
-            plain = None if parts is None else self.places.read(parts[1], parts[2], offset_py)
+            plain = None if parts is None else self.destinations.read(parts[1], parts[2], offset_py)
             if plain is None or (due_ms := plain_due_ms(plain, precision_ms, step_ms)) > reach_ms:
                 break
             due_heap.carry(heappop(heap), due_ms)
@@ -230,70 +189,6 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
             if budget.exhausted():
                 break
         return carried > 0
-
-    def _hop_whole(self, copies: Copies, entry: Entry, now_ms: int, reach_ms: int) -> bool:
-        """Add the copy of a timer that hops on as `_roll` makes it; False if it cannot.
-
-        The counts stay: one timer leaves the wheel and the same one comes back.
-        """
-        _, root, offset_py, size_py, out_ms, _, enqueue_ms, _, _ = entry
-        state = self.state
-        parts = stored_parts(state.store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
-        if parts is None or size_py > state.store.body_size_max:
-            return False
-        source, before, stored = parts
-        plain = self.places.read(before, stored, offset_py)
-        queue = state.store.queues.get(_TIMER_QUEUE)
-        if plain is None or plain[4] == NEVER_ROLLED or queue is None or plain[1] != out_ms:
-            return False
-        if plain_due_ms(plain, state.precision_ms, state.release_precision_ms) <= reach_ms:
-            return False  # it is carried
-        properties = (
-            b"%b\x02TIMER_DUE_MS\x01%d\x02TIMER_ROLL_TIMES\x01%d\x02TIMER_ENQUEUE_MS\x01%d\x02"
-            b"TIMER_DEQUEUE_MS\x01%d\x02TIMER_SRC_OFFSET\x01%d\x02TIMER_ROOT_OFFSET\x01%d\x02"
-        ) % (
-            before[: before.find(ROLL_NOTE)],
-            plain_due_ms(plain, state.precision_ms, 1),
-            plain[4] + 1,
-            enqueue_ms,
-            now_ms,
-            offset_py,
-            root,
-        )
-        return copies.add(source, properties, queue, TIMER_TOPIC_FIELD, code_of(before))
-
-    def _copy_whole(
-        self, copies: Copies, offset_py: int, size_py: int, enqueue_ms: int, now_ms: int
-    ) -> str | None:
-        """Add the copy of a timer as `_release` makes it; its topic, or None if it cannot."""
-        store = self.state.store
-        parts = stored_parts(store.log, offset_py, size_py, TIMER_TOPIC_FIELD)
-        if parts is None or size_py > store.body_size_max:
-            return None
-        source, before, _ = parts
-        if (
-            before[-1:] != b"\x02"
-            # What a release replaces (a rolled copy has it), and a delay level.
-            or b"QUEUE_MS\x01" in before
-            or b"TIMER_SRC_OFFSET\x01" in before
-            or b"DELAY\x01" in before
-        ):
-            return None
-        end = before[before.rfind(b"\x02REAL_TOPIC\x01") :]
-        place = self.places.at(end)
-        if place is None:
-            return None
-        topic, queue_id, field, _ = place
-        queue = store.queues.get((topic, queue_id)) or store.consume_queue(
-            topic, queue_id, create=True
-        )
-        if queue is None:
-            return None
-        properties = (
-            b"%bTIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02TIMER_SRC_OFFSET\x01%d\x02"
-            % (before, enqueue_ms, now_ms, offset_py)
-        )
-        return topic if copies.add(source, properties, queue, field, code_of(before)) else None
 
     def _is_recalled(self, entry: Waiting, record: MessageRecord) -> bool:
         state = self.state
@@ -386,8 +281,3 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
             state.metrics.add(topic, -1, now_ms)
         self.rolled += stored
         return True
-
-
-def code_of(properties: bytes) -> int:
-    """Give the tags code of a message whose properties these are."""
-    return tags_code(decode_properties(properties).get(Prop.TAGS)) if _TAGS in properties else 0

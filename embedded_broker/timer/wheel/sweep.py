@@ -9,26 +9,32 @@ written, so a refused write finds everything as it was before the pass.
 The order of what happens at one time is that of a step: release what is due and readable, raise
 the write pointer to the clock, follow with the read pointer and load what it reaches, again.
 
-Read on: `engine.py` for when it is used, `plain_timer.py` for what is plain.
+Read on: `engine.py` for when it is used, `batch.py` for the copies, `plain_timer.py` for what is
+plain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappush
 from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN
-from embedded_broker.store.copies import Copies, stored_parts
+from embedded_broker.timer.wheel.batch import BYTES_MOST, Batch
 from embedded_broker.timer.wheel.dequeue import (
     TimerDequeueGetMessageService,
     TimerDequeueGetService,
 )
-from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, Entry, Kind, Waiting
-from embedded_broker.timer.wheel.plain_timer import NEVER_ROLLED, Place, Places, plain_due_ms
-from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService, code_of
-from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
+from embedded_broker.timer.wheel.due_heap import NOT_LATE, Entry, Kind
+from embedded_broker.timer.wheel.plain_timer import (
+    NEVER_ROLLED,
+    Destination,
+    Destinations,
+    plain_due_ms,
+)
+from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService
+from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DEFAULT, LogEntry
 
 __all__ = ["Sweep"]
@@ -36,11 +42,12 @@ __all__ = ["Sweep"]
 _FEW: Final = 16
 """Timers of one slot: of more a step releases many in one write as well."""
 _COPIES_MOST: Final = 128
-_BYTES_MOST: Final = 256 * 1024
+_ADDED_MOST: Final = 128
+"""Bytes that the properties of a released copy have more than those of its source."""
 _LOOK_EVERY: Final = 4
 """How many times go by between two looks at the budget."""
 
-_Source = tuple[memoryview, bytes, Place]
+_Source = tuple[memoryview, bytes, Destination]
 
 
 class Sweep:
@@ -57,7 +64,7 @@ class Sweep:
         self._slots = slots
         self._reader = reader
         self._releases = releases
-        self._places: Places = releases.places
+        self._destinations: Destinations = releases.destinations
 
     def may_begin(self) -> bool:
         """Whether the state is such that only the heap and the wheel say what happens next."""
@@ -81,58 +88,44 @@ class Sweep:
         """
         released = 0
         while True:
-            part = _Pass(self._state, self._places)
+            part = _Pass(self._state, self._destinations)
             wants_more = part.go(limit_ms, budget)
             if part.now_ms is None:
                 return released
-            if part.taken and not self._state.store.put_copies(part.copies):
-                part.undo()
+            if not part.write():
                 return released
             # Arrivals only mark who waits; nobody asked for the time yet.
             pin(part.now_ms)
             part.keep()
             self._slots.slots += part.slots
             self._reader.messages += part.messages
-            self._releases.note_copies(part.taken)
-            released += part.taken
+            self._releases.note_copies(len(part.gone))
+            released += len(part.gone)
             if not wants_more or budget.exhausted():
                 return released
 
 
-class _Pass:
+class _Pass(Batch):
     """One write's worth of slots and timers, in variables of its own until `keep`."""
 
-    def __init__(self, state: TimerState, places: Places) -> None:
-        store, due_heap = state.store, state.due_heap
-        self._state = state
-        self._places = places
-        self._heap = due_heap.heap
-        self._gone: list[Entry] = []
+    timers_most = _COPIES_MOST
+
+    def __init__(self, state: TimerState, destinations: Destinations) -> None:
+        super().__init__(state, destinations)
+        loaded = state.due_heap.loaded
         self._come: list[Entry] = []
         self._read_ms = state.curr_read_ms
         self._write_ms = state.curr_write_ms
-        self._scan_at = due_heap.loaded[self._read_ms]
-        self._scan_ahead = due_heap.loaded[self._read_ms + state.precision_ms]
+        self._scan_at = loaded[self._read_ms]
+        self._scan_ahead = loaded[self._read_ms + state.precision_ms]
         self._left: list[int] = []
-        self._counts: list[tuple[str, int, int]] = []
         self._sources: dict[int, _Source] = {}
-        self._bytes_end = store.log.max_offset + min(
-            _BYTES_MOST, store.log.files.room - BLANK_SIZE_MIN
-        )
-        self.copies = Copies(
-            store.log.max_offset,
-            store_host=store.store_host,
-            store_timestamp=store.clock.now_ms,
-        )
+        room = state.store.log.files.room - BLANK_SIZE_MIN
+        self._bytes_end = state.store.log.max_offset + min(BYTES_MOST, room)
         self.now_ms: int | None = None
         """The last time at which something was done; None when nothing was."""
         self.slots = 0
         self.messages = 0
-
-    @property
-    def taken(self) -> int:
-        """How many timers left."""
-        return len(self._gone)
 
     def go(self, limit_ms: int, budget: Budget) -> bool:
         """Go on from time to time; True when only the size of the write ended the pass."""
@@ -146,7 +139,7 @@ class _Pass:
                 at_ms = waiting_ms - precision_ms
             if at_ms > limit_ms or (self.now_ms is not None and at_ms < self.now_ms):
                 return False
-            if len(self._gone) >= _COPIES_MOST:
+            if len(self.gone) >= _COPIES_MOST:
                 return True
             if not self._step(at_ms):
                 return False
@@ -213,7 +206,7 @@ class _Pass:
             if magic != MAGIC_DEFAULT or parts is None or offset in self._sources:
                 return None
             source, properties, stored_ms = parts
-            plain = self._places.read(properties, stored_ms, offset)
+            plain = self._destinations.read(properties, stored_ms, offset)
             if plain is None or plain[0].hash != topic_hash or plain[1] != slot_ms:
                 return None
             if plain[4] != NEVER_ROLLED:
@@ -227,75 +220,50 @@ class _Pass:
 
     def _release(self, ready_ms: int, at_ms: int) -> bool:
         """Add the copies of what is due; False when one cannot be copied with the others."""
-        heap, gone, counts = self._heap, self._gone, self._counts
-        sources, copies = self._sources, self.copies
-        copies.store_timestamp = at_ms
-        topic, number, done = "", 0, True
-        while heap and heap[0][0] <= ready_ms:
-            _, _, offset, size, _, _, enqueue_ms, kind, queue_offset = heap[0]
-            source = sources.get(offset) or self._read(offset, size)
-            if source is None or kind > Kind.CARRIED or queue_offset != NOT_LATE:
-                done = False
-                break
-            if not self._copy(source, offset, enqueue_ms, at_ms):
-                done = False
-                break
-            if topic and topic != source[2].topic:
-                counts.append((topic, number, at_ms))
-                number = 0
-            topic, number = source[2].topic, number + 1
-            sources.pop(offset, None)
-            gone.append(heappop(heap))
-        if number:
-            counts.append((topic, number, at_ms))
+        self.copies.store_timestamp = at_ms
+        before = len(self.gone)
+        is_done = self.take_due(ready_ms, at_ms)
+        if len(self.gone) > before:
             self.now_ms = at_ms
-        return done
+        return is_done
 
-    def _copy(self, found: _Source, offset: int, enqueue_ms: int, at_ms: int) -> bool:
-        source, before, place = found
-        store, copies = self._state.store, self.copies
-        queue = store.queues.get((place.topic, place.queue_id))
-        properties = (
-            b"%bTIMER_ENQUEUE_MS\x01%d\x02TIMER_DEQUEUE_MS\x01%d\x02TIMER_SRC_OFFSET\x01%d\x02"
-            % (before, enqueue_ms, at_ms, offset)
-        )
+    def _add(self, entry: Entry, now_ms: int) -> str | None:
+        """Add the copy of a timer that never hopped; its topic, or None if it cannot be added."""
+        _, _, offset, size, _, _, enqueue_ms, kind, queue_offset = entry
+        found = self._sources.get(offset) or self._read(offset, size)
+        if found is None or kind > Kind.CARRIED or queue_offset != NOT_LATE:
+            return None
+        source, before, to = found
+        queue = self._state.store.queues.get((to.topic, to.queue_id))
         # At most: the source's topic is counted in as well.
-        size_most = len(source) + len(properties) - len(before) + len(place.field)
-        if queue is None or copies.end + size_most > self._bytes_end or self.taken >= _COPIES_MOST:
-            return False
-        return copies.add(source, properties, queue, place.field, code_of(before))
+        end_most = self.copies.end + len(source) + _ADDED_MOST + len(to.field)
+        if queue is None or end_most > self._bytes_end:
+            return None
+        if not self._copy(source, before, to, queue, offset, enqueue_ms, now_ms):
+            return None
+        self._sources.pop(offset, None)
+        return to.topic
 
     def _read(self, offset: int, size: int) -> _Source | None:
         """Read a timer that was loaded before this pass."""
         parts = self._parts(offset, size)
-        plain = None if parts is None else self._places.read(parts[1], parts[2], offset)
+        plain = None if parts is None else self._destinations.read(parts[1], parts[2], offset)
         if parts is None or plain is None or plain[4] != NEVER_ROLLED:
             return None
         return parts[0], parts[1], plain[0]
 
-    def _parts(self, offset: int, size: int) -> tuple[memoryview, bytes, int] | None:
-        store = self._state.store
-        if size > store.body_size_max:
-            return None
-        return stored_parts(store.log, offset, size, TIMER_TOPIC_FIELD)
-
     def keep(self) -> None:
         """Let the state be what the pass came to."""
+        super().keep()
         state = self._state
-        due_heap, precision_ms = state.due_heap, state.precision_ms
-        for entry in self._gone:
-            if entry[KIND_AT] == Kind.CARRIED:
-                due_heap.finish(Waiting(*entry))
-        due_heap.loaded = {
+        state.due_heap.loaded = {
             self._read_ms: self._scan_at,
-            self._read_ms + precision_ms: self._scan_ahead,
+            self._read_ms + state.precision_ms: self._scan_ahead,
         }
         state.curr_read_ms, state.curr_write_ms = self._read_ms, self._write_ms
-        for topic, number, at_ms in self._counts:
-            state.metrics.add(topic, -number, at_ms)
 
     def undo(self) -> None:
         """Let timers and slots wait again."""
-        self._state.due_heap.take_back(self._gone, self._come)
+        self._state.due_heap.take_back(self.gone, self._come)
         for slot_ms in self._left:
             self._state.wheel.wait_again(slot_ms)

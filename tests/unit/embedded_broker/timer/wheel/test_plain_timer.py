@@ -10,7 +10,7 @@ from embedded_broker.timer.request import parse_request, root_offset, topic_hash
 from embedded_broker.timer.wheel.hop_index import home_slot
 from embedded_broker.timer.wheel.plain_timer import (
     NEVER_ROLLED,
-    Places,
+    Destinations,
     plain_due_ms,
     plain_home_ms,
 )
@@ -30,7 +30,7 @@ ROLLED = (
 @pytest.mark.parametrize("seed", range(20))
 def test_a_plain_timer_is_due_when_its_properties_say(seed: int, step_ms: int) -> None:
     chance = Random(seed)
-    places = Places()
+    destinations = Destinations()
     for _ in range(100):
         out_ms = STORED_MS // 1000 * 1000 + chance.randrange(100) * 1000
         asked_ms = out_ms + chance.choice([-1, 0, 1, 500, 999, 1000, 1001, chance.randrange(3000)])
@@ -48,7 +48,7 @@ def test_a_plain_timer_is_due_when_its_properties_say(seed: int, step_ms: int) -
         text = head + request + chance.choice([b"", b"WAIT\x01true\x02"]) + TAIL % out_ms + rolled
         properties = decode_properties(text)
         asked = parse_request(properties)
-        plain = places.read(text, STORED_MS, OFFSET)
+        plain = destinations.read(text, STORED_MS, OFFSET)
         assert asked is not None
         assert plain is not None
         place, slot_ms, _, root, rolls = plain
@@ -88,19 +88,19 @@ def test_a_plain_timer_is_due_when_its_properties_say(seed: int, step_ms: int) -
     ],
 )
 def test_what_is_not_plain_is_left_to_others(text: bytes) -> None:
-    assert Places().read(text, STORED_MS, OFFSET) is None
+    assert Destinations().read(text, STORED_MS, OFFSET) is None
 
 
 def test_places_are_remembered_but_not_for_ever() -> None:
-    places = Places()
+    destinations = Destinations()
     for number in range(3000):
         text = b"TIMER_DELAY_MS\x015\x02" + (TAIL % 5000).replace(
             b"\x01T\x02", b"\x01T%d\x02" % number
         )
-        plain = places.read(text, STORED_MS, OFFSET)
+        plain = destinations.read(text, STORED_MS, OFFSET)
         assert plain is not None
         assert plain[0].topic == f"T{number}"
-    assert 0 < len(places._known) <= 1024
+    assert 0 < len(destinations._known) <= 1024
 
 
 @pytest.mark.parametrize("rolled", [b"", ROLLED])
@@ -110,7 +110,7 @@ def test_a_plain_timer_is_at_home_in_the_slot_in_which_it_is_due(rolled: bytes) 
         text = b"TIMER_DELIVER_MS\x01%d\x02" % due_ms + TAIL % 5000 + note
         properties = decode_properties(text)
         request = parse_request(properties)
-        plain = Places().read(text, STORED_MS, OFFSET)
+        plain = Destinations().read(text, STORED_MS, OFFSET)
         assert request is not None
         assert plain is not None
         assert home_slot(properties, request, 1000) == plain_home_ms(plain, 1000)
