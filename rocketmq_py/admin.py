@@ -1,4 +1,4 @@
-"""What administrators ask of brokers, typed: so far how full and how far their timers are.
+"""What administrators ask of brokers. So far: about themselves and about their timers.
 
 `DefaultMQAdminExt` of the original, whose calls it has under Python names. A call names the
 address it asks; none is looked up. Must not know producers, consumers or topics: what those ask

@@ -139,7 +139,7 @@ class ReservedPropertyError(RocketMQError, ValueError):
 
 
 class UnsupportedOperationError(RocketMQError):
-    """The call exists but cannot be done with these arguments (Java's exception, batches)."""
+    """The call exists but cannot be done with these arguments, as a batch of delayed messages."""
 
 
 class IllegalStateError(RocketMQError, RuntimeError):
@@ -276,7 +276,7 @@ class RemotingTimeoutException(RemotingException, TimeoutError):
 
 
 class RemotingTooMuchRequestException(RemotingException):
-    """No permit left for asynchronous or one-way calls, or no time left to begin the attempt."""
+    """Too many calls are in flight, or no time is left to begin an attempt."""
 
 
 # --- protocol ------------------------------------------------------------------------------
@@ -309,7 +309,7 @@ class HeaderError(RemotingCommandException):
 
 
 class BodyError(RemotingCommandException):
-    """A body is not the document that its request says."""
+    """A body is not the document that belongs to its request."""
 
     def __init__(self, body: str, reason: str, offset: int | None = None) -> None:
         where = "" if offset is None else f" at offset {offset}"

@@ -55,7 +55,7 @@ _FORWARDED_SYSTEM_PROPERTIES = frozenset({Prop.KEYS, Prop.TAGS, Prop.WAIT, Prop.
 _RECEIVED_PROPERTIES = (
     RESERVED - _FORWARDED_SYSTEM_PROPERTIES - delays.DELAY_PROPERTIES - {Prop.UNIQ_KEY}
 )
-"""Reserved names that nobody gives who makes a message: no setter writes them, and no id."""
+"""Reserved names that no setter of a new message writes."""
 
 _HISTORY_PROPERTIES = (
     RESERVED
@@ -72,7 +72,7 @@ _HISTORY_PROPERTIES = (
         Prop.REDIRECT,
     }
 ) - _FORWARDED_SYSTEM_PROPERTIES
-"""What happened to one copy of a message, and does not belong to the next."""
+"""Properties about one delivery of a message. A message that is sent on does not keep them."""
 
 
 @define(slots=True, init=False, repr=False)
@@ -204,7 +204,7 @@ class Message:
 
     @property
     def wait_store_msg_ok(self) -> bool:
-        """Whether the broker answers only after flush and replication, where it does those."""
+        """Whether the answer waits for flush and replication, if the broker is configured so."""
         return self.properties.get(Prop.WAIT, _TRUE).lower() == _TRUE
 
     @wait_store_msg_ok.setter

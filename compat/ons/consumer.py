@@ -49,7 +49,7 @@ class Action(Enum):
 
 
 class ConsumeContext:
-    """What a listener gets beside the message; ONS defines no content."""
+    """What a listener gets with the message. It is empty, as in ONS."""
 
 
 class MessageListener:
@@ -128,7 +128,7 @@ class Consumer(Client):
     def subscribe(
         self, topic: str, expression: str | MessageSelector | None, listener: ListenerLike
     ) -> None:
-        """Want a topic's messages for `listener`; also after the start.
+        """Give a topic's messages to `listener`. This works after the start, too.
 
         `expression` names tags separated by ``||``, or is ``*``. Raises ONSClientException for a
         missing topic or listener.
@@ -142,7 +142,7 @@ class Consumer(Client):
             self._consumer.subscribe(topic, expression)
 
     def unsubscribe(self, topic: str) -> None:
-        """Want the topic's messages no longer."""
+        """Unsubscribe from a topic."""
         if topic:
             self._consumer.unsubscribe(topic)
             self._listeners.pop(topic, None)

@@ -101,13 +101,13 @@ class PreparedMessage:
 
 @frozen
 class SendOutcome:
-    """How one message of `QueueAccess.send_many` ended; it answers as a future that is done."""
+    """How one message of `QueueAccess.send_many` ended, with the calls of a future that is done."""
 
     stored: RawSend | None
     error: Exception | None
 
     def exception(self) -> Exception | None:
-        """Return why it is not known to be stored, None when it is."""
+        """Return the error, or None when the message is stored."""
         return self.error
 
     def result(self) -> RawSend:

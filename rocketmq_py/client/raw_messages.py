@@ -93,12 +93,12 @@ class RawMessages:
 
     @staticmethod
     def is_system_topic(topic: str) -> bool:
-        """Whether a topic is RocketMQ's own, which a list of all topics names too."""
+        """Whether a topic is one of RocketMQ's own, which a list of all topics contains, too."""
         return is_system_topic(topic)
 
     @staticmethod
     def property_problem(name: str, value: str) -> str | None:
-        """Say why a user may not write this property, or None; reserved names are another rule."""
+        """Say why a user may not write this property, or None. Reserved names are not checked."""
         return user_text_problem(name, value)
 
     @staticmethod

@@ -17,7 +17,7 @@ from rocketmq_py.errors import UnsupportedOperationError
 from rocketmq_py.message import MessageExt, MessageQueue
 
 ACK_ALL = 2**31 - 1
-"""`ConsumeConcurrentlyContext.ack_index` that nobody touched: everything succeeded."""
+"""Default of `ConsumeConcurrentlyContext.ack_index`: every message of the batch succeeded."""
 
 
 class ConsumeConcurrentlyStatus(Enum):
@@ -79,8 +79,9 @@ class MessageSelector:
 class ConsumeConcurrentlyContext:
     """What a listener may look at and set while it handles one batch.
 
-    `delay_level_when_next_consume` steers the retry: -1 straight to the dead letters, 0 the
-    broker's ladder (10 s, 30 s, 1 min ...), 1 and more a fixed delay level. `ack_index` is the
+    `delay_level_when_next_consume` says when messages that failed come again: 0 after a delay that
+    grows with each attempt (10 s, 30 s, 1 min ...), 1 and more after that delay level, -1 never:
+    they go to the dead letters. `ack_index` is the
     index of the last message that succeeded, for a batch of which only the beginning did.
     """
 
@@ -99,7 +100,7 @@ class MessageListenerConcurrently:
     """Base class or wrapper of a listener whose calls run side by side, in any order.
 
     Override `consume_message`, or wrap a callable: ``MessageListenerConcurrently(function)``.
-    Delivery is at least once: a listener must bear to see a message twice.
+    Delivery is at least once: a listener must be able to handle a message twice.
     """
 
     def __init__(self, consume: ConsumeFunction | None = None) -> None:
@@ -113,7 +114,7 @@ class MessageListenerConcurrently:
     def consume_message(
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
     ) -> ConsumeConcurrentlyStatus | None:
-        """Handle the messages; None or an exception means: again later."""
+        """Handle the messages. After None or an exception they come again later."""
         if self._consume is None:
             raise UnsupportedOperationError(
                 f"{type(self).__name__} has no consume_message: override it, or pass a callable"

@@ -111,7 +111,7 @@ class DefaultMQPushConsumer(_Settings):
     def subscribe(
         self, topic: str, expression: str | MessageSelector | None = SUBSCRIBE_ALL
     ) -> None:
-        """Want the messages of a topic; also after `start`.
+        """Subscribe to a topic. This works after `start`, too.
 
         `expression` names tags separated by ``||``; None, "" and ``*`` mean all messages. A second
         call for a topic replaces the first. Raises MQClientException for an impossible topic,
@@ -136,7 +136,7 @@ class DefaultMQPushConsumer(_Settings):
             self._instance.rebalance_soon()
 
     def unsubscribe(self, topic: str) -> None:
-        """Want the messages of a topic no longer; its queues go with the next rebalance."""
+        """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
         self._subscriptions.remove(topic)
         if self._instance is not None and self._state == "running":
             self._instance.rebalance_soon()
@@ -145,8 +145,9 @@ class DefaultMQPushConsumer(_Settings):
         """Set who handles messages: a callable (messages, context), or an object.
 
         The object has `consume_message` or ``consumeMessage``. It must return a
-        `ConsumeConcurrentlyStatus`; None, another type (logged once) or an exception means: again
-        later. Raises TypeError for what cannot be called so, MQClientException after `start`.
+        `ConsumeConcurrentlyStatus`. After None, a value of another type (logged once) or an
+        exception the messages come again later. Raises TypeError for what cannot be called so,
+        MQClientException after `start`.
         """
         function = consume_function(listener)
         if self._state != "created":
@@ -233,9 +234,11 @@ class DefaultMQPushConsumer(_Settings):
         self._running().consumer.pool.resize(size)
 
     def send_message_back(self, message: MessageExt, delay_level: int = 0) -> None:
-        """Let a message come again: after `delay_level`, 0 = the ladder, -1 = dead letters.
+        """Ask for another delivery of a message.
 
-        Blocks until a broker has taken it; raises MQClientException when none has.
+        `delay_level` says when: 0 after the delay of its next attempt, 1 and more after that delay
+        level, -1 never: it goes to the dead letters. Blocks until a broker has taken it, and raises
+        MQClientException when none has.
         """
         if not self._running().send_message_back(message, delay_level):
             raise MQClientException(

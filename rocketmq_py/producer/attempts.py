@@ -185,8 +185,9 @@ class Attempts:
             kind = SendFailedError
             text = (
                 f"Send [{count}] times, still failed, cost [{elapsed_ms}]ms, Topic: "
-                f"{self._topic}, BrokersSent: [{brokers}]. Last failure: {last}. The message may "
-                "have been stored by an attempt without answer; sending it again keeps its id"
+                f"{self._topic}, BrokersSent: [{brokers}]. Last failure: {last}. An attempt "
+                "without an answer may have stored the message. It keeps its id when it is sent "
+                "again"
             )
         spent = kind is RemotingTooMuchRequestException
         error = kind(

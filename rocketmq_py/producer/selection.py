@@ -88,7 +88,7 @@ class Choice:
         if queue is not None and not isinstance(queue, MessageQueue):
             raise TypeError(
                 f"queue is a MessageQueue, not {type(queue).__name__} {queue!r}: "
-                "fetch_publish_message_queues gives them"
+                "take one that fetch_publish_message_queues returns"
             )
         if selector is not None and not callable(selector):
             raise TypeError(

@@ -76,10 +76,10 @@ _NUMBER_OF = {
 
 
 class TransactionListener(Protocol):
-    """The two questions an application answers. Whatever it raises counts as `UNKNOW`.
+    """The two questions that an application answers.
 
-    So does None, and whatever else is no state, with a word in the log. Java's names
-    ``executeLocalTransaction`` and ``checkLocalTransaction`` are accepted too.
+    An exception counts as `UNKNOW`. So do None and any other value that is no state; the log says
+    so. Java's names ``executeLocalTransaction`` and ``checkLocalTransaction`` are accepted, too.
     """
 
     def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
@@ -87,7 +87,7 @@ class TransactionListener(Protocol):
         ...
 
     def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
-        """Say what became of earlier work; on a thread of its own, perhaps after a restart."""
+        """Say what became of earlier work. Called on another thread, perhaps after a restart."""
         ...
 
 
@@ -235,8 +235,8 @@ class TransactionMQProducer(DefaultMQProducer):
         questions = self._questions
         if questions is None:
             raise MQClientException(
-                "no transaction_listener: give TransactionMQProducer(transaction_listener=...) "
-                "one, nobody could do the local work or answer the broker",
+                "no transaction_listener: pass one to TransactionMQProducer. It does the local "
+                "work and answers the broker's questions about it",
                 topic=message.topic,
             )
         prepared = self._prepared(message)

@@ -74,8 +74,8 @@ def connect(
     except OSError as error:
         raise RemotingConnectException(
             f"cannot connect to {address} within {timeout_ms:.0f} ms: {error}; is the server up "
-            "and reachable from here? A broker that announces an inner address needs "
-            "address_mapper",
+            "and reachable from here? If a broker announces an address that works only inside its "
+            "own network, set address_mapper",
             address=address,
         ) from error
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
