@@ -218,7 +218,7 @@ class WorkerPool:
             self._called = True
             self._idle -= 1
             self._calls.put(None)
-        elif len(self._threads) < self._size:
+        elif not self._closed and len(self._threads) < self._size:
             name = f"{self._name}-{next(self._serial)}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             thread.start()

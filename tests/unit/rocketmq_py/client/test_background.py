@@ -252,3 +252,27 @@ def test_resizing_adds_threads_for_waiting_tasks_and_ends_surplus_ones() -> None
     pool.submit_all([last.set])
     assert last.wait(PATIENCE)
     assert pool.close(PATIENCE, drop=True)
+
+
+def test_closing_starts_no_thread_that_nobody_joins() -> None:
+    pool = WorkerPool("closing", 8)
+    gate, began = threading.Event(), threading.Event()
+    done = threading.Semaphore(0)
+
+    def first() -> None:
+        began.set()
+        gate.wait(PATIENCE)
+
+    pool.resize(1)
+    pool.submit_all([first, *[done.release] * 5])
+    assert began.wait(PATIENCE)
+    closing = threading.Thread(target=pool.close, args=(PATIENCE,))
+    with pool._lock:
+        pool._size = 8  # as a pool that may have more threads, all of which are busy
+    closing.start()
+    while not pool._closed:
+        pass
+    gate.set()
+    closing.join(PATIENCE)
+    assert all(done.acquire(timeout=PATIENCE) for _ in range(5))
+    assert not [one for one in threading.enumerate() if one.name.startswith("closing-")]
