@@ -1,15 +1,19 @@
 """What is read off a broker when somebody looks at its metrics.
 
-Answers: which of RocketMQ's metrics a broker has (those of its `BrokerMetricsConstant` and
+Answers: which of RocketMQ's metrics a broker has (`BrokerMetricsConstant`,
 `DefaultStoreMetricsConstant`) and where each number stands. Must not know: who looks, and in which
 format. Of what goes in, RocketMQ counts bytes by topic; here there is the growth of the log alone.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from attrs import define
 
 from embedded_broker.core.administration.offsets import GroupOffset, GroupOffsets
-from embedded_broker.core.statistics import Kind, Registry, Totals
+from embedded_broker.core.statistics import Kind, Labels, Metric, Registry, Totals, Values
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.message_store import MessageStore
@@ -20,9 +24,29 @@ from embedded_broker.timer.interface import TimerEngine
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.names import DLQ_PREFIX, is_dlq_topic, is_retry_topic
 
-__all__ = ["read_broker", "read_clients", "read_groups", "read_store", "read_timers", "totals"]
+__all__ = ["Sources", "register", "totals"]
 
-Labels = tuple[str, ...]
+
+@define(eq=False, kw_only=True)
+class Sources:
+    """Where the numbers of one broker stand."""
+
+    config: BrokerConfig
+    clock: Clock
+    store: MessageStore
+    topics: TopicTable
+    groups: GroupTable
+    consumers: ConsumerRegistry
+    producers: ProducerRegistry
+    offsets: GroupOffsets
+    transactions: TransactionalMessageService
+    timers: TimerEngine
+
+
+def register(registry: Registry, sources: Sources) -> None:
+    """Let everything that the broker knows of itself be read."""
+    for metric, read in METRICS:
+        registry.add(metric, partial(read, sources))
 
 
 def totals(store: MessageStore, topics: TopicTable, timers: TimerEngine) -> Totals:
@@ -41,158 +65,145 @@ def totals(store: MessageStore, topics: TopicTable, timers: TimerEngine) -> Tota
     )
 
 
-def _one(read: Callable[[], float]) -> Callable[[], Mapping[Labels, float]]:
-    """Let a single number be read."""
-    return lambda: {(): read()}
+def _stored(at: Sources) -> Counter[Labels]:
+    """Count the messages of each topic of users."""
+    found: Counter[Labels] = Counter()
+    for (topic, _), queue in at.store.queues.items():
+        if not at.topics.is_system(topic):
+            found[topic,] += queue.max_offset
+    return found
 
 
-def read_broker(
-    registry: Registry,
-    config: BrokerConfig,
-    topics: TopicTable,
-    groups: GroupTable,
-    transactions: TransactionalMessageService,
-) -> None:
-    """Let settings and open transactions be read."""
-    registry.reads(
-        "rocketmq_finish_message_latency",
-        "Seconds from a half message to the word of its producer.",
-        lambda: transactions.finished,
-        kind=Kind.HISTOGRAM,
-    )
-    for name, meaning, read in (
-        ("broker_permission", "brokerPermission.", lambda: config.int("brokerPermission")),
-        ("topic_number", "Topics, those of the system too.", lambda: len(topics)),
-        ("consumer_group_number", "Groups with settings.", lambda: sum(1 for _ in groups)),
-        ("half_messages", "Open transactions.", transactions.count),
-    ):
-        registry.reads(f"rocketmq_{name}", meaning, _one(read))
+def _dead_letters(at: Sources) -> Values:
+    return {
+        (topic.removeprefix(DLQ_PREFIX),): number
+        for (topic,), number in _stored(at).items()
+        if is_dlq_topic(topic)
+    }
 
 
-def read_clients(
-    registry: Registry, consumers: ConsumerRegistry, producers: ProducerRegistry
-) -> None:
-    """Let be read who is connected."""
-
-    def of_consumers() -> Mapping[Labels, float]:
-        return Counter(
-            (name, member.language_name)
-            for name in consumers.groups()
-            if (group := consumers.get(name)) is not None
-            for member in group.members.values()
+def _by_group(number: Callable[[GroupOffset], int], at: Sources) -> Values:
+    """Add up a number of every queue of a topic, for each group."""
+    return {
+        (group, topic, str(is_retry_topic(topic)).lower()): sum(
+            number(at.offsets.place(group, topic, queue)) for queue in at.offsets.queues(topic)
         )
-
-    def of_producers() -> Mapping[Labels, float]:
-        members = {member.connection: member for member in producers.all_members()}
-        return Counter((member.language_name,) for member in members.values())
-
-    registry.reads(
-        "rocketmq_consumer_connections", "Consumers.", of_consumers, "consumer_group", "language"
-    )
-    registry.reads("rocketmq_producer_connections", "Producers.", of_producers, "language")
-
-
-def read_groups(registry: Registry, offsets: GroupOffsets) -> None:
-    """Let be read how far groups are."""
-
-    def sums(number: Callable[[GroupOffset], int]) -> Callable[[], Mapping[Labels, float]]:
-        return lambda: {
-            (group, topic, str(is_retry_topic(topic)).lower()): sum(
-                number(offsets.place(group, topic, queue_id)) for queue_id in offsets.queues(topic)
-            )
-            for group in offsets.group_names()
-            for topic in offsets.topics_of(group)
-        }
-
-    for name, meaning, number in (
-        ("lag", "Messages behind the committed offsets.", lambda place: place.lag),
-        ("ready", "Messages not handed out.", _unread),
-        (
-            "inflight",
-            "Messages handed out, not committed.",
-            _inflight,
-        ),
-    ):
-        registry.reads(
-            f"rocketmq_consumer_{name}_messages",
-            meaning,
-            sums(number),
-            "consumer_group",
-            "topic",
-            "is_retry",
-        )
+        for group in at.offsets.group_names()
+        for topic in at.offsets.topics_of(group)
+    }
 
 
 def _unread(place: GroupOffset) -> int:
     return max(place.max_offset - place.next_offset, 0)
 
 
-def _inflight(place: GroupOffset) -> int:
-    return max(place.lag - _unread(place), 0)
-
-
-def read_store(registry: Registry, store: MessageStore, topics: TopicTable, clock: Clock) -> None:
-    """Let be read what came in and lies in the store."""
-
-    def came_in() -> Counter[Labels]:
-        found: Counter[Labels] = Counter()
-        for (topic, _), queue in store.queues.items():
-            if not topics.is_system(topic):
-                found[topic,] += queue.max_offset
-        return found
-
-    def dead_letters() -> Mapping[Labels, float]:
-        return {
-            (topic.removeprefix(DLQ_PREFIX),): number
-            for (topic,), number in came_in().items()
-            if is_dlq_topic(topic)
-        }
-
-    def reserve_time() -> int:
-        oldest = store.log.store_timestamp(store.log.min_offset)
-        return clock.now_ms - oldest if oldest > 0 else 0
-
-    log, counter = store.log, Kind.COUNTER
-    registry.reads("rocketmq_messages_in_total", "Messages stored.", came_in, "topic", kind=counter)
-    registry.reads(
-        "rocketmq_throughput_in_total",
-        "Bytes of the log.",
-        _one(lambda: log.max_offset),
-        kind=counter,
+def _consumers(at: Sources) -> Values:
+    return Counter(
+        (name, member.language_name)
+        for name in at.consumers.groups()
+        if (group := at.consumers.get(name)) is not None
+        for member in group.members.values()
     )
-    registry.reads(
-        "rocketmq_send_to_dlq_messages_total",
-        "Dead letters.",
-        dead_letters,
-        "consumer_group",
-        kind=counter,
-    )
-    for name, meaning, read in (
-        ("size", "Bytes of the log that are kept.", lambda: log.max_offset - log.min_offset),
-        ("flush_behind_bytes", "Bytes not synced.", lambda: log.max_offset - store.flushed_offset),
-        ("dispatch_behind_bytes", "Queues follow the log at once.", lambda: 0),
-        ("message_reserve_time", "Age of the oldest message, in ms.", reserve_time),
-    ):
-        registry.reads(f"rocketmq_storage_{name}", meaning, _one(read))
 
 
-def read_timers(registry: Registry, store: MessageStore, timers: TimerEngine) -> None:
-    """Let be read what waits for its time."""
+def _producers(at: Sources) -> Values:
+    members = {member.connection: member for member in at.producers.all_members()}
+    return Counter((member.language_name,) for member in members.values())
 
-    def waiting() -> Mapping[Labels, float]:
-        return {(topic,): timers.metrics.count(topic) for topic in timers.metrics.topics}
 
-    def entered() -> int:
-        return store.max_offset(timers.topic, 0)
+def _reserve_time_ms(at: Sources) -> int:
+    oldest = at.store.log.store_timestamp(at.store.log.min_offset)
+    return at.clock.now_ms - oldest if oldest > 0 else 0
 
-    def enqueue_lag() -> int:
-        return next(iter(timers.stages.values())).queue_depth
 
-    registry.reads("rocketmq_timing_messages", "Timers that wait.", waiting, "topic")
-    for name, meaning, read, kind in (
-        ("enqueue_total", "Timers accepted, hops too.", entered, Kind.COUNTER),
-        ("dequeue_total", "Timers through.", lambda: entered() - timers.count(), Kind.COUNTER),
-        ("enqueue_lag", "Timers that the engine has not read.", enqueue_lag, Kind.GAUGE),
-        ("dequeue_lag", "Timers that wait.", timers.count, Kind.GAUGE),
-    ):
-        registry.reads(f"rocketmq_timer_{name}", meaning, _one(read), kind=kind)
+def _entered(at: Sources) -> int:
+    return at.store.max_offset(at.timers.topic, 0)
+
+
+Row = tuple[Metric, Callable[[Sources], Values | float]]
+
+
+def _gauge(name: str, meaning: str, read: Callable[[Sources], Values | float], *labels: str) -> Row:
+    return Metric(name, Kind.GAUGE, meaning, labels), read
+
+
+def _counter(
+    name: str, meaning: str, read: Callable[[Sources], Values | float], *labels: str
+) -> Row:
+    return Metric(name, Kind.COUNTER, meaning, labels), read
+
+
+def _of_groups(name: str, meaning: str, number: Callable[[GroupOffset], int]) -> Row:
+    labels = ("consumer_group", "topic", "is_retry")
+    return _gauge(name, meaning, partial(_by_group, number), *labels)
+
+
+METRICS: Final[tuple[Row, ...]] = (
+    _gauge(
+        "rocketmq_broker_permission",
+        "The option brokerPermission.",
+        lambda at: at.config.int("brokerPermission"),
+    ),
+    _gauge("rocketmq_topic_number", "Topics, system topics too.", lambda at: len(at.topics)),
+    _gauge(
+        "rocketmq_consumer_group_number",
+        "Groups with settings.",
+        lambda at: sum(1 for _ in at.groups),
+    ),
+    _counter("rocketmq_messages_in_total", "Messages stored.", _stored, "topic"),
+    _counter(
+        "rocketmq_throughput_in_total", "Bytes of the log.", lambda at: at.store.log.max_offset
+    ),
+    _counter(
+        "rocketmq_send_to_dlq_messages_total", "Dead letters.", _dead_letters, "consumer_group"
+    ),
+    _gauge("rocketmq_consumer_connections", "Consumers.", _consumers, "consumer_group", "language"),
+    _gauge("rocketmq_producer_connections", "Producers.", _producers, "language"),
+    _of_groups("rocketmq_consumer_lag_messages", "Not committed.", lambda place: place.lag),
+    _of_groups("rocketmq_consumer_ready_messages", "Not handed out.", _unread),
+    _of_groups(
+        "rocketmq_consumer_inflight_messages",
+        "Handed out, not committed.",
+        lambda place: max(place.lag - _unread(place), 0),
+    ),
+    _gauge("rocketmq_half_messages", "Open transactions.", lambda at: at.transactions.count()),
+    (
+        Metric(
+            "rocketmq_finish_message_latency",
+            Kind.HISTOGRAM,
+            "Seconds from a half message to the word of its producer.",
+        ),
+        lambda at: at.transactions.finished,
+    ),
+    _gauge(
+        "rocketmq_storage_size",
+        "Bytes of the log that are kept.",
+        lambda at: at.store.log.max_offset - at.store.log.min_offset,
+    ),
+    _gauge(
+        "rocketmq_storage_flush_behind_bytes",
+        "Bytes that are not synced.",
+        lambda at: at.store.log.max_offset - at.store.flushed_offset,
+    ),
+    _gauge("rocketmq_storage_dispatch_behind_bytes", "Queues follow at once.", lambda _: 0),
+    _gauge("rocketmq_storage_message_reserve_time", "Age of the oldest, in ms.", _reserve_time_ms),
+    _gauge(
+        "rocketmq_timing_messages",
+        "Timers that wait.",
+        lambda at: {(name,): at.timers.metrics.count(name) for name in at.timers.metrics.topics},
+        "topic",
+    ),
+    _counter("rocketmq_timer_enqueue_total", "Timers taken, hops too.", _entered),
+    _counter(
+        "rocketmq_timer_dequeue_total",
+        "Timers that are through.",
+        lambda at: _entered(at) - at.timers.count(),
+    ),
+    _gauge(
+        "rocketmq_timer_enqueue_lag",
+        "Timers that the engine has not read.",
+        lambda at: next(iter(at.timers.stages.values())).queue_depth,
+    ),
+    _gauge("rocketmq_timer_dequeue_lag", "Timers that wait.", lambda at: at.timers.count()),
+)
+"""What is read, and how."""

@@ -25,10 +25,12 @@ __all__ = [
     "Distribution",
     "Histogram",
     "Kind",
+    "Labels",
     "Metric",
     "Registry",
     "Statistics",
     "Totals",
+    "Values",
 ]
 
 WINDOWS_S: Final = (10, 60, 600)
@@ -92,32 +94,23 @@ class Registry:
     """
 
     def __init__(self) -> None:
-        self._metrics: dict[str, tuple[Metric, Callable[[], Values]]] = {}
+        self._metrics: dict[str, tuple[Metric, Callable[[], Values | float]]] = {}
 
     def counter(self, name: str, meaning: str, *labels: str) -> Counter[Labels]:
         """Make a counter."""
         counted: Counter[Labels] = Counter()
-        self._add(Metric(name, Kind.COUNTER, meaning, labels), lambda: counted)
+        self.add(Metric(name, Kind.COUNTER, meaning, labels), lambda: counted)
         return counted
 
-    def reads(
-        self,
-        name: str,
-        meaning: str,
-        read: Callable[[], Values],
-        *labels: str,
-        kind: Kind = Kind.GAUGE,
-    ) -> None:
-        """Add something that is read off the broker."""
-        self._add(Metric(name, kind, meaning, labels), read)
+    def add(self, metric: Metric, read: Callable[[], Values | float]) -> None:
+        """Add something that is read; a single number has no labels."""
+        self._metrics[metric.name] = (metric, read)
 
     def collect(self) -> Iterator[tuple[Metric, Values]]:
         """Give every metric with its present values, in the order in which they were added."""
         for metric, read in self._metrics.values():
-            yield metric, read()
-
-    def _add(self, metric: Metric, read: Callable[[], Values]) -> None:
-        self._metrics[metric.name] = (metric, read)
+            values = read()
+            yield metric, {(): values} if isinstance(values, int | float) else values
 
 
 class Totals(NamedTuple):

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from embedded_broker.api.views.lookup import CoreSource, find_topic, told
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.lifecycle.arguments import MessageType, TopicSpec
-from embedded_broker.tables.topics.ready_made import ready_made_topics
 
 __all__ = ["TopicView", "TopicsView", "delivered"]
 
@@ -87,16 +86,7 @@ class TopicsView:
         """Return the topics that somebody created, in that order; not those of every broker."""
         core = self._core()
         with core.door.quiet:
-            ready_made = {
-                topic.topic_name
-                for topic in ready_made_topics(
-                    core.config,
-                    version=core.profile.version,
-                    cluster_name=core.cluster_name,
-                    broker_name=core.broker_name,
-                )
-            }
-            return [name for name in core.topics.names() if name not in ready_made]
+            return core.topics.created()
 
 
 def delivered(core: BrokerCore, topic: str) -> int:

@@ -107,7 +107,19 @@ def install(core: BrokerCore) -> None:
     core.on_leave.append(lambda: core.door.forget(waiters.run_woken))
     core.acts = acts = administration_of(core)
     core.endpoint.on_disconnected.append(acts.clients.has_left)
-    _read_metrics(core)
+    sources = metrics.Sources(
+        config=core.config,
+        clock=core.clock,
+        store=core.store,
+        topics=core.topics,
+        groups=core.groups,
+        consumers=core.consumers,
+        producers=core.producers,
+        offsets=acts.offsets,
+        transactions=core.transactions,
+        timers=core.timers,
+    )
+    metrics.register(core.statistics.registry, sources)
     _register(core)
 
 
@@ -163,16 +175,6 @@ def _statistics_of(core: BrokerCore) -> Statistics:
     statistics.start()
     core.session.every(SAMPLE_EVERY_MS, statistics.sample, "statistics")
     return statistics
-
-
-def _read_metrics(core: BrokerCore) -> None:
-    """Let everything that the broker knows of itself be read as metrics."""
-    registry = core.statistics.registry
-    metrics.read_broker(registry, core.config, core.topics, core.groups, core.transactions)
-    metrics.read_clients(registry, core.consumers, core.producers)
-    metrics.read_groups(registry, core.acts.offsets)
-    metrics.read_store(registry, core.store, core.topics, core.clock)
-    metrics.read_timers(registry, core.store, core.timers)
 
 
 def _keep_tables(core: BrokerCore) -> TableFiles:

@@ -70,6 +70,10 @@ class TopicTable:
         """Give all topic names, system topics included, in order of creation."""
         return list(self._topics)
 
+    def created(self) -> list[str]:
+        """Give the names of the topics that a fresh broker has not, in order of creation."""
+        return [name for name in self._topics if name not in self._ready_made]
+
     def put(self, topic: TopicConfig) -> None:
         """Create or replace a topic; listeners hear of it unless nothing changed."""
         if self._topics.get(topic.topic_name) == topic:

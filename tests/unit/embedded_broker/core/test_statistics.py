@@ -100,7 +100,7 @@ def test_a_histogram_sorts_values_by_bounds_that_belong_to_their_bucket() -> Non
 
 def test_a_registry_reads_what_it_is_told_to_when_it_is_asked() -> None:
     registry, number = Registry(), [1]
-    registry.reads("a", "A number.", lambda: {(): number[0]})
+    registry.add(Metric("a", Kind.GAUGE, "A number."), lambda: number[0])
     counted = registry.counter("b", "Counted.", "topic")
     number[0] = 7
     counted["T",] += 2
