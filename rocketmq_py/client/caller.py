@@ -6,7 +6,6 @@ Read on: ``instance.py`` for the engine, ``queue_access.py`` and ``../admin.py``
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self, Unpack
 
 from rocketmq_py.client.instance import ClientInstance
@@ -45,12 +44,7 @@ class Caller:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.shutdown()
 
     @property

@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
-from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
@@ -147,12 +146,7 @@ class DefaultMQProducer(_Settings):
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.shutdown()
 
     def __reduce__(self) -> NoReturn:

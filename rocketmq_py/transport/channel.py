@@ -92,9 +92,6 @@ class Channel(Protocol):
         Raises only before anything is written: closed, or too many calls in flight.
         """
 
-    def invoke_async(self, command: RemotingCommand, timeout_ms: float) -> Future[RemotingCommand]:
-        """Call without waiting; the future ends by answer, error or time."""
-
     def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:
         """Write a request that has no answer; raises as `begin`."""
 

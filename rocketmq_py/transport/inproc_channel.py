@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
@@ -18,7 +17,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import ENDING_S, CallTable, Channel, Done, Schedule, future_of
+from rocketmq_py.transport.channel import ENDING_S, CallTable, Channel, Done, Schedule
 from rocketmq_py.transport.inproc import InprocConnection, InprocServer
 
 __all__ = ["InprocChannel", "connect"]
@@ -133,10 +132,6 @@ class InprocChannel:
                 self.begin(command, timeout_ms, done)
             except RocketMQError as error:
                 done(None, error)
-
-    def invoke_async(self, command: RemotingCommand, timeout_ms: float) -> Future[RemotingCommand]:
-        """Call without waiting; the future ends by answer, error or time."""
-        return future_of(lambda done: self.begin(command, timeout_ms, done))
 
     def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:  # noqa: ARG002
         """Hand over a request that has no answer; never waits."""

@@ -15,7 +15,6 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from enum import Enum
 
 from rocketmq_py.clock import monotonic
@@ -36,7 +35,6 @@ from rocketmq_py.transport.channel import (
     Channel,
     Done,
     Schedule,
-    future_of,
 )
 from rocketmq_py.transport.io_thread import IoThread
 
@@ -198,10 +196,6 @@ class TcpChannel:
                 self._calls.drop(command)
             raise
         self._calls.limit_many([command.opaque for command in commands], timeout_ms)
-
-    def invoke_async(self, command: RemotingCommand, timeout_ms: float) -> Future[RemotingCommand]:
-        """Call without waiting; the future ends by answer, error or time."""
-        return future_of(lambda done: self.begin(command, timeout_ms, done))
 
     def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:
         """Write a request that has no answer."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 
 import pytest
 
 from rocketmq_py.client.background import Timer
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import tcp
-from rocketmq_py.transport.channel import Channel
+from rocketmq_py.transport.channel import Channel, future_of
 from rocketmq_py.transport.io_thread import IoThread
 from tests.unit.rocketmq_py.scripted import ScriptedServer
 
@@ -66,3 +67,8 @@ def connect(
     for channel in made:
         channel.close()
     io.close(5)
+
+
+def begun(channel: Channel, command: RemotingCommand, timeout_ms: float) -> Future[RemotingCommand]:
+    """Call without waiting; the future ends by answer, error or time."""
+    return future_of(lambda done: channel.begin(command, timeout_ms, done))

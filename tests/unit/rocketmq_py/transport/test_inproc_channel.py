@@ -19,6 +19,7 @@ from rocketmq_py.transport import inproc_channel
 from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.inproc import InprocConnection, Mailbox
 from rocketmq_py.transport.inproc_channel import InprocChannel
+from tests.unit.rocketmq_py.transport.conftest import begun
 
 
 class Server:
@@ -101,7 +102,7 @@ def test_answers_on_the_spot_and_from_another_thread_end_the_same_call(
     channel: InprocChannel, code: int
 ) -> None:
     assert channel.invoke(RemotingCommand(code, body=b"b"), 5_000).body == b"b"
-    assert channel.invoke_async(RemotingCommand(code, body=b"f"), 5_000).result(5).body == b"f"
+    assert begun(channel, RemotingCommand(code, body=b"f"), 5_000).result(5).body == b"f"
     assert channel.in_flight == 0
 
 
@@ -109,7 +110,7 @@ def test_no_answer_ends_by_time(channel: InprocChannel) -> None:
     with pytest.raises(RemotingTimeoutException):
         channel.invoke(RemotingCommand(3), 20)
     with pytest.raises(RemotingTimeoutException):
-        channel.invoke_async(RemotingCommand(3), 20).result(5)
+        begun(channel, RemotingCommand(3), 20).result(5)
 
 
 def test_requests_of_the_broker_go_to_the_handler_and_are_answered(
@@ -128,7 +129,7 @@ def test_oneway_waits_for_nothing(channel: InprocChannel, server: Server) -> Non
 def test_the_end_of_the_connection_fails_calls_in_flight(
     channel: InprocChannel, server: Server
 ) -> None:
-    future = channel.invoke_async(RemotingCommand(3), 60_000)
+    future = begun(channel, RemotingCommand(3), 60_000)
     assert server.mailbox is not None
     server.mailbox.closed()
     with pytest.raises(RemotingSendRequestException, match="server closed it"):

@@ -26,7 +26,7 @@ from rocketmq_py.transport import tcp
 from rocketmq_py.transport.channel import Channel, Done
 from rocketmq_py.transport.io_thread import IoThread
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer
-from tests.unit.rocketmq_py.transport.conftest import ChannelMaker
+from tests.unit.rocketmq_py.transport.conftest import ChannelMaker, begun
 
 ECHO = 9001
 HELD = 9002
@@ -123,7 +123,7 @@ def test_answers_in_reverse_order_reach_their_own_futures(
 ) -> None:
     holding = Holding(server)
     channel = connect()
-    futures = [channel.invoke_async(command(HELD, b"%d" % n), 5_000) for n in range(3)]
+    futures = [begun(channel, command(HELD, b"%d" % n), 5_000) for n in range(3)]
     server.wait_for(HELD, 3)
     holding.release(reversed(range(3)))
     assert [future.result(5).body for future in futures] == [b"0", b"1", b"2"]
@@ -156,7 +156,7 @@ def test_a_closing_peer_fails_every_call_in_flight_at_once(
     server.silent(SILENT)
     channel = connect(on_closed=lambda _: closed.set())
     began = monotonic()
-    futures = [channel.invoke_async(command(SILENT), 60_000) for _ in range(4)]
+    futures = [begun(channel, command(SILENT), 60_000) for _ in range(4)]
     with ThreadPoolExecutor(1) as pool:
         blocking = pool.submit(channel.invoke, command(SILENT), 60_000)
         server.wait_for(SILENT, 5)
@@ -198,7 +198,7 @@ def test_an_asynchronous_call_ends_by_its_own_time_limit(
     server.silent(SILENT)
     channel = connect()
     with pytest.raises(RemotingTimeoutException):
-        channel.invoke_async(command(SILENT), 30).result(10)
+        begun(channel, command(SILENT), 30).result(10)
     assert channel.in_flight == 0
 
 
@@ -207,7 +207,7 @@ def test_a_caller_behind_another_call_times_out_too(
 ) -> None:
     server.silent(SILENT)
     channel = connect()
-    channel.invoke_async(command(SILENT), 60_000)
+    begun(channel, command(SILENT), 60_000)
     with pytest.raises(RemotingTimeoutException):
         channel.invoke(command(SILENT), 30)
     assert channel.in_flight == 1
@@ -219,9 +219,9 @@ def test_calls_beyond_the_permits_are_refused_at_once(
     server.silent(SILENT)
     channel = connect(permits=2)
     for _ in range(2):
-        channel.invoke_async(command(SILENT), 60_000)
+        begun(channel, command(SILENT), 60_000)
     with pytest.raises(RemotingTooMuchRequestException, match="client_async_permits"):
-        channel.invoke_async(command(SILENT), 60_000).result(1)
+        begun(channel, command(SILENT), 60_000).result(1)
 
 
 def test_a_frame_larger_than_the_send_buffer_arrives_whole_and_so_does_its_answer(
@@ -378,7 +378,7 @@ def test_a_caller_is_alone_again_after_its_answer_came_through_the_io_thread(
         on_request=lambda *_: None,
         on_closed=lambda _: None,
     )
-    future = channel.invoke_async(command(HELD), 5_000)
+    future = begun(channel, command(HELD), 5_000)
     channel.invoke(command(ECHO), 5_000)  # not alone: the I/O thread reads its answer
     holding.release(range(1))
     future.result(5)
