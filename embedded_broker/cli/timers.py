@@ -18,7 +18,7 @@ import typer
 from attrs import asdict, fields
 
 from embedded_broker.cli.asking import ask_brokers
-from embedded_broker.inspector.pending import PendingEntry, Place
+from embedded_broker.inspector.pending import PendingEntry, Whereabouts
 from embedded_broker.inspector.report import Report, report_of_store, to_document
 from rocketmq_py import RocketMQError, SystemClock
 from rocketmq_py.protocol.json_text import dumps
@@ -203,4 +203,4 @@ def _print_csv(reports: list[Report]) -> None:
 
 
 def _plain(_owner: object, _attribute: object, value: object) -> object:
-    return value.name.lower() if isinstance(value, Place) else value
+    return value.name.lower() if isinstance(value, Whereabouts) else value

@@ -16,7 +16,7 @@ from typing import Final
 
 from attrs import define, field
 
-from embedded_broker.inspector.pending import PendingTimers, Place
+from embedded_broker.inspector.pending import PendingTimers, Whereabouts
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.timer.wheel.slots import Slot, TimerWheel
@@ -237,7 +237,7 @@ class _Check:
         true = Counter(
             pending.topics[topic]
             for topic, place in zip(pending.topic, pending.place, strict=True)
-            if place != Place.LEVEL
+            if place != Whereabouts.LEVEL
         )
         saved = self._files.counts
         for topic in sorted({*saved, *true}):

@@ -21,13 +21,9 @@ from attrs import define, field, frozen
 
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
 from embedded_broker.store.consume_queue import ConsumeQueue
-from embedded_broker.timer.request import (
-    delete_key,
-    parse_request,
-    root_offset,
-    source_offset,
-    victim_root,
-)
+from embedded_broker.timer.delivery import released_since
+from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.request import delete_key, is_rootless, parse_request, root_offset
 from embedded_broker.timer.wheel.timer_log import TimerLogRecord
 from rocketmq_py.protocol.delay import release_due_ms
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -35,12 +31,12 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
-__all__ = ["PendingEntry", "PendingTimers", "Place", "find_pending", "tail_start"]
+__all__ = ["PendingEntry", "PendingTimers", "Whereabouts", "find_pending", "tail_start"]
 
 _MESSAGE_STEP_MS: Final = 1
 
 
-class Place(IntEnum):
+class Whereabouts(IntEnum):
     """Where a waiting message lies."""
 
     WHEEL = 0
@@ -62,7 +58,7 @@ class PendingEntry:
     queue_id: int
     message_id: str
     keys: str
-    place: Place
+    place: Whereabouts
     level: int
     rolls: int
     accepted_ms: int
@@ -112,7 +108,7 @@ class PendingTimers:
             return None
         properties = record.properties
         queue_id = properties.get(Prop.REAL_QID, "")
-        place = Place(self.place[row])
+        place = Whereabouts(self.place[row])
         level = properties.get(Prop.DELAY, "")
         rolls = properties.get(Prop.TIMER_ROLL_TIMES, "")
         return PendingEntry(
@@ -122,14 +118,16 @@ class PendingTimers:
             message_id=record.msg_id,
             keys=properties.get(Prop.KEYS, ""),
             place=place,
-            level=int(level) if place is Place.LEVEL and level.isdecimal() else 0,
+            level=int(level) if place is Whereabouts.LEVEL and level.isdecimal() else 0,
             rolls=int(rolls) if rolls.isdecimal() else 0,
             accepted_ms=record.store_timestamp,
             size=record.size,
             offset=record.commit_log_offset,
         )
 
-    def add(self, due_ms: int, topic: str, offset: int, place: Place, known: dict[str, int]) -> int:
+    def add(
+        self, due_ms: int, topic: str, offset: int, place: Whereabouts, known: dict[str, int]
+    ) -> int:
         """Add a row; `known` numbers the topics. Gives the row."""
         number = known.get(topic)
         if number is None:
@@ -209,8 +207,7 @@ class _Search:
         self._known: dict[str, int] = {}
         self._seen: set[int] = set()
         self._done: set[int] = set()
-        self._marks: dict[tuple[int, str], list[int | None]] = {}
-        # By slot and key: first offset of the victim, None for every copy of the key.
+        self._marks: dict[tuple[int, str], list[Mark]] = {}
 
     def note_released(self) -> None:
         """Find the timers of unfinished slots that our broker has delivered already."""
@@ -218,11 +215,8 @@ class _Search:
         if meta is None or log is None:
             return
         self._done |= meta.removed
-        for record in log.scan(max(log.min_offset, meta.release_scan_pos), check_crc=False):
-            if b"TIMER_SRC_OFFSET" in record.properties_bytes:
-                source = source_offset(record.properties)
-                if source is not None:
-                    self._done.add(source)
+        start = max(log.min_offset, meta.release_scan_pos)
+        self._done |= {source for source, _, _ in released_since(log, start)}
 
     def take_record(self, record: TimerLogRecord) -> None:
         """Take one record of the timer log."""
@@ -265,7 +259,7 @@ class _Search:
             if message is None or message.topic != SCHEDULE_TOPIC or not topic:
                 self._unreadable(offset, f"the queue of level {level} names no message here")
             else:
-                self.found.add(due_ms, topic, offset, Place.LEVEL, self._known)
+                self.found.add(due_ms, topic, offset, Whereabouts.LEVEL, self._known)
 
     def apply_marks(self) -> None:
         """Remove the timers that a waiting mark takes back, as the release will."""
@@ -290,12 +284,9 @@ class _Search:
             return False
         properties = message.properties
         key = delete_key(request.real_topic, properties.get(Prop.UNIQ_KEY, ""))
-        root = root_offset(properties, offset)
-        rootless = Prop.TIMER_ROLL_TIMES in properties and Prop.TIMER_ROOT_OFFSET not in properties
-        return any(
-            victim is None or victim == root or rootless
-            for victim in self._marks.get((request.out_ms, key), ())
-        )
+        root, rootless = root_offset(properties, offset), is_rootless(properties)
+        marks = self._marks.get((request.out_ms, key), ())
+        return any(mark.names(root) or rootless for mark in marks)
 
     def _take(self, message: MessageRecord, slot_ms: int | None) -> None:
         properties, offset = message.properties, message.commit_log_offset
@@ -304,8 +295,8 @@ class _Search:
             self._unreadable(offset, "the message lacks its slot, topic or queue")
             return
         if request.deletes is not None:
-            victims = self._marks.setdefault((request.out_ms, request.deletes), [])
-            victims.append(victim_root(properties))
+            marks = self._marks.setdefault((request.out_ms, request.deletes), [])
+            marks.append(Mark.of(properties, offset))
             self.found.marks += 1
             return
         due_ms = release_due_ms(
@@ -315,9 +306,9 @@ class _Search:
             self._files.precision_ms,
             _MESSAGE_STEP_MS,
         )
-        place = Place.QUEUED
+        place = Whereabouts.QUEUED
         if slot_ms is not None:
-            place = Place.HOP if request.out_ms > slot_ms else Place.WHEEL
+            place = Whereabouts.HOP if request.out_ms > slot_ms else Whereabouts.WHEEL
         self.found.add(due_ms, request.real_topic, offset, place, self._known)
 
     def _message(self, offset: int, size: int) -> MessageRecord | None:

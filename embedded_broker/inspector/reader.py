@@ -8,7 +8,6 @@ opened becomes a finding, and the rest is read all the same. Must not know: whic
 from __future__ import annotations
 
 import os
-from bisect import bisect_left
 from collections.abc import Callable
 from enum import StrEnum
 from itertools import islice
@@ -20,11 +19,14 @@ from attrs import define, field, frozen
 from embedded_broker.errors import StoreError
 from embedded_broker.inspector.frozen_files import FrozenFileSystem
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER, CommitLog
-from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE, ConsumeQueue
+from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue
 from embedded_broker.store.directory_lock import holder_of
-from embedded_broker.timer.delay_offsets import SLICE_INBOUND
+from embedded_broker.timer.delay_offsets import OFFSETS_FILE, SLICE_INBOUND
+from embedded_broker.timer.slices.dcommit_log import DCOMMIT_LOG_FOLDER
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerCheckpointFile, TimerMeta
+from embedded_broker.timer.wheel.flush import CHECKPOINT_FILE, META_FILE
 from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel
+from embedded_broker.timer.wheel.state import LOG_FOLDER, METRICS_FILE, WHEEL_FILE
 from embedded_broker.timer.wheel.timer_log import TimerLog
 from rocketmq_py.errors import BodyError, RocketMQError
 from rocketmq_py.protocol.lenient_json import loads_lenient
@@ -32,13 +34,6 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 __all__ = ["Finding", "Severity", "StoreFiles"]
 
-WHEEL_FILE: Final = "timerwheel"
-LOG_FOLDER: Final = "timerlog"
-CHECKPOINT_FILE: Final = "config/timercheck"
-META_FILE: Final = "config/timermeta"
-METRICS_FILE: Final = "config/timermetrics"
-LEVELS_FILE: Final = "config/delayOffset.json"
-SLICES_FOLDER: Final = "dcommitlog"
 _PRECISION_DEFAULT_MS: Final = 1000
 _SLOTS_LOOKED_AT: Final = 1000
 
@@ -111,7 +106,7 @@ class StoreFiles:
             fs=fs,
             clean=not fs.exists("abort"),
             holder=holder_of(root / "lock"),
-            has_slices=bool(fs.list(SLICES_FOLDER)),
+            has_slices=bool(fs.list(DCOMMIT_LOG_FOLDER)),
         )
         files._load()
         return files
@@ -164,7 +159,7 @@ class StoreFiles:
             f"{CONSUME_QUEUE_FOLDER}/{TIMER_TOPIC}/0", lambda: self._open_queue(TIMER_TOPIC, 0)
         )
         self.counts = attempt(METRICS_FILE, self._read_counts) or {}
-        self.level_offsets = attempt(LEVELS_FILE, self._read_levels) or {}
+        self.level_offsets = attempt(OFFSETS_FILE, self._read_levels) or {}
         for name in self.fs.list(f"{CONSUME_QUEUE_FOLDER}/{SCHEDULE_TOPIC}"):
             if name.isdecimal() and int(name) != self.slice_queue:
                 self._load_level(int(name))
@@ -229,20 +224,7 @@ class StoreFiles:
         if size is None:
             return None
         queue = ConsumeQueue(self.fs, topic, queue_id, size)
-        queue.files.load()
-        first = end = queue.first_offset
-        for start, _ in reversed(queue.files.files):
-            used = _used(queue, start // ENTRY_SIZE)
-            if used:
-                end = start // ENTRY_SIZE + used
-                break
-        queue.max_offset = end
-        queue.files.max_offset = end * ENTRY_SIZE
-        log_min = self.commit_log.min_offset if self.commit_log is not None else 0
-        alive = bisect_left(
-            range(first, end), log_min, key=lambda index: (queue.entry(index) or (-1,))[0]
-        )
-        queue.min_offset = first + alive
+        queue.look(self.commit_log.min_offset if self.commit_log is not None else 0)
         return queue
 
     def _file_size(self, folder: str) -> int | None:
@@ -269,7 +251,7 @@ class StoreFiles:
         return {str(topic): int(one["count"]) for topic, one in counts.items()}
 
     def _read_levels(self) -> dict[int, int]:
-        table = self._json(LEVELS_FILE) or {}
+        table = self._json(OFFSETS_FILE) or {}
         inbound = table.get(SLICE_INBOUND)
         if isinstance(inbound, list) and inbound[:1] == [SCHEDULE_TOPIC]:
             self.slice_queue = int(inbound[1])
@@ -287,13 +269,3 @@ class StoreFiles:
                 text = f"no readable JSON: {error}"
                 self.findings.append(Finding(Severity.REPAIR, name, -1, text))
         return None
-
-
-def _used(queue: ConsumeQueue, first: int) -> int:
-    """Count the entries of one file up to the first without a size."""
-    count = 0
-    for offset, size, _ in queue.file_entries(first):
-        if size <= 0 or offset < 0:
-            break
-        count += 1
-    return count

@@ -14,7 +14,7 @@ from typing import Any, Final
 from attrs import asdict, field, frozen
 
 from embedded_broker.inspector.integrity import Checked, check
-from embedded_broker.inspector.pending import PendingEntry, PendingTimers, Place, find_pending
+from embedded_broker.inspector.pending import PendingEntry, PendingTimers, Whereabouts, find_pending
 from embedded_broker.inspector.reader import StoreFiles
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, TimerCheckpoint, TimerCounts
 
@@ -251,7 +251,7 @@ def _stages_of_store(
         due = [
             pending.due_ms[row]
             for row in range(len(pending))
-            if pending.place[row] != Place.LEVEL and pending.due_ms[row] <= now_ms
+            if pending.place[row] != Whereabouts.LEVEL and pending.due_ms[row] <= now_ms
         ]
         lines.append(
             StageLine(

@@ -104,15 +104,30 @@ class ConsumeQueue:
         file between others is missing; then the queue ends before it.
         """
         whole = self.files.load(cut_at_gap=True)
+        self.files.truncate_to(self._end())
+        self.max_offset = self.files.max_offset // ENTRY_SIZE
+        self.min_offset = self.first_offset
+        return whole
+
+    def look(self, commit_log_min: int) -> None:
+        """Open the files and find both ends as ``load`` and ``follow``, but change nothing.
+
+        For the queue of a store that somebody else may have open. Raises ``StoreError`` when a
+        file between others is missing.
+        """
+        self.files.load()
+        self.files.max_offset = self._end()
+        self.max_offset = self.files.max_offset // ENTRY_SIZE
+        self.min_offset = self._first_alive(commit_log_min)
+
+    def _end(self) -> int:
+        """Give the position of the first entry without a size, in the last files."""
         end = self.files.min_offset
         for start, segment in self.files.files[-_FILES_READ_ON_LOAD:]:
             end = start + _used_entries(segment) * ENTRY_SIZE
             if end < start + segment.size:
                 break
-        self.files.truncate_to(end)
-        self.max_offset = end // ENTRY_SIZE
-        self.min_offset = self.first_offset
-        return whole
+        return end
 
     @property
     def first_offset(self) -> int:
@@ -181,6 +196,10 @@ class ConsumeQueue:
         As ``ConsumeQueue.correctMinOffset``: when none does, the minimum is the maximum. Gives
         the work that removes the files without any such entry, but not the newest; None without.
         """
+        self.min_offset = self._first_alive(commit_log_min)
+        return self.files.let_go_before(self.min_offset * ENTRY_SIZE)
+
+    def _first_alive(self, commit_log_min: int) -> int:
         low = self.first_offset
         high = self.max_offset
         while low < high:  # offsets grow, so the first living entry is found by halving
@@ -190,8 +209,7 @@ class ConsumeQueue:
                 high = middle
             else:
                 low = middle + 1
-        self.min_offset = low
-        return self.files.let_go_before(low * ENTRY_SIZE)
+        return low
 
     def trim(self, is_alive: Callable[[Entry], bool]) -> int:
         """Drop entries from the end until one is alive; returns how many were dropped."""

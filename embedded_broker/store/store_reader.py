@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.commit_log import CommitLog, Parts
+from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.key_index import KeyIndex
@@ -78,10 +78,6 @@ class StoreReader:
     def scan(self, commit_log_offset: int) -> Iterator[MessageRecord]:
         """Give all records from an offset on; it must be the begin of a record or of a file."""
         return self.log.scan(commit_log_offset, check_crc=False)
-
-    def scan_parts(self, commit_log_offset: int) -> Iterator[Parts]:
-        """Give the same messages as ``scan``, taken apart as little as possible."""
-        return self.log.scan_parts(commit_log_offset, check_crc=False)
 
     def consume_queue(
         self, topic: str, queue_id: int, *, create: bool = False

@@ -18,7 +18,7 @@ delay levels, which wait for late answers in their own way.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum, auto
 from typing import Final
 
@@ -26,10 +26,12 @@ from attrs import define
 
 from embedded_broker.clocks.timeline import Deadline
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.request import source_offset
 from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.properties import Prop, decode_properties
 
 __all__ = [
     "DISK_RETRY_MS",
@@ -43,8 +45,12 @@ __all__ = [
     "Release",
     "RetryWait",
     "released_copy",
+    "released_since",
 ]
 
+_SOURCE: Final = Prop.TIMER_SRC_OFFSET.encode()
+_WINDOW: Final = 1 << 20
+"""Bytes of the commit log that are looked through at once."""
 NEVER_ENQUEUED_MS: Final = 2**63 - 1
 """TIMER_ENQUEUE_MS of a message that is released without having waited in an engine's files."""
 DISK_RETRY_MS: Final = 500
@@ -261,6 +267,31 @@ def released_copy(
         encoded = before + tail.encode()
     properties.update(added)
     return InnerMessage.copy_of(record, topic, queue_id, properties, encoded)
+
+
+def released_since(log: CommitLog, start: int) -> Iterator[tuple[int, str, dict[str, str]]]:
+    """Give source, topic and properties of every copy that was released or rolled since `start`.
+
+    After a stop they prove what needs no release any more.
+    """
+    if not _is_anywhere(_SOURCE, log, start):
+        return
+    for _, _, topic, _, _, _, _, encoded in log.scan_parts(start, check_crc=False):
+        # Nearly every message lacks the name: looking into the bytes saves decoding them.
+        if _SOURCE in encoded:
+            properties = decode_properties(encoded)
+            source = source_offset(properties)
+            if source is not None:
+                yield source, topic, properties
+
+
+def _is_anywhere(name: bytes, log: CommitLog, start: int) -> bool:
+    """Say whether a name is in the commit log from `start` on; much quicker than its records."""
+    return any(
+        name in bytes(part[at : at + _WINDOW + len(name)])
+        for _, part in log.files.chunks(start, log.max_offset)
+        for at in range(0, len(part), _WINDOW)
+    )
 
 
 class RetryWait:

@@ -22,7 +22,8 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
-from embedded_broker.timer.request import parse_request, source_offset
+from embedded_broker.timer.delivery import released_since
+from embedded_broker.timer.request import parse_request
 from embedded_broker.timer.slices.dcommit_log import SliceLog, remove_slice
 from embedded_broker.timer.slices.dispatch import hold_late
 from embedded_broker.timer.slices.progress import SliceProgress
@@ -184,15 +185,9 @@ def find_released(state: SliceState, start: int) -> tuple[set[int], int]:
     """Give the sources of all copies made since `start`, and the last second of any of them."""
     found: set[int] = set()
     until_second = 0
-    for record in state.store.scan(start):
-        # Nearly every message lacks the name: looking into the bytes saves decoding them.
-        if b"TIMER_SRC_OFFSET" not in record.properties_bytes:
-            continue
-        source = source_offset(record.properties)
-        if source is None:
-            continue
+    for source, _, properties in released_since(state.store.log, start):
         found.add(source)
-        request = parse_request(record.properties)
+        request = parse_request(properties)
         if request is not None:
             until_second = max(until_second, second_of(request.out_ms))
     return found, until_second

@@ -33,6 +33,16 @@ _LOG = logging.getLogger(__name__)
 
 CHECKPOINT_SIZE: Final = 4096
 _USED: Final = 56
+_CHECKPOINT_KEYS: Final = {
+    "lastReadTimeMs": "last_read_time_ms",
+    "lastTimerLogFlushPos": "last_timer_log_flush_pos",
+    "lastTimerQueueOffset": "last_timer_queue_offset",
+    "masterTimerQueueOffset": "master_timer_queue_offset",
+    "stateVersion": "state_version",
+    "timestamp": "timestamp",
+    "counter": "counter",
+}
+"""Keys of the check point's copy in timermeta, and the fields that they hold."""
 
 
 class TimerCheckpointFile:
@@ -100,15 +110,7 @@ class TimerMeta:
                 "wheelCoveredPos": self.wheel_covered_pos,
                 "releaseScanPos": self.release_scan_pos,
                 "displacedUntilMs": self.displaced_until_ms,
-                "checkpoint": {
-                    "lastReadTimeMs": one.last_read_time_ms,
-                    "lastTimerLogFlushPos": one.last_timer_log_flush_pos,
-                    "lastTimerQueueOffset": one.last_timer_queue_offset,
-                    "masterTimerQueueOffset": one.master_timer_queue_offset,
-                    "stateVersion": one.state_version,
-                    "timestamp": one.timestamp,
-                    "counter": one.counter,
-                },
+                "checkpoint": {key: getattr(one, name) for key, name in _CHECKPOINT_KEYS.items()},
                 "removed": sorted(self.removed),
                 "cleanEnd": list(self.clean_end) if self.clean_end else None,
             }
@@ -127,13 +129,7 @@ class TimerMeta:
             release_scan_pos=int(stored["releaseScanPos"]),
             displaced_until_ms=int(stored["displacedUntilMs"]),
             checkpoint=TimerCheckpoint(
-                last_read_time_ms=int(one["lastReadTimeMs"]),
-                last_timer_log_flush_pos=int(one["lastTimerLogFlushPos"]),
-                last_timer_queue_offset=int(one["lastTimerQueueOffset"]),
-                master_timer_queue_offset=int(one["masterTimerQueueOffset"]),
-                state_version=int(one["stateVersion"]),
-                timestamp=int(one["timestamp"]),
-                counter=int(one["counter"]),
+                **{name: int(one[key]) for key, name in _CHECKPOINT_KEYS.items()}
             ),
             removed=frozenset(map(int, stored["removed"])),
             clean_end=(int(clean[0]), int(clean[1]), int(clean[2])) if clean else None,

@@ -31,7 +31,7 @@ from embedded_broker.timer.wheel.slots import WheelFlush
 from embedded_broker.timer.wheel.state import TimerState
 from rocketmq_py.protocol.names import TIMER_TOPIC
 
-__all__ = ["Checkpointer", "TimerFlush", "TimerFlushService"]
+__all__ = ["CHECKPOINT_FILE", "META_FILE", "Checkpointer", "TimerFlush", "TimerFlushService"]
 
 CHECKPOINT_FILE: Final = "config/timercheck"
 META_FILE: Final = "config/timermeta"

@@ -17,12 +17,11 @@ from collections.abc import Iterator
 from attrs import define
 
 from embedded_broker.store.copies import stored_parts
-from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
+from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, released_since
 from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import (
     parse_request,
-    source_offset,
     topic_hash,
 )
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerMeta
@@ -31,16 +30,13 @@ from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, RECORD_SIZE, TimerLogRecord
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
-from rocketmq_py.protocol.properties import Prop, decode_properties
+from rocketmq_py.protocol.properties import Prop
 
 __all__ = ["Recovered", "recover"]
 
 _LOG = logging.getLogger(__name__)
 _NOTHING_TO_READ = 2**63 - 1
-_SOURCE = Prop.TIMER_SRC_OFFSET.encode()
 _REAL_TOPIC = f"\2{Prop.REAL_TOPIC}\1".encode()
-_WINDOW = 1 << 20
-"""Bytes of the commit log that are looked through at once."""
 
 
 @define(slots=True, kw_only=True)
@@ -495,15 +491,7 @@ def _find_released(state: TimerState, start: int) -> tuple[set[int], int]:
     """
     found: set[int] = set()
     last_ms = state.store.last_store_timestamp
-    parts = state.store.scan_parts(start) if _is_anywhere(_SOURCE, state, start) else ()
-    for _, _, topic, _, _, _, _, encoded in parts:
-        # Nearly every message lacks the name: looking into the bytes saves decoding them.
-        if _SOURCE not in encoded:
-            continue
-        properties = decode_properties(encoded)
-        source = source_offset(properties)
-        if source is None:
-            continue
+    for source, topic, properties in released_since(state.store.log, start):
         found.add(source)
         enqueued = properties.get(Prop.TIMER_ENQUEUE_MS, "")
         request = parse_request(properties)
@@ -514,13 +502,3 @@ def _find_released(state: TimerState, start: int) -> tuple[set[int], int]:
     if found:
         _LOG.info("timers released before the last stop and not yet accounted for: %d", len(found))
     return found, state.floor(last_ms) + state.precision_ms
-
-
-def _is_anywhere(name: bytes, state: TimerState, start: int) -> bool:
-    """Say whether a name is in the commit log from `start` on; much quicker than its records."""
-    log = state.store.log
-    return any(
-        name in bytes(part[at : at + _WINDOW + len(name)])
-        for _, part in log.files.chunks(start, log.max_offset)
-        for at in range(0, len(part), _WINDOW)
-    )

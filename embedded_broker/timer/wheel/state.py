@@ -40,6 +40,7 @@ __all__ = [
     "METRICS_FILE",
     "SPARE_SLOTS",
     "TIMER_TOPIC_FIELD",
+    "WHEEL_FILE",
     "TimerRole",
     "TimerState",
     "new_state",

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from embedded_broker.cli.timers_view import show
 from embedded_broker.inspector.integrity import Checked
-from embedded_broker.inspector.pending import PendingEntry, Place
+from embedded_broker.inspector.pending import PendingEntry, Whereabouts
 from embedded_broker.inspector.reader import Finding, Severity
 from embedded_broker.inspector.report import Bucket, Report, TopicLine
 
@@ -63,7 +63,7 @@ def test_names_with_brackets_are_shown_as_they_are() -> None:
         queue_id=0,
         message_id="ID",
         keys="",
-        place=Place.HOP,
+        place=Whereabouts.HOP,
         level=0,
         rolls=2,
         accepted_ms=0,

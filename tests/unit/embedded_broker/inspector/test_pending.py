@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from embedded_broker.inspector.pending import PendingTimers, Place, find_pending
+from embedded_broker.inspector.pending import PendingTimers, Whereabouts, find_pending
 from embedded_broker.inspector.reader import Severity, StoreFiles
 from embedded_broker.timer.outcomes import RecallOutcome
 from tests.unit.embedded_broker.inspector.store_tools import (
@@ -40,7 +40,7 @@ def test_everything_a_real_broker_left_waiting_is_found_at_its_time(
             assert one.topic == topic
             late_ms = 0 if topic == "FIX_timer" else 113  # levels count from the store time
             assert due_ms <= one.due_ms <= due_ms + late_ms
-            assert one.place is (Place.WHEEL if topic == "FIX_timer" else Place.LEVEL)
+            assert one.place is (Whereabouts.WHEEL if topic == "FIX_timer" else Whereabouts.LEVEL)
             assert one.level == (0 if topic == "FIX_timer" else 5 + int(one.keys[2:4]) % 2)
         assert pending.findings == []
     assert fingerprint(root) == before
@@ -96,10 +96,10 @@ def test_hops_queue_entries_and_levels_are_told_apart(tmp_path: Path) -> None:
         entries = [pending.entry(row) for row in pending.rows()]
         found = {one.message_id: (one.place, one.topic, one.level) for one in entries if one}
     assert found == {
-        near: (Place.WHEEL, "T", 0),
-        queued: (Place.QUEUED, "T", 0),
-        "K4": (Place.LEVEL, "Levelled", 3),
-        far: (Place.HOP, "T", 0),
+        near: (Whereabouts.WHEEL, "T", 0),
+        queued: (Whereabouts.QUEUED, "T", 0),
+        "K4": (Whereabouts.LEVEL, "Levelled", 3),
+        far: (Whereabouts.HOP, "T", 0),
     }
     assert list(found) == [near, queued, "K4", far]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.inspector.pending import Place
+from embedded_broker.inspector.pending import Whereabouts
 from embedded_broker.inspector.reader import StoreFiles
 from embedded_broker.inspector.report import (
     OTHER_TOPICS,
@@ -77,7 +77,7 @@ def test_topics_and_time_limits_choose_what_is_shown(root: Path) -> None:
     assert (listed.due_ms, listed.message_id, listed.place) == (
         START_MS + 2_000,
         "K1",
-        Place.WHEEL,
+        Whereabouts.WHEEL,
     )
 
 
