@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable
 from enum import Enum, auto
 from functools import partial
-from typing import NamedTuple
 
 from attrs import define, field
 
@@ -59,9 +58,10 @@ class Forbidden(Refused):
 class Pull:
     """What is asked for: at most `max_count` messages of a queue, from `offset` on.
 
-    `subscription` is the one that came along; None means the one of the group's heartbeats, not
-    older than `sub_version`. `commit_offset` is committed on the way. `wait_ms`: how long to wait
-    for a message, None not at all. The broker may refuse all pulls that are `is_lite`.
+    `expression` is the subscription that came along, of tags unless `expression_type` says
+    otherwise; None means the one of the group's heartbeats, not older than `sub_version`.
+    `commit_offset` is committed on the way. `wait_ms`: how long to wait for a message, None not at
+    all. The broker may refuse all pulls that are `is_lite`.
     """
 
     peer: Peer
@@ -70,14 +70,16 @@ class Pull:
     queue_id: int
     offset: int
     max_count: int
-    subscription: SubscriptionData | None = None
+    expression: str | None = None
+    expression_type: str | None = None
     sub_version: int = 0
     commit_offset: int | None = None
     wait_ms: int | None = None
     is_lite: bool = False
 
 
-class Pulled(NamedTuple):
+@define(slots=True, eq=False)
+class Pulled:
     """What was found. `is_at_end`: nothing is there yet, but the next message will be."""
 
     found: GetResult
@@ -152,8 +154,7 @@ class Consume:
             found = self._store.get(
                 pull.topic, pull.queue_id, pull.offset, pull.max_count, wanted=wanted
             )
-        size = sum(map(len, found.buffers))
-        self._statistics.note_pull(pull.group, pull.topic, found.count, size)
+        self._statistics.note_pull(pull.group, pull.topic, found.count, found.size)
         self._deliveries.handed_out(
             pull.group,
             pull.topic,
@@ -226,8 +227,8 @@ class Consume:
             )
         group = self._group(pull)
         topic = self._topic(pull)
-        if pull.subscription is not None:
-            return group, topic, self.filters.of(pull.subscription)
+        if pull.expression is not None:
+            return group, topic, self.filters.of(pull.expression_type, pull.expression)
         return group, topic, self._from_heartbeat(pull, group)
 
     def _group(self, pull: Pull) -> SubscriptionGroupConfig:
@@ -302,7 +303,7 @@ class Consume:
 
     def _of_heartbeat(self, data: SubscriptionData) -> Filter | None:
         try:
-            return self.filters.of(data)
+            return self.filters.of(data.expression_type, data.sub_string, data.code_set)
         except Refused as refused:
             if refused.reason is Reason.SUBSCRIPTION_PARSE_FAILED:
                 return NO_TAG  # nobody refused the heartbeat

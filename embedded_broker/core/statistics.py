@@ -173,8 +173,9 @@ class Statistics:
         if messages:
             self.found += 1
             self.given += messages
-            self._out[topic, group] += messages
-            self._bytes_out[topic, group] += size
+            labels = (topic, group)
+            self._out[labels] += messages
+            self._bytes_out[labels] += size
         else:
             self.missed += 1
 

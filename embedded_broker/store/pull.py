@@ -84,7 +84,7 @@ class GetResult:
 
     ``buffers`` hold whole records back to back and are live views of the store: join them into
     the answer, or copy. Neighbours in the log share a buffer, so there may be fewer buffers than
-    ``count`` messages. ``min_offset`` and ``max_offset`` are the queue's bounds.
+    ``count`` messages of ``size`` bytes. ``min_offset`` and ``max_offset`` are the queue's bounds.
     """
 
     status: GetStatus
@@ -93,6 +93,7 @@ class GetResult:
     max_offset: int
     buffers: list[memoryview]
     count: int
+    size: int = 0
 
 
 @frozen
@@ -134,21 +135,8 @@ def read_queue(
     most = max(min(max_count, limits.count), 1)
     bytes_max = min(max(max_bytes, 100), limits.total_bytes)
     last = offset + max(FILTER_BYTES_MAX, max_count * ENTRY_SIZE) // ENTRY_SIZE
-    if wanted is None:
-        all_there = _read_all(log, queue, offset, most, bytes_max)
-        if all_there is not None:
-            views, count = all_there
-            return GetResult(GetStatus.FOUND, offset + count, low, high, views, count)
-    spans, count, next_offset, removed = _walk(log, queue, offset, last, most, bytes_max, wanted)
-    if not count:
-        status = GetStatus.MESSAGE_WAS_REMOVING if removed else GetStatus.NO_MATCHED_MESSAGE
-        return GetResult(status, next_offset, low, high, [], 0)
-    buffers = []
-    for start, stop in spans:
-        view = log.files.read(start, stop - start)
-        if view is not None:
-            buffers.append(view)
-    return GetResult(GetStatus.FOUND, next_offset, low, high, buffers, count)
+    found = _read_all(log, queue, offset, most, bytes_max) if wanted is None else None
+    return found or _walk(log, queue, offset, last, most, bytes_max, wanted)
 
 
 def _walk(
@@ -159,13 +147,10 @@ def _walk(
     most: int,
     bytes_max: int,
     wanted: Filter | None,
-) -> tuple[list[tuple[int, int]], int, int, bool]:
-    """Look at entries from ``offset`` to before ``last``, one by one, until enough are wanted.
-
-    Gives begin and end of the records in the log (neighbours are joined), how many they are, the
-    offset of the next entry, and whether the last entry was wanted and its record is gone.
-    """
-    spans: list[tuple[int, int]] = []
+) -> GetResult:
+    """Look at entries from ``offset`` to before ``last``, one by one, until enough are wanted."""
+    low, high = queue.min_offset, queue.max_offset
+    spans: list[tuple[int, int]] = []  # begin and end in the log; neighbours are joined
     count = total = 0
     begin = end = -1
     removed = False
@@ -193,9 +178,13 @@ def _walk(
             begin, end = at, at + size
         count += 1
         total += size
-    if count:
-        spans.append((begin, end))
-    return spans, count, offset, removed
+    if not count:
+        status = GetStatus.MESSAGE_WAS_REMOVING if removed else GetStatus.NO_MATCHED_MESSAGE
+        return GetResult(status, offset, low, high, [], 0)
+    spans.append((begin, end))
+    views = (log.files.read(start, stop - start) for start, stop in spans)
+    buffers = [view for view in views if view is not None]
+    return GetResult(GetStatus.FOUND, offset, low, high, buffers, count, total)
 
 
 def is_wanted(wanted: Filter, entry: Entry, log: CommitLog) -> bool:
@@ -210,8 +199,8 @@ def is_wanted(wanted: Filter, entry: Entry, log: CommitLog) -> bool:
 
 def _read_all(
     log: CommitLog, queue: ConsumeQueue, offset: int, most: int, bytes_max: int
-) -> tuple[list[memoryview], int] | None:
-    """Read without a filter: records and how many, None when one of them is not in the log.
+) -> GetResult | None:
+    """Read without a filter; None when one of the records is not in the log.
 
     The log is only asked for whole runs of records that lie back to back.
     """
@@ -238,7 +227,8 @@ def _read_all(
         if view is None:
             return None
         views.append(view)
-    return views, count
+    low, high = queue.min_offset, queue.max_offset
+    return GetResult(GetStatus.FOUND, offset + count, low, high, views, count, totals[last])
 
 
 def search_by_time(

@@ -7,13 +7,13 @@ queues, who subscribes, long polling.
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from typing import Final
 
 from embedded_broker.core.filters.tags import NO_TAG, TagFilter, tag_filter
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.store.pull import Filter
 from rocketmq_py.errors import BodyError
-from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
+from rocketmq_py.protocol.bodies.heartbeat import TAG
 
 __all__ = ["NO_TAG", "Filter", "Filters", "Maker", "TagFilter"]
 
@@ -23,7 +23,8 @@ Maker = Callable[[str, frozenset[int]], Filter | None]
 It gives None when every message passes, and raises ``BodyError`` for an expression that is wrong.
 """
 
-_KEPT = 1024
+_KEPT_MAX: Final = 1024
+_NO_CODES: Final[frozenset[int]] = frozenset()
 
 
 class Filters:
@@ -32,7 +33,7 @@ class Filters:
     def __init__(self) -> None:
         self.makers: dict[str, Maker] = {TAG: tag_filter}
         """By type of expression; the name is what clients say."""
-        self._make = lru_cache(_KEPT)(_make)
+        self._made: dict[tuple[str | None, str, frozenset[int]], Filter | None] = {}
 
     def maker(self, kind: str | None) -> Maker:
         """Give who makes filters of a type of expression; no type means tags. Refuses others."""
@@ -43,20 +44,26 @@ class Filters:
             )
         return maker
 
-    def of(self, data: SubscriptionData) -> Filter | None:
-        """Give the filter of a subscription; None when every message passes.
+    def of(
+        self, kind: str | None, expression: str, codes: frozenset[int] = _NO_CODES
+    ) -> Filter | None:
+        """Give the filter of an expression; None when every message passes.
 
-        Refuses a type of expression that nobody makes filters of, and a wrong expression.
+        `codes` are the tags codes that came with it. Refuses a type of expression that nobody
+        makes filters of, and a wrong expression.
         """
-        maker = self.maker(data.expression_type)
+        asked = (kind, expression, codes)
+        if asked in self._made:
+            return self._made[asked]
+        maker = self.maker(kind)
         try:
-            return self._make(maker, data.sub_string, data.code_set)
+            made = maker(expression, codes)
         except BodyError as error:
             raise Refused(
                 Reason.SUBSCRIPTION_PARSE_FAILED,
                 f"parse the consumer's subscription failed: {error}",
             ) from error
-
-
-def _make(maker: Maker, expression: str, codes: frozenset[int]) -> Filter | None:
-    return maker(expression, codes)
+        if len(self._made) >= _KEPT_MAX:
+            self._made.clear()
+        self._made[asked] = made
+        return made

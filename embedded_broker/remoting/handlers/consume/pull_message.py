@@ -11,7 +11,6 @@ from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Refused
 from embedded_broker.remoting.endpoint import Endpoint, Request
 from embedded_broker.store.message_store import GetStatus
-from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
@@ -36,17 +35,10 @@ class PullMessageProcessor:
     def register(self) -> None:
         """Take over the requests of this module."""
         self._endpoint.register(RequestCode.PULL_MESSAGE, self.pull)
-        self._endpoint.register(RequestCode.LITE_PULL_MESSAGE, self.lite_pull)
+        self._endpoint.register(RequestCode.LITE_PULL_MESSAGE, partial(self.pull, is_lite=True))
 
-    def pull(self, request: Request) -> RemotingCommand | None:
-        """11: records from an offset on; None while the pull waits."""
-        return self._pull(request, is_lite=False)
-
-    def lite_pull(self, request: Request) -> RemotingCommand | None:
-        """361: as 11, unless litePullMessageEnable is false."""
-        return self._pull(request, is_lite=True)
-
-    def _pull(self, request: Request, *, is_lite: bool) -> RemotingCommand | None:
+    def pull(self, request: Request, *, is_lite: bool = False) -> RemotingCommand | None:
+        """11 and 361: records from an offset on; None while the pull waits."""
         pull = _read(request)
         pull.is_lite = is_lite
         try:
@@ -84,14 +76,6 @@ class PullMessageProcessor:
 def _read(request: Request) -> Pull:
     header = PullMessageRequestHeader.from_ext(request.command.ext_fields)
     flags = header.sys_flag
-    subscription = None
-    if flags & PullSysFlag.SUBSCRIPTION:
-        subscription = SubscriptionData(
-            header.topic,
-            header.subscription or "",
-            sub_version=header.sub_version,
-            expression_type=header.expression_type or TAG,
-        )
     return Pull(
         request.connection,
         header.consumer_group,
@@ -99,7 +83,8 @@ def _read(request: Request) -> Pull:
         header.queue_id,
         header.queue_offset,
         header.max_msg_nums,
-        subscription,
+        (header.subscription or "") if flags & PullSysFlag.SUBSCRIPTION else None,
+        header.expression_type,
         header.sub_version,
         header.commit_offset if flags & PullSysFlag.COMMIT_OFFSET else None,
         header.suspend_timeout_millis if flags & PullSysFlag.SUSPEND else None,

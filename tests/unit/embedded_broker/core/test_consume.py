@@ -14,7 +14,6 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.store.consume_queue import Entry
 from embedded_broker.store.message_store import GetStatus, InnerMessage
 from embedded_broker.tables.peer import Peer
-from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_records
 from tests.unit.embedded_broker.wire_peer import Connect, bodies, consumer, pull_fields
@@ -50,8 +49,8 @@ class Someone(Peer):
         self.closed = True
 
 
-RED = SubscriptionData("T", "red", sub_version=1, expression_type=KIND)
-ALL = SubscriptionData("T", "*")
+RED = "red"
+ALL = "*"
 
 
 @pytest.fixture
@@ -68,12 +67,13 @@ def broker(session: VirtualClock) -> Iterator[EmbeddedBroker]:
 
 def pull(
     offset: int = 0,
-    subscription: SubscriptionData | None = RED,
+    expression: str | None = RED,
     *,
     wait_ms: int | None = None,
     commit: int | None = None,
 ) -> Pull:
-    wanted = Pull(Someone(), "G", "T", 0, offset, 32, subscription, wait_ms=wait_ms)
+    wanted = Pull(Someone(), "G", "T", 0, offset, 32, expression, wait_ms=wait_ms)
+    wanted.expression_type = KIND if expression == RED else None
     wanted.commit_offset = commit
     return wanted
 

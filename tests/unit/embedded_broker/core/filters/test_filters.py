@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from embedded_broker.core import filters as module
 from embedded_broker.core.filters import Filter, Filters, TagFilter
 from embedded_broker.core.refusals import Reason, Refused
-from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 
 
 def test_an_unknown_type_of_expression_is_refused_by_name() -> None:
     with pytest.raises(Refused, match="filter message by SQL92") as caught:
-        Filters().of(SubscriptionData("T", "a > 5", expression_type="SQL92"))
+        Filters().of("SQL92", "a > 5")
     assert caught.value.reason is Reason.FAILED
 
 
@@ -22,7 +22,7 @@ def test_a_missing_expression_type_means_tags() -> None:
 
 def test_a_tag_expression_of_separators_only_is_refused() -> None:
     with pytest.raises(Refused, match="names no tag") as caught:
-        Filters().of(SubscriptionData("T", "||"))
+        Filters().of("TAG", "||")
     assert caught.value.reason is Reason.SUBSCRIPTION_PARSE_FAILED
 
 
@@ -35,6 +35,14 @@ def test_filters_of_another_type_come_from_its_maker_and_are_made_once() -> None
 
     filters = Filters()
     filters.makers["MINE"] = maker
-    data = SubscriptionData("T", "x", code_set=frozenset({3}), expression_type="MINE")
-    assert filters.of(data) == filters.of(data) == TagFilter(frozenset({3}))
+    found = [filters.of("MINE", "x", frozenset({3})) for _ in range(2)]
+    assert found == [TagFilter(frozenset({3}))] * 2
     assert made == ["x"]
+
+
+def test_only_so_many_filters_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT_MAX", 2)
+    filters = Filters()
+    for tag in "abc":
+        filters.of("TAG", tag)
+    assert list(filters._made) == [("TAG", "c", frozenset())]
