@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 class PutHooks:
     """``broker.put_hooks``: an ordered list of hooks, each with a ``name`` and a ``before_put``.
 
-    ``before_put(message, now_ms)`` may change the message and returns None to let it pass, or a
-    ``PutRefusal``. It runs inside the broker: it must not wait, and calling the broker from it
-    raises ``DoorReentryError``. An exception in a hook refuses the message with code 1 and is
-    logged. Hooks may be added and removed at any time; they stay when the broker restarts.
+    ``before_put(message, now_ms)`` may change the message. It returns None to let the message pass,
+    or a ``PutRefusal`` to refuse it. It runs inside the broker: it must not wait, and calling the
+    broker from it raises ``DoorReentryError``. An exception in a hook refuses the message with code
+    1 and is logged. Hooks may be added and removed at any time; they stay when the broker restarts.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class PutHooks:
         self.insert(len(self._hooks), hook)
 
     def insert(self, index: int, hook: PutHook) -> None:
-        """Let ``hook`` run at a place of the order, as ``list.insert`` counts."""
+        """Add ``hook`` at a place in the order; ``index`` counts as in ``list.insert``."""
         if hook.name in self.names():
             raise ConfigError("put_hooks", hook.name, "a name that no other hook has")
         hooks = list(self._hooks)

@@ -22,8 +22,8 @@ class InnerMessage:
     """A message on its way into the store.
 
     ``born_host`` is packed: 4 or 16 address bytes and a 4-byte port. Put hooks may change every
-    field; whoever changes ``properties`` after ``properties_bytes`` was set resets the latter to
-    None, since it is the encoded form that is stored.
+    field. ``properties_bytes`` is the encoded form that is stored: code that changes ``properties``
+    after it was set must reset it to None.
     """
 
     topic: str
@@ -63,7 +63,7 @@ class InnerMessage:
 
 
 class PutStatus(Enum):
-    """How a put ended; the names of the original."""
+    """How a put ended. The names are those of RocketMQ's ``PutMessageStatus``."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -105,7 +105,7 @@ class PutResult(NamedTuple):
 
 
 class PutRefusal(NamedTuple):
-    """What a put hook answers to keep a message out."""
+    """What a put hook returns to refuse a message."""
 
     status: PutStatus
     remark: str | None = None
@@ -114,20 +114,20 @@ class PutRefusal(NamedTuple):
 class PutHook(Protocol):
     """A step before every put: it may change the message, or refuse it.
 
-    Called with the store time that the message will get, so that a delay counted from "now" and
-    the stored timestamp agree to the millisecond. Runs inside the door: it must not wait and not
-    put. The first answer that is not None ends the put.
+    It is called with the store time that the message will get, so a delay counted from "now" agrees
+    with the stored timestamp to the millisecond. It runs inside the broker's lock: it must not
+    wait, and it must not put a message. The first answer that is not None ends the put.
 
-    A hook with a true attribute ``ignores_plain`` promises to let every message pass unchanged
-    whose properties ask for nothing; it is then not asked about those of a ``run.Run``. A hook
-    that also looks at messages which ask for a time has a method ``ignores_timers(now_ms, *,
-    instants)``: whether it lets them all pass now, those that name an instant included. One with
-    a true attribute ``ignores_copies`` is not asked about messages that the timer releases.
+    A hook may have three more attributes, which save calls. ``ignores_plain = True`` promises that
+    it lets every message pass unchanged whose properties ask for nothing; it is then not called for
+    those of a ``run.Run``. The method ``ignores_timers(now_ms, *, instants)`` says whether it now
+    lets all delayed messages pass; ``instants`` tells whether some of them name an absolute time.
+    With ``ignores_copies = True`` it is not called for messages that the timer releases.
     """
 
     @property
     def name(self) -> str:
-        """What the hook is called in logs; the original's ``hookName``."""
+        """The name of the hook in logs (``hookName`` in RocketMQ)."""
         ...
 
     def before_put(self, msg: InnerMessage, now_ms: int) -> PutResult | PutRefusal | None:

@@ -79,7 +79,7 @@ class Changes(ABC):
             else:
                 is_refused = True
         if is_refused and outcome is not RecallOutcome.RECALLED:
-            raise StoreError(f"timer {unique_key!r} stays: the store takes no message")
+            raise StoreError(f"timer {unique_key!r} is not recalled: the store refuses to write")
         return outcome
 
     def move(self, unique_key: str, due_ms: int, topic: str | None) -> MoveOutcome:

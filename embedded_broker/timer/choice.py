@@ -41,10 +41,10 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_
 
 __all__ = ["make_engine"]
 
-_ADVICE: Final = "or a store without them: open it as it was, until they are delivered"
+_ADVICE: Final = "or use another store; this one must be open as it was until they are delivered"
 _UNKNOWN: Final = (
-    "its last stop was no clean one, so nobody knows how many messages wait there: open the store "
-    "as it was and stop it cleanly"
+    "the store was not stopped cleanly, so it does not tell how many messages wait there. Open it "
+    "as it was and stop it cleanly first"
 )
 _WHEEL_QUEUE: Final = [TIMER_TOPIC, 0]
 _SLICE_QUEUE: Final = [SLICE_TIMER_TOPIC, 0]
@@ -98,9 +98,11 @@ def make_engine(
 
 def _refuse(setting: str, value: str, other: str, waiting: int | None) -> None:
     if waiting is None:
-        raise ConfigError(setting, value, f"{other}: {_UNKNOWN}")
+        raise ConfigError(setting, value, f"it must be {other}: {_UNKNOWN}")
     if waiting:
-        raise ConfigError(setting, value, f"{other} while {waiting} messages wait there, {_ADVICE}")
+        raise ConfigError(
+            setting, value, f"it must be {other} while {waiting} messages wait there, {_ADVICE}"
+        )
 
 
 # --- what waits: None where the files do not tell -----------------------------------------------

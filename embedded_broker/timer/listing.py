@@ -42,7 +42,7 @@ NEVER_MS: Final = 2**63 - 1
 
 
 class TimerKind(Enum):
-    """How a waiting message asked to arrive later."""
+    """How a waiting message asked for its delay."""
 
     LEVEL = "level"
     SEC = "seconds"
@@ -50,7 +50,7 @@ class TimerKind(Enum):
     DELIVER_AT = "deliver at"
     START_DELIVER = "start deliver"
     RETRY = "retry"
-    """A message that failed and waits for its next try, whatever keeps it waiting."""
+    """A message that a consumer could not handle and that waits for its next try."""
 
 
 class Place(NamedTuple):

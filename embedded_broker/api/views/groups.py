@@ -1,4 +1,4 @@
-"""``broker.groups``: who consumes, how far each group is, and what it could not handle.
+"""``broker.groups``: who consumes, how far each group has come, and what it could not handle.
 
 Answers: members, lag, offsets, retries and dead letters of a consumer group, and moves it to
 another place. Must not know: how consumers are told (``core/administration/offsets.py``).
@@ -59,26 +59,26 @@ class GroupView:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What the group subscribes, pulls or has committed, its retry topic included."""
+        """The topics that it subscribes to, pulls from or has committed, and its retry topic."""
         core = self._core()
         with core.door.quiet:
             _check_group(core, self.name)
             return core.acts.offsets.topics_of(self.name)
 
     def lag(self, *, topic: str | None = None) -> int:
-        """Count the messages behind the committed offsets, in all queues or those of a topic.
+        """Count the messages that are not committed yet, in all queues or those of one topic.
 
-        Maximum minus committed offset, tags or not. In a queue without a commit it counts from
-        where the group began to pull, or from the oldest message. A broadcasting group commits
-        nothing to the broker: look at ``unread``.
+        This is the maximum offset minus the committed offset, whatever tags the group wants. In a
+        queue without a commit it counts from where the group began to pull, or from the oldest
+        message. A broadcasting group commits nothing to the broker; use ``unread`` for it.
         """
         return sum(one.lag for one in self.offsets(topic=topic))
 
     def unread(self, *, topic: str | None = None) -> int:
         """Count the messages that were not handed out yet, in all queues or those of a topic.
 
-        Those that the group's subscription filters out by tag do not count while it is connected.
-        After a restart of the broker it begins at the committed offsets.
+        While the group is connected, messages that its tags filter out do not count. After a
+        restart of the broker the count begins at the committed offsets.
         """
         core = self._core()
         return sum(_count_unread(core, self.name, one) for one in self.offsets(topic=topic))
@@ -104,13 +104,13 @@ class GroupView:
         to: datetime | Literal["earliest", "latest"] | int,
         queue: int | None = None,
     ) -> list[GroupOffset]:
-        """Let the group continue elsewhere in a topic, and return its new places.
+        """Move the group to another place in a topic, and return its new places.
 
-        ``to``: the first message stored at or after an aware datetime; ``"earliest"``,
-        ``"latest"``; or an offset, which must lie in every queue that is reset. ``queue`` chooses
-        one queue. Members hear of it: a 5.x broker answers their next pull with it, and a pull
-        that waits at once; a 4.9 broker sends them request 220. What they hold already is still
-        handled. Raises ``ConfigError`` for a place that does not exist.
+        ``to`` is ``"earliest"``, ``"latest"``, an offset that every queue has, or an aware
+        datetime: then the group continues with the first message stored at or after it. ``queue``
+        limits it to one queue. A 5.x broker tells members with the answer to their next pull, and
+        answers a waiting pull at once. A 4.9 broker sends them request 220. Messages that members
+        already have are still handled. Raises ``ConfigError`` for a place that does not exist.
         """
         core = self._core()
         with core.door:
@@ -125,7 +125,7 @@ class GroupView:
             return [core.acts.offsets.place(self.name, topic, queue_id) for queue_id in chosen]
 
     def dead_letters(self) -> list[StoredMessage]:
-        """Return the messages that the group gave up, in the order in which it did."""
+        """Return the messages that the group gave up, oldest first."""
         core = self._core()
         with core.door.quiet:
             _check_group(core, self.name)
@@ -134,9 +134,10 @@ class GroupView:
         return MessagesView(self._core).in_topic(dlq_topic(self.name))
 
     def retries(self) -> list[Retry]:
-        """Return the messages that the group gets once more, by their time.
+        """Return the messages that the group will get again, in the order of their times.
 
-        Those that wait for their time, and those in the retry topic that are not committed.
+        These are the retries that wait for their time, and those in the retry topic that are not
+        committed.
         """
         core = self._core()
         with core.door.quiet:
@@ -145,7 +146,7 @@ class GroupView:
 
 
 class GroupsView:
-    """``broker.groups``: look up, list."""
+    """``broker.groups``: look up and list consumer groups."""
 
     def __init__(self, core: CoreSource) -> None:
         self._core = core
@@ -168,7 +169,7 @@ class GroupsView:
         return iter(self.names())
 
     def names(self) -> list[str]:
-        """Return the groups that somebody used or created; not those of every broker."""
+        """Return the groups that were used or created, without those that every broker has."""
         core = self._core()
         with core.door.quiet:
             return core.acts.offsets.group_names()
@@ -239,6 +240,6 @@ def _target(
         raise ConfigError("to", to, "a datetime, 'earliest', 'latest' or an offset")
     if not low <= to <= high:
         raise ConfigError(
-            "to", to, f"an offset from {low} to {high}, what queue {queue_id} of {topic} holds"
+            "to", to, f"an offset from {low} to {high}, which queue {queue_id} of {topic} holds"
         )
     return to

@@ -20,7 +20,7 @@ CoreSource = Callable[[], BrokerCore]
 
 
 class HasMessageId(Protocol):
-    """Anything with ``msg_id``: what a send returned, or a message that was received."""
+    """Anything with ``msg_id``: the result of a send, or a received message."""
 
     @property
     def msg_id(self) -> str:
@@ -56,15 +56,15 @@ def id_of(message: str | HasMessageId) -> str:
     message_id = message if isinstance(message, str) else getattr(message, "msg_id", None)
     if not isinstance(message_id, str):
         given = f"{type(message).__name__} {message!r}"
-        raise TypeError(f"a message is named by its id as str, or by what has msg_id, not {given}")
+        raise TypeError(f"give the id of a message as str, or what has msg_id, not {given}")
     return message_id
 
 
 def not_found(message_id: str, *, topic: str | None = None) -> MessageNotFound:
     """Make the error for an id that no record carries."""
     where = "" if topic is None else f" for topic {topic!r}"
-    several = "; it names several messages: ask for them one by one" if "," in message_id else ""
+    several = "; this is a list of ids: ask for them one by one" if "," in message_id else ""
     return MessageNotFound(
-        f"no message {message_id!r}{where}: it was never accepted here, or the store has deleted "
+        f"no message {message_id!r}{where}: it was never accepted here, or the store has removed "
         f"it and its index entry{several}"
     )

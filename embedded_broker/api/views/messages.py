@@ -68,11 +68,11 @@ class MessagesView:
     def by_id(self, message: str | HasMessageId, *, topic: str | None = None) -> StoredMessage:
         """Return the message with an id: a unique id, an offset id, or anything with ``msg_id``.
 
-        An offset id names one record, which is returned as it lies. A unique id stays the same
-        from send to the last redelivery: the message in its topic is returned, the newest if the
-        id was sent twice; while it waits for its time, the record that waits, in the topic of
-        timers or levels. ``topic`` tells messages apart that share an id. Raises
-        ``MessageNotFound``.
+        An offset id names one record, which is returned as it is stored. A unique id stays the same
+        from the send to the last redelivery: then the message in its topic is returned, or the
+        newest one if the id was sent twice. While the message waits for its time, the waiting
+        record is returned, in the topic of timers or levels. ``topic`` chooses between messages
+        with the same id. Raises ``MessageNotFound``.
         """
         core, key = self._core(), id_of(message)
         named = core.queries.named(key)
@@ -88,10 +88,10 @@ class MessagesView:
         raise not_found(key, topic=topic)
 
     def by_key(self, topic: str, key: str) -> list[StoredMessage]:
-        """Return the visible messages of a topic with one of its ``keys``, or unique id, ``key``.
+        """Return the visible messages of a topic that have ``key`` as a key or as unique id.
 
-        In the order in which they were stored. A message that still waits for its time is not in
-        its topic and so not found; see ``broker.timers.pending``.
+        They come in the order in which they were stored. A message that still waits for its time is
+        not found, because it is not in its topic yet; see ``broker.timers.pending``.
         """
         core = self._core()
         with core.door.quiet:
@@ -101,10 +101,10 @@ class MessagesView:
     def trace(self, message: str | HasMessageId, *, topic: str | None = None) -> MessageTrace:
         """Tell the life of a message: its state and its times, in general and for each group.
 
-        Found by a unique id, an offset id, or anything with ``msg_id``; ``topic`` tells messages
-        apart that share an id. Works for timers, levels and retries that wait, for what was
-        delivered, and, with the state DELETED, for what retention has removed while the index
-        still knows it. Raises ``MessageNotFound``.
+        Found by a unique id, an offset id, or anything with ``msg_id``; ``topic`` chooses between
+        messages with the same id. It works for timers, levels and retries that wait, and for
+        delivered messages. A message that retention has removed has the state DELETED, as long as
+        the index knows it. Raises ``MessageNotFound``.
         """
         return trace(self._core(), id_of(message), topic)
 

@@ -1,4 +1,4 @@
-"""``broker.timers``: what waits for its time.
+"""``broker.timers``: the messages that wait for their time.
 
 Answers: which messages wait, for when, and how a test changes that: recall, fire now, another
 time; and how the stages of the timer store are held and looked at. Must not know: sockets or
@@ -46,8 +46,8 @@ _SYNC_S: Final = 60.0
 class PendingTimer:
     """One message that waits for its time; ``size`` is the bytes of its body as stored.
 
-    ``accepted_at`` is when the broker took it first, ``rolls`` how often a long delay was cut
-    since. Body, tags and properties are read when they are asked for.
+    ``accepted_at`` is when the broker first accepted it. ``rolls`` counts the hops of a long delay
+    so far. Body, tags and properties are read from the store when they are asked for.
     """
 
     id: str
@@ -60,7 +60,7 @@ class PendingTimer:
     size: int
     kind: TimerKind
     place: Place = field(repr=False)
-    """Where it stands among all timers, for the next page of a listing."""
+    """Its place among all timers, for the next page of a listing."""
     _read: Callable[[], MessageRecord | None] = field(repr=False, eq=False)
 
     @property
@@ -86,7 +86,7 @@ class PendingTimer:
 
 
 class StageView:
-    """One service of the timer store, as a test holds it and looks at it."""
+    """One service of the timer store. A test can pause it and look at it."""
 
     def __init__(self, core: CoreSource, name: str) -> None:
         self._core = core
@@ -98,7 +98,7 @@ class StageView:
 
     @property
     def paused(self) -> bool:
-        """Whether it does nothing until ``resume``."""
+        """Whether it is paused, that is, does nothing until ``resume``."""
         core = self._core()
         with core.door.quiet:
             return self._stage(core).paused
@@ -112,7 +112,7 @@ class StageView:
 
     @property
     def lag_ms(self) -> int:
-        """For how many milliseconds of message time the oldest of them has been waiting."""
+        """How many milliseconds of message time the oldest waiting item has waited."""
         core = self._core()
         with core.door.quiet:
             return self._stage(core).lag_ms(core.clock.now_ms)
@@ -125,15 +125,15 @@ class StageView:
             return dict(self._stage(core).counters)
 
     def pause(self) -> None:
-        """Let it do nothing until ``resume``; what comes waits."""
+        """Stop its work until ``resume``. New items wait."""
         core = self._core()
         with core.door:
             self._stage(core).pause()
 
     def resume(self) -> None:
-        """Let it work again; what waited is done.
+        """Let it work again, beginning with what waited.
 
-        That of a flush raises ``StoreError`` when the disk refuses.
+        The flush stage raises ``StoreError`` when the disk refuses.
         """
         core = self._core()
         with core.door:
@@ -144,10 +144,10 @@ class StageView:
             _flush(core)
 
     def step(self) -> int:
-        """Let it do once what waits for it, as far as other paused stages allow.
+        """Do once what waits for it, as far as other paused stages allow.
 
-        A paused stage is paused again afterwards. Returns how many messages were delivered. That
-        of a flush raises ``StoreError`` when the disk refuses.
+        A paused stage is paused again afterwards. Returns how many messages were delivered.
+        The flush stage raises ``StoreError`` when the disk refuses.
         """
         core = self._core()
         with core.door:
@@ -169,10 +169,10 @@ class StageView:
 
 
 class TimersView:
-    """``broker.timers``: what waits for its time.
+    """``broker.timers``: the messages that wait for their time.
 
-    Under ``flushDiskType=SYNC_FLUSH`` a change is answered, as a send is, when it is synced; after
-    ``syncFlushTimeout`` without a sync it raises ``StoreError``.
+    Under ``flushDiskType=SYNC_FLUSH`` a change returns when it is synced, as a send does. Without a
+    sync within ``syncFlushTimeout`` it raises ``StoreError``.
     """
 
     def __init__(self, core: CoreSource) -> None:
@@ -184,10 +184,9 @@ class TimersView:
     # -- looking --------------------------------------------------------------------------------
 
     def count(self, *, topic: str | None = None) -> int:
-        """Count the messages that were accepted and wait for their time.
+        """Count the messages that wait for their time: timers and messages at a delay level.
 
-        Timers of the wheel and messages at a delay level; ``topic`` is where they will go. Costs
-        the same however many there are.
+        With ``topic`` only those that will go to this topic. It costs the same for any number.
         """
         core = self._core()
         while True:
@@ -206,12 +205,13 @@ class TimersView:
         limit: int = 100,
         after: PendingTimer | None = None,
     ) -> list[PendingTimer]:
-        """List what waits, first due first; levels and retries are among it.
+        """List the messages that wait by due time, those at levels and retries included.
 
-        At most ``limit``; the last one of a page is the next page's ``after``. ``topic`` is where
-        the messages will go, ``before`` an aware datetime (exclusive). Every timer given was
-        waiting at some moment of the call, and each is given once. Recalled ones are left out.
-        Raises ``TypeError`` for a value of another type, ``ConfigError`` for a limit below 1.
+        It gives at most ``limit``. For the next page pass the last one as ``after``. ``topic`` is
+        where the messages will go. ``before`` is an aware datetime; what is due at that time is
+        left out. Every timer in the list waited at some moment of the call, and is there once.
+        Recalled timers are left out. Raises ``TypeError`` for a value of another type,
+        ``ConfigError`` for a limit below 1.
 
         >>> from embedded_broker import EmbeddedBroker, VirtualClock
         >>> with EmbeddedBroker(tcp=False, topics=["T"], clock=VirtualClock()) as broker:
@@ -224,7 +224,7 @@ class TimersView:
         if limit < 1:
             raise ConfigError("limit", limit, "at least 1")
         if after is not None and not isinstance(after, PendingTimer):
-            raise TypeError(f"after is the last timer of a page before, not {_given(after)}")
+            raise TypeError(f"after is the last timer of the page before, not {_given(after)}")
         kinds = _kinds(kind)
         wanted = Wanted(
             topic=topic,
@@ -242,10 +242,10 @@ class TimersView:
         return instant(first[0].due_ms) if first else None
 
     def distribution(self) -> dict[int, int]:
-        """Count timers by how soon they are due: upper bound in seconds to their number.
+        """Count timers by how soon they are due: upper bounds in seconds, and numbers of timers.
 
-        Those due later than a day are left out, and a timer whose long delay is cut counts for
-        the time of its next hop, as in the metric ``rocketmq_timer_message_snapshot``.
+        Timers that are due more than a day ahead are left out. A long delay counts at the time
+        of its next hop. The metric ``rocketmq_timer_message_snapshot`` counts in the same way.
         """
         core = self._core()
         with core.door.quiet:
@@ -266,10 +266,10 @@ class TimersView:
     def recall(self, message: str | HasMessageId, *, topic: str | None = None) -> RecallOutcome:
         """Take back a pending timer: a unique id, an offset id, or anything with ``msg_id``.
 
-        Works until the release itself. ``topic`` tells messages apart that share an id. A message
-        at a delay level is UNKNOWN: RocketMQ's levels have no way to take one back. Raises
-        `StoreError` when the disk refuses the mark (the timer stays), or when synchronous flush
-        takes too long (the mark is stored, not synced).
+        It works until the message is released. ``topic`` chooses between messages with the same id.
+        A message at a delay level is UNKNOWN, because RocketMQ cannot take back messages at levels.
+        Raises `StoreError` when the disk refuses the change (the timer stays), or when a
+        synchronous flush takes too long (the change is stored, but not synced).
         """
         core = self._core()
         key = _unique_id(core, message)
@@ -281,9 +281,11 @@ class TimersView:
         return outcome
 
     def fire_now(self, message: str | HasMessageId, *, topic: str | None = None) -> None:
-        """Deliver a pending timer at once; visible when this returns, or when no hold keeps it out.
+        """Deliver a pending timer at once.
 
-        Ids as in ``recall``. Raises ``TimerNotPending`` when no timer waits under the id.
+        It is visible when this returns, unless a paused stage or ``timerStopDequeue`` keeps
+        releases back. The id is given as in ``recall``. Raises ``TimerNotPending`` when no such
+        timer waits.
         """
         core = self._core()
         key = _unique_id(core, message)
@@ -297,18 +299,18 @@ class TimersView:
     def reschedule(
         self, message: str | HasMessageId, *, deliver_at: datetime, topic: str | None = None
     ) -> None:
-        """Give a pending timer another time, earlier or later; a past one delivers it at once.
+        """Give a pending timer another time; one in the past delivers it at once.
 
         Ids as in ``recall``. The change is stored like the timer itself and survives a crash. A
-        recall handle that the producer got before names the old time and finds nothing. Raises
-        ``TimerNotPending`` when no timer waits under the id, ``ConfigError`` when the new time is
-        further away than a send may ask for: ``timerMaxDelaySec``, or less by the broker's limits.
+        recall handle that the producer got before no longer works, because it names the old time.
+        Raises ``TimerNotPending`` when no timer waits under the id, ``ConfigError`` when the new
+        time is further away than a send may ask for (``timerMaxDelaySec``, or the broker's limits).
         """
         core = self._core()
         due_ms = epoch_ms(_aware("deliver_at", deliver_at))
         refusal = core.timers.admission.refusal_of(due_ms - core.clock.now_ms)
         if refusal is not None:
-            expected = f"a time whose distance to {core.clock.now()} {refusal}"
+            expected = f"the delay from {core.clock.now()} {refusal}"
             raise ConfigError("deliver_at", deliver_at, expected)
         key = _unique_id(core, message)
         with core.door:
@@ -401,16 +403,16 @@ def _require_moved(core: BrokerCore, key: str, outcome: MoveOutcome) -> None:
     if outcome is MoveOutcome.MOVED:
         return
     if outcome is MoveOutcome.ALREADY_DUE:
-        raise TimerNotPending(f"timer {key!r} is due already: it was delivered")
+        raise TimerNotPending(f"timer {key!r} was due already and has been delivered")
     with core.door.quiet:
         waiting_from = core.levels.waiting_from()
     for record in core.queries.with_id(key).records:
         level = record.queue_id + 1
         if record.topic == SCHEDULE_TOPIC and record.queue_offset >= waiting_from.get(level, 0):
             raise TimerNotPending(
-                f"message {key!r} waits at delay level {level}, whose messages leave in the order "
-                "in which they came; with routeDelayLevelToWheel=true levels become timers that "
-                "can be changed"
+                f"message {key!r} waits at delay level {level}, and messages of a level leave in "
+                "the order in which they came. With routeDelayLevelToWheel=true levels become "
+                "timers, which can be changed"
             )
     raise TimerNotPending(f"no timer waits under the id {key!r}: never accepted, or recalled")
 
@@ -437,7 +439,7 @@ def _wait_durable(core: BrokerCore, log_end: int) -> None:
     # The session clock bounds the wait; a frozen one bounds nothing.
     if not told.wait(_SYNC_S) or refused:
         raise StoreError(
-            "the change of the timer is stored, but was not synced within "
+            "the change of the timer is stored, but it was not synced within "
             f"syncFlushTimeout={core.config.int('syncFlushTimeout')} ms: a power loss may undo it"
         )
 

@@ -42,14 +42,14 @@ class TopicView:
             return core.store.max_offset(self.name, queue)
 
     def count(self) -> int:
-        """Count the messages that became visible here since the topic was created."""
+        """Count the messages that became visible in the topic since it was created."""
         core = self._core()
         with core.door.quiet:
             return delivered(core, self.name)
 
 
 class TopicsView:
-    """``broker.topics``: create, look up, list."""
+    """``broker.topics``: create, look up and list topics."""
 
     def __init__(self, core: CoreSource) -> None:
         self._core = core
@@ -74,7 +74,7 @@ class TopicsView:
     def create(
         self, name: str, *, queues: int = 4, message_type: MessageType | None = None
     ) -> TopicView:
-        """Create a topic, or change the one that exists; it is in the routes on return."""
+        """Create a topic, or change an existing one. When this returns, clients find it."""
         core = self._core()
         spec = TopicSpec(name, queues, message_type)
         spec.check(core.profile, core.config)
@@ -83,7 +83,7 @@ class TopicsView:
         return TopicView(self._core, name)
 
     def names(self) -> list[str]:
-        """Return the topics that somebody created, in that order; not those of every broker."""
+        """Return the topics that were created, in that order, without those of every broker."""
         core = self._core()
         with core.door.quiet:
             return core.topics.created()

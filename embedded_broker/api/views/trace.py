@@ -1,4 +1,4 @@
-"""``broker.messages.trace(id)``: where in its life a message is, in general and for each group.
+"""``broker.messages.trace(id)``: the state of a message, in general and for each group.
 
 Answers: the state of a message in the life cycle that RocketMQ's documents describe (initialised,
 scheduled, ready, in flight, acknowledged, deleted), and when it came to each. States are exact:
@@ -29,18 +29,18 @@ __all__ = ["GroupTrace", "MessageState", "MessageTrace", "groups_of", "trace", "
 
 
 class MessageState(Enum):
-    """The stations of a message's life."""
+    """The states in the life of a message."""
 
     INITIALISED = "initialised"
-    """Made, and not yet to be delivered: a transaction that is not committed."""
+    """Stored, but not to be delivered yet: a transaction that is not committed."""
     SCHEDULED = "scheduled"
     """Accepted, and waiting for its time: a timer, a delay level, or a retry's wait."""
     READY = "ready"
-    """In its topic; the group has not got it yet."""
+    """In its topic. The group has not received it yet."""
     IN_FLIGHT = "in flight"
-    """Handed to a consumer of the group, which has not committed it yet."""
+    """Given to a consumer of the group, which has not committed it yet."""
     ACKNOWLEDGED = "acknowledged"
-    """Covered by the group's committed offset; it can still be read again."""
+    """Committed by the group. It can still be read again."""
     DELETED = "deleted"
     """Recalled before its time, or removed from the store at the end of its retention."""
 
@@ -51,12 +51,12 @@ def _shown(moment: datetime | None) -> str:
 
 @frozen(kw_only=True)
 class GroupTrace:
-    """What one consumer group made of a message.
+    """What happened to a message in one consumer group.
 
     ``attempts`` counts how often the group was given it, retries included. While a retry waits the
-    state is SCHEDULED and ``retry_due_at`` is its time. A message that went to the dead letters is
-    ACKNOWLEDGED: nothing more is delivered. ``passed_over``: the group does not get it, because it
-    wants other tags or began behind it.
+    state is SCHEDULED and ``retry_due_at`` is its time. A message in the dead letters is
+    ACKNOWLEDGED, because it is not delivered again. ``passed_over``: the group does not get the
+    message, because it wants other tags or began to consume after it.
     """
 
     group: str
@@ -71,13 +71,14 @@ class GroupTrace:
 
 @frozen(kw_only=True)
 class MessageTrace:
-    """The life of one message; a time is None before it has come, and when it is not known.
+    """The life of one message. A time is None while it lies ahead, and when it is not known.
 
-    ``state`` is that of the group that is least far, READY without any group. ``initialised_at`` is
-    the born time, by the sender's clock; the others are message time. ``due_at`` is None for a
-    message without delay; the sliced engine rounds it up to a second while it waits. ``queue_id``
-    and ``offset`` are its place in its topic, None before. ``copies`` is how many messages were
-    accepted with this id; the last of them is traced.
+    ``state`` is the state in the group that is furthest behind; without any group it is READY.
+    ``initialised_at`` is the born time, by the sender's clock. The other times are those of the
+    broker's clock. ``due_at`` is None for a message without a delay. While the message waits in the
+    sliced engine it is rounded up to a second. ``queue_id`` and ``offset`` are its place in its
+    topic, None before it is there. ``copies`` counts the messages that were accepted with this id.
+    The last one is traced.
     """
 
     message_id: str

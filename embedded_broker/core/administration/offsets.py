@@ -39,10 +39,10 @@ _BOUNDARIES: Final = frozenset({"LOWER", "UPPER"})
 
 @frozen(kw_only=True)
 class GroupOffset:
-    """How far a group is in one queue.
+    """How far a group has come in one queue.
 
     ``committed`` is the next offset to consume, None when nothing was committed yet;
-    ``next_offset`` is the first one that was not handed out.
+    ``next_offset`` is the first offset that was not handed to the group.
     """
 
     topic: str

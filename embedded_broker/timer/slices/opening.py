@@ -124,7 +124,7 @@ def _slice_length(config: BrokerConfig, progress: SliceProgress | None) -> int:
     if progress is None or progress.length == wanted or not progress.ends:
         return wanted
     if wanted != OPTIONS[name].default:
-        raise ConfigError(name, wanted, f"{progress.length}: the store's slices have it")
+        raise ConfigError(name, wanted, f"it must be {progress.length}, as in this store's slices")
     return progress.length
 
 
@@ -140,6 +140,6 @@ def _log_file_size(config: BrokerConfig, fs: FileSystem) -> int:
             if found in {0, wanted}:
                 continue
             if wanted != OPTIONS[name].default:
-                raise ConfigError(name, wanted, f"{found}: the store's slice logs have it")
+                raise ConfigError(name, wanted, f"it must be {found}, as in this store's logs")
             return found
     return wanted

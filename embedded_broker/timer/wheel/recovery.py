@@ -150,8 +150,8 @@ def _check_precision(state: TimerState, meta: TimerMeta | None) -> None:
         raise ConfigError(
             "timerPrecisionMs",
             state.precision_ms,
-            f"this store was written with {found}: its slots mean other times under another "
-            "precision, so open it with that value or start with an empty store",
+            f"this store was written with {found}, and its slots would mean other times. Open it "
+            "with that value, or start with an empty store",
         )
 
 

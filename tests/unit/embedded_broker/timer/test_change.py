@@ -258,7 +258,7 @@ def test_a_recall_that_the_disk_refuses_recalls_nothing() -> None:
     key = rig.timer(10_000)
     rig.store.put_hooks.append(FailingPuts(PutStatus.SERVICE_NOT_AVAILABLE, 1, TIMER_TOPIC))
 
-    with pytest.raises(StoreError, match="stays"):
+    with pytest.raises(StoreError, match="is not recalled"):
         rig.timers.recall(key)
     assert rig.timers.count() == 1
 

@@ -147,7 +147,7 @@ def test_counts_saved_too_late_open_no_store_for_the_other_engine(
     first = store.open(before).start()
     first.send("T", b"x", delay=50)
     first.crash()
-    with pytest.raises(ConfigError, match="no clean one"):
+    with pytest.raises(ConfigError, match="not stopped cleanly"):
         store.open(after).start()
     with store.open(before) as again:
         assert again.timers.count() == 1
@@ -180,7 +180,7 @@ def test_timers_of_the_other_engine_that_left_and_were_counted_do_not_bar_a_stor
         again.send("T", b"w", delay=5)
         store.clock.advance(6)
         again.crash()
-    with pytest.raises(ConfigError, match="wheel: its last stop"):
+    with pytest.raises(ConfigError, match="it must be wheel: the store was not stopped cleanly"):
         store.open(SLICED).start()
 
 
@@ -192,7 +192,7 @@ def test_messages_that_a_level_left_in_the_shared_queue_are_no_timers_later() ->
     on = store.open(WHEEL).start()
     on.send("T", b"level", delay_level=2)
     on.crash()
-    with pytest.raises(ConfigError, match="'off' is not possible: on while 1 messages"):
+    with pytest.raises(ConfigError, match="'off' is not possible: it must be on while 1 messages"):
         store.open(NO_LEVELS).start()
     with store.open(WHEEL) as on:
         assert on._core().levels.count() == 1
@@ -224,7 +224,7 @@ def test_timers_in_the_shared_queue_are_known_without_the_file_that_names_their_
     for name in (DelayOffsetFile(store.fs).path, DelayOffsetFile(store.fs).path + ".bak"):
         store.fs.remove(name)
     for other in (WHEEL, SLICED):
-        with pytest.raises(ConfigError, match="no clean one"):
+        with pytest.raises(ConfigError, match="not stopped cleanly"):
             store.open(other).start()
     with store.open(NO_LEVELS) as again:
         store.clock.advance(51)

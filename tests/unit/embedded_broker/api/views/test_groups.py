@@ -207,7 +207,7 @@ def test_a_reset_to_an_offset_needs_one_that_the_queue_holds(
 
     (place,) = group.reset(topic="T", to=2, queue=0)
     assert (place.queue_id, place.committed) == (0, 2)
-    with pytest.raises(ConfigError, match="0 to 0, what queue 1 of T holds"):
+    with pytest.raises(ConfigError, match="0 to 0, which queue 1 of T holds"):
         group.reset(topic="T", to=2)
     with pytest.raises(ConfigError, match="0 to 3, the queues of T"):
         group.reset(topic="T", to=2, queue=4)

@@ -368,7 +368,7 @@ def test_only_what_waits_can_be_changed(broker: EmbeddedBroker, clock: VirtualCl
     clock.advance(1)
     later = clock.now() + timedelta(seconds=5)
 
-    with pytest.raises(TimerNotPending, match="is due already"):
+    with pytest.raises(TimerNotPending, match="was due already"):
         broker.timers.fire_now(delivered)
     with pytest.raises(TimerNotPending, match=r"delay level 5.*routeDelayLevelToWheel"):
         broker.timers.reschedule(level, deliver_at=later)
@@ -427,9 +427,12 @@ def test_values_of_other_types_are_named_with_what_is_expected(broker: EmbeddedB
         (ask(timers.pending, after=5), "after is the last timer.* not int 5"),
         (ask(timers.pending, limit=1.5), r"limit is a number.* not float 1\.5"),
         (ask(timers.reschedule, message=sent, deliver_at=5), "deliver_at is an aware datetime"),
-        (ask(timers.recall, message=5), "id as str, or by what has msg_id, not int 5"),
-        (ask(timers.fire_now, message=None), "id as str, or by what has msg_id, not NoneType"),
-        (ask(timers.recall, message=b"x"), "id as str, or by what has msg_id, not bytes"),
+        (ask(timers.recall, message=5), "id of a message as str, or what has msg_id, not int 5"),
+        (
+            ask(timers.fire_now, message=None),
+            "id of a message as str, or what has msg_id, not NoneType",
+        ),
+        (ask(timers.recall, message=b"x"), "id of a message as str, or what has msg_id, not bytes"),
     ):
         with pytest.raises(TypeError, match=said):
             call()

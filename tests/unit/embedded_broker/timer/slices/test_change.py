@@ -148,7 +148,7 @@ def test_a_refused_move_changes_nothing() -> None:
     with pytest.raises(StoreError, match="keeps its time"):
         rig.timers.reschedule(key, START_MS + 5000)
     hook.left = 1
-    with pytest.raises(StoreError, match="stays"):
+    with pytest.raises(StoreError, match="is not recalled"):
         rig.timers.recall(key)
     rig.advance(100_000)
     assert [one.stored_at_ms for one in rig.messages()] == [START_MS + 100_000]

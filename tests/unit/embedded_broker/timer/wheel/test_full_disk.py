@@ -24,7 +24,7 @@ def fill(rig: Rig, folder: str) -> None:
 def test_a_recall_that_cannot_be_stored_says_so_and_the_timer_stays(rig: Rig) -> None:
     key = rig.timer(5000)
     fill(rig, "commitlog")
-    with pytest.raises(StoreError, match="'K1' stays"):
+    with pytest.raises(StoreError, match="'K1' is not recalled"):
         rig.timers.recall(key)
     assert [one.id for one in rig.listed()] == [key]
     assert rig.timers.count() == 1
