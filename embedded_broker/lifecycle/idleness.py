@@ -129,18 +129,20 @@ class Idleness:
         if reached >= end:
             return None
         message = self._message(topic, queue_id, reached)
-        return f"{end - reached} of {topic} queue {queue_id} are not handed out, first {message}"
+        return (
+            f"{end - reached} of {topic} queue {queue_id} are not handed out yet, first {message}"
+        )
 
     def _unfinished(self, group: str, topic: str, queue_id: int) -> str | None:
         """Say what clients that cannot be asked were handed and have not committed."""
         if not self._is_waiting(group, topic, queue_id):
-            return f"no pull is parked at {topic} queue {queue_id}"
+            return f"no pull waits at {topic} queue {queue_id}"
         handed = self._deliveries.handed_end(group, topic, queue_id)
         committed = max(self._offsets.query(group, topic, queue_id), 0)
         if handed is None or committed >= handed:
             return None
         message = self._message(topic, queue_id, committed)
-        return f"{message} of {topic} queue {queue_id} is handed out and not committed"
+        return f"{message} of {topic} queue {queue_id} is handed out but not committed"
 
     def _message(self, topic: str, queue_id: int, offset: int) -> str:
         record = self._store.message(topic, queue_id, offset)

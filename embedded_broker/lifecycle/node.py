@@ -340,9 +340,9 @@ def _tell_of_left_time(owner: str, clock: BrokerClock, saved: object) -> None:
     now_ms = saved.get("nowMs") if isinstance(saved, dict) else None
     if isinstance(now_ms, int):
         logger.warning(
-            "virtual_time_left %s: the store's VirtualClock stood at %s, and this broker runs on "
-            "wall time, %s; what waits is due by wall time now: pass clock=VirtualClock() to go "
-            "on where it stood",
+            "virtual_time_left %s: the store was left at virtual time %s, and this broker runs on "
+            "wall time, %s. Messages that wait are now due by wall time. Pass "
+            "clock=VirtualClock() to go on at the virtual time",
             owner,
             instant(now_ms).isoformat(),
             clock.now().isoformat(),

@@ -136,7 +136,7 @@ def restore_topics(topics: TopicTable, used: Iterable[tuple[str, int]]) -> None:
         if topic not in topics and not topics.is_system(topic):
             queues[topic] = max(queues.get(topic, at_least), queue_id + 1)
     for topic, count in queues.items():
-        logger.warning("topic %s was in no file; it has %d queues again", topic, count)
+        logger.warning("topic %s was in no saved table: it is created with %d queues", topic, count)
         topics.put(TopicConfig(topic_name=topic, read_queue_nums=count, write_queue_nums=count))
 
 

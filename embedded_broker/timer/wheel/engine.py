@@ -234,7 +234,7 @@ class TimerMessageStore(TimerEngine):
         if found is None or found == wanted:
             return wanted
         if wanted not in {OPTIONS[name].default, OPTIONS[name].upstream}:
-            raise ConfigError(name, wanted, f"{found}: the store's timer log has files of it")
+            raise ConfigError(name, wanted, f"it must be {found}, as in this store's timer log")
         return found
 
     def abandon(self) -> None:

@@ -100,7 +100,7 @@ class AdminBrokerProcessor:
         """
         text = request.command.body.decode("utf-8", "replace")
         without_effect = self._settings.update_options(text)
-        remark = f"without effect here: {', '.join(without_effect)}" if without_effect else None
+        remark = f"no effect here: {', '.join(without_effect)}" if without_effect else None
         return request.command.answer(ResponseCode.SUCCESS, remark)
 
     def show_options(self, request: Request) -> RemotingCommand:

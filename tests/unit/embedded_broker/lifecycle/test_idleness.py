@@ -34,22 +34,22 @@ def test_a_group_over_tcp_is_busy_until_it_has_committed_and_waits_for_more(
     second = broker.send("T", b"2", queue=0)
     peer.heartbeat("c1", consumer("g", {"T": "*"}))
     assert busy(broker) == (
-        f"g: 2 of T queue 0 are not handed out, first message {first.msg_id} (client c1)",
+        f"g: 2 of T queue 0 are not handed out yet, first message {first.msg_id} (client c1)",
     )
 
     peer.pull("T", 0, consumerGroup="g", maxMsgNums="1")
     assert busy(broker) == (
-        f"g: 1 of T queue 0 are not handed out, first message {second.msg_id} (client c1)",
+        f"g: 1 of T queue 0 are not handed out yet, first message {second.msg_id} (client c1)",
     )
 
     peer.pull("T", 1, consumerGroup="g", maxMsgNums="1")
-    assert busy(broker) == ("g: no pull is parked at T queue 0 (client c1)",)
+    assert busy(broker) == ("g: no pull waits at T queue 0 (client c1)",)
 
     fields = pull_fields("T", 2, consumerGroup="g", sysFlag="6", suspendTimeoutMillis="60000")
     peer.post(RequestCode.PULL_MESSAGE, fields)
     broker.wait_for(lambda b: len(b._core().consume.waiters) == 1, timeout=GUARD_S)
     assert busy(broker) == (
-        f"g: message {first.msg_id} of T queue 0 is handed out and not committed (client c1)",
+        f"g: message {first.msg_id} of T queue 0 is handed out but not committed (client c1)",
     )
     assert busy(broker, "another") == ()
 
@@ -77,7 +77,7 @@ def test_a_group_that_begins_where_it_had_come_to_has_nothing_unread(
     commit = {"consumerGroup": "g", "topic": "T", "queueId": "0", "commitOffset": "1"}
     peer.heartbeat("c1", consumer("g", {"T": "*"}))
     peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)
-    assert busy(broker) == ("g: no pull is parked at T queue 0 (client c1)",)
+    assert busy(broker) == ("g: no pull waits at T queue 0 (client c1)",)
 
 
 def test_members_of_a_broadcasting_group_commit_nothing(

@@ -57,9 +57,7 @@ def test_what_a_real_broker_has_and_this_one_does_not_is_named(peer: WirePeer) -
     answer = update(peer, "sendMessageThreadPoolNums=4\nuseEpollNativeSelector=true")
 
     assert answer.code == ResponseCode.SUCCESS
-    assert answer.remark == (
-        "without effect here: sendMessageThreadPoolNums, useEpollNativeSelector"
-    )
+    assert answer.remark == ("no effect here: sendMessageThreadPoolNums, useEpollNativeSelector")
 
 
 def test_every_option_is_shown_with_its_value(broker: EmbeddedBroker, peer: WirePeer) -> None:
