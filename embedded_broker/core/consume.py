@@ -163,8 +163,9 @@ class Consume:
             found.next_begin_offset,
             found.count,
         )
-        is_at_end = found.status is GetStatus.OFFSET_OVERFLOW_ONE or (
-            found.status is GetStatus.NO_MESSAGE_IN_QUEUE and pull.offset == 0
+        is_at_end = not found.count and (
+            found.status is GetStatus.OFFSET_OVERFLOW_ONE
+            or (found.status is GetStatus.NO_MESSAGE_IN_QUEUE and pull.offset == 0)
         )
         return Pulled(found, is_at_end, topic, group), wanted
 

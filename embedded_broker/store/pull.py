@@ -134,9 +134,11 @@ def read_queue(
 
     most = max(min(max_count, limits.count), 1)
     bytes_max = min(max(max_bytes, 100), limits.total_bytes)
-    last = offset + max(FILTER_BYTES_MAX, max_count * ENTRY_SIZE) // ENTRY_SIZE
     found = _read_all(log, queue, offset, most, bytes_max) if wanted is None else None
-    return found or _walk(log, queue, offset, last, most, bytes_max, wanted)
+    if found is not None:
+        return found
+    last = offset + max(FILTER_BYTES_MAX, max_count * ENTRY_SIZE) // ENTRY_SIZE
+    return _walk(log, queue, offset, last, most, bytes_max, wanted)
 
 
 def _walk(

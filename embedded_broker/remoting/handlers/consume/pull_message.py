@@ -16,11 +16,11 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 
 _CODES: Final = {
-    GetStatus.FOUND: ResponseCode.SUCCESS,
-    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
-    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.FOUND.value: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE.value: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING.value: ResponseCode.PULL_RETRY_IMMEDIATELY,
 }
-"""How a pull ended; 19 at the end of the queue, and everything else is 21."""
+"""By how a pull ended, which is the remark too; 19 at the end of the queue, all else is 21."""
 
 _FORBIDDEN: Final = {Who.BROKER: "1", Who.GROUP: "2", Who.TOPIC: "3", Who.BROADCASTING: "4"}
 
@@ -65,10 +65,11 @@ class PullMessageProcessor:
             topic_sys_flag=outcome.topic.topic_sys_flag,
             group_sys_flag=outcome.group.group_sys_flag,
         )
-        code = _CODES.get(found.status, ResponseCode.PULL_OFFSET_MOVED)
+        remark = found.status.value
+        code = _CODES.get(remark, ResponseCode.PULL_OFFSET_MOVED)
         if outcome.is_at_end:
             code = ResponseCode.PULL_NOT_FOUND
-        answer = command.answer(code, found.status.value, header.to_ext())
+        answer = command.answer(code, remark, header.to_ext())
         answer.body_parts = found.buffers
         return answer
 
