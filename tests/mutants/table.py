@@ -149,9 +149,9 @@ PIPELINE = (
     ),
     _mutant(
         "P29",
-        TIMER + "wheel/gates.py",
-        "            or not self._state.role.releases",
-        "            or False",
+        TIMER + "wheel/engine.py",
+        "            may_leave=lambda: state.role.releases,",
+        "            may_leave=lambda: True,",
     ),
     _mutant("P34", TIMER + "delivery.py", "_LOOKS_MOST: Final = 4", "_LOOKS_MOST: Final = 5"),
 )

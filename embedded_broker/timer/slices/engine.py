@@ -46,6 +46,7 @@ from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.delivery import DISK_RETRY_MS, Release
+from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import Distribution
 from embedded_broker.timer.outcomes import TimerRecovery
@@ -112,7 +113,6 @@ class SlicedTimerStore(TimerEngine):
     ) -> None:
         self._store = store
         self._fs = fs
-        self._config = config
         self._file = DelayOffsetFile(fs) if file is None else file
         table = self._file.load()
         self._progress = SliceProgress.from_table(table)
@@ -158,7 +158,13 @@ class SlicedTimerStore(TimerEngine):
         )
         self._running = False
         self._firing = False
-        self._hold_until_ms = 0
+        self._gates = Gates(
+            config,
+            entering=(self._dispatch,),
+            leaving=(self._fire,),
+            may_enter=lambda: state.role is not SliceRole.SLAVE,
+            may_leave=lambda: state.role is SliceRole.MASTER,
+        )
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -188,8 +194,7 @@ class SlicedTimerStore(TimerEngine):
         if progress is None or progress.clean != found or state.damaged_slices:
             state.metrics.replace(recount(state), now_ms)
         self._changes.look_for_unfinished()
-        hold_ms = self._config.int("disappearTimeAfterStart")
-        self._hold_until_ms = now_ms + hold_ms if hold_ms > 0 else 0
+        self._gates.start(now_ms)
         self._running = True
         if state.role is SliceRole.MASTER:
             self._course.open()
@@ -248,10 +253,10 @@ class SlicedTimerStore(TimerEngine):
         if (
             self._firing
             or arrival.queue_offset != state.queue_offset
-            or self._dispatch_held
+            or self._gates.entry_closed
             or self.retry.is_on
         ):
-            if self._dispatch_held:
+            if self._gates.entry_closed:
                 self._keep_out(arrival, request)
             return
         self._keep_up(arrival.store_timestamp)
@@ -278,9 +283,8 @@ class SlicedTimerStore(TimerEngine):
     def _keep_up(self, now_ms: int) -> None:
         """Let the current second follow the clock, if nothing is held or still to be read."""
         if (
-            self._state.role is SliceRole.MASTER
-            and not self._firing
-            and not self._fire_held(now_ms)
+            not self._firing
+            and not self._gates.exit_closed(now_ms)
             and self._dispatch.queue_depth <= 1
         ):
             self._course.keep_up(now_ms)
@@ -295,16 +299,15 @@ class SlicedTimerStore(TimerEngine):
             return self.retry.deadline
         now_ms = self._clock.now_ms
         state = self._state
-        if self._dispatch.queue_depth and not self._dispatch_held:
+        if self._dispatch.queue_depth and not self._gates.entry_closed:
             return Deadline(now_ms, "timers to send on their way")
         if state.role is not SliceRole.MASTER:
             return None
         if self._changes.unfinished is not None:
             return Deadline(now_ms, "mark of a moved timer")
-        if self._fire_held(now_ms):
-            if self._hold_until_ms > now_ms and not self._stopped_by_option:
-                return Deadline(self._hold_until_ms, "disappearTimeAfterStart")
-            return None
+        if self._gates.exit_closed(now_ms):
+            opens_ms = self._gates.exit_opens_ms(now_ms)
+            return None if opens_ms is None else Deadline(opens_ms, "disappearTimeAfterStart")
         return self._course.next_deadline(now_ms)
 
     def head_rank(self, due_ms: int) -> int:
@@ -339,9 +342,9 @@ class SlicedTimerStore(TimerEngine):
         self._settle_marks()
         if not self._send_on(budget):
             return
-        if self._state.role is not SliceRole.MASTER or self._fire_held(now_ms):
+        if self._gates.exit_closed(now_ms):
             return
-        if self._dispatch_held and not self._dispatch.note_kept_out(budget):
+        if self._gates.entry_closed and not self._dispatch.note_kept_out(budget):
             return
         if self._course.run(now_ms, budget) is Release.BLOCKED:
             self.retry.begin(now_ms, self._fire.delivery.retry_wait_ms)
@@ -349,7 +352,7 @@ class SlicedTimerStore(TimerEngine):
     def _send_on(self, budget: Budget) -> bool:
         """Send every entry of the queue on its way; False when time ran out before the end."""
         state = self._state
-        while not self._dispatch_held:
+        while not self._gates.entry_closed:
             inbound = self._dispatch.next()
             if inbound is None:
                 break
@@ -359,26 +362,9 @@ class SlicedTimerStore(TimerEngine):
                 if self._dispatch.queue_depth:
                     return False
                 break
-        if state.kept_out and not self._dispatch_held:
+        if state.kept_out and not self._gates.entry_closed:
             state.kept_out.clear()
         return True
-
-    # --- waiting -------------------------------------------------------------------------------
-
-    @property
-    def _dispatch_held(self) -> bool:
-        return (
-            self._dispatch.paused
-            or self._state.role is SliceRole.SLAVE
-            or self._config.flag("timerStopEnqueue")
-        )
-
-    @property
-    def _stopped_by_option(self) -> bool:
-        return self._fire.paused or self._config.flag("timerStopDequeue")
-
-    def _fire_held(self, now_ms: int) -> bool:
-        return now_ms < self._hold_until_ms or self._stopped_by_option
 
     # --- role ------------------------------------------------------------------------------------
 

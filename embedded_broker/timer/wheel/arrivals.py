@@ -17,6 +17,7 @@ from typing import Final
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
 from embedded_broker.store.run import Arrival, Arrivals
+from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.recall import Mark, UnsettledMarks
 from embedded_broker.timer.request import TimerRequest, parse_request, root_offset, victim_root
 from embedded_broker.timer.run import TimerRun
@@ -26,7 +27,6 @@ from embedded_broker.timer.wheel.enqueue import (
     TimerEnqueueGetService,
     TimerEnqueuePutService,
 )
-from embedded_broker.timer.wheel.gates import Gates
 from embedded_broker.timer.wheel.pointers import Pointers
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE

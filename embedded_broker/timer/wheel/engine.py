@@ -45,6 +45,7 @@ from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.admission import Admission
 from embedded_broker.timer.delivery import DISK_RETRY_MS, Bridge, Release
+from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import Distribution
 from embedded_broker.timer.outcomes import TimerRecovery
@@ -64,7 +65,6 @@ from embedded_broker.timer.wheel.enqueue import (
     TimerEnqueuePutService,
 )
 from embedded_broker.timer.wheel.flush import Checkpointer, TimerFlush, TimerFlushService
-from embedded_broker.timer.wheel.gates import Gates
 from embedded_broker.timer.wheel.listing import WheelListing
 from embedded_broker.timer.wheel.needed_offsets import WheelNeededOffsets
 from embedded_broker.timer.wheel.plain_timer import Destinations
@@ -143,10 +143,11 @@ class TimerMessageStore(TimerEngine):
             flush_stage := TimerFlushService(state),
         )
         self._gates = Gates(
-            state,
             config,
             entering=(self._enqueue_get, self._enqueue_put),
             leaving=(self._dequeue_get, self._get_message, self._put_message),
+            may_enter=lambda: state.role.may_enqueue(state.curr_queue_offset),
+            may_leave=lambda: state.role.releases,
         )
         self._pointers = Pointers(state, self._gates, self._dequeue_get)
         self._arrivals = WheelArrivals(

@@ -9,8 +9,8 @@ Read on: `dequeue.py` for what a move loads, `engine.py` for the order of everyt
 
 from __future__ import annotations
 
+from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
-from embedded_broker.timer.wheel.gates import Gates
 from embedded_broker.timer.wheel.state import TimerState
 
 __all__ = ["Pointers"]

@@ -1,36 +1,42 @@
-"""The two gates of the wheel: whether timers may enter it now, and whether they may leave it.
+"""The two gates of an engine: whether timers may enter it now, and whether they may leave it.
 
 Answers: what closes a gate: stages that a test holds, the options `timerStopEnqueue`,
 `timerStopDequeue` and `disappearTimeAfterStart`, and the role of the broker. Must not know: what
-would enter or leave.
+would enter or leave, and what a role is.
 
-Read on: `state.py` for the role, `engine.py` for who asks.
+Read on: `wheel/state.py` and `slices/state.py` for roles, the engines for who asks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.timer.stage import Stage
-from embedded_broker.timer.wheel.state import TimerState
+from embedded_broker.timer.stage import EngineState, Stage
 
 __all__ = ["Gates"]
 
 
 class Gates:
-    """Asked with every timer, so the options are kept as attributes."""
+    """Asked with every timer, so the options are kept as attributes.
+
+    `may_enter` and `may_leave` say what the role allows now.
+    """
 
     def __init__(
         self,
-        state: TimerState,
         config: BrokerConfig,
         *,
-        entering: tuple[Stage[TimerState], Stage[TimerState]],
-        leaving: tuple[Stage[TimerState], Stage[TimerState], Stage[TimerState]],
+        entering: tuple[Stage[EngineState], ...],
+        leaving: tuple[Stage[EngineState], ...],
+        may_enter: Callable[[], bool],
+        may_leave: Callable[[], bool],
     ) -> None:
-        self._state = state
         self._config = config
-        self._enqueue_get, self._enqueue_put = entering
-        self._dequeue_get, self._get_message, self._put_message = leaving
+        self._entering = entering
+        self._leaving = leaving
+        self._may_enter = may_enter
+        self._may_leave = may_leave
         self._until_ms = 0
         self._read_settings()
         config.on_change(lambda _: self._read_settings())
@@ -46,13 +52,18 @@ class Gates:
 
     @property
     def entry_closed(self) -> bool:
-        """Whether nothing may enter the wheel."""
-        return self.entry_stopped or not self._state.role.may_enqueue(self._state.curr_queue_offset)
+        """Whether nothing may enter."""
+        return self.entry_stopped or not self._may_enter()
 
     @property
     def entry_stopped(self) -> bool:
         """Whether a stage or the option keeps messages out, while others may go on leaving."""
-        return self._enqueue_get.paused or self._enqueue_put.paused or self._stop_enqueue
+        if self._stop_enqueue:
+            return True
+        for stage in self._entering:  # noqa: SIM110 - any() costs more, with every timer
+            if stage.paused:
+                return True
+        return False
 
     def exit_closed(self, now_ms: int) -> bool:
         """Whether nothing may leave at this time."""
@@ -65,10 +76,9 @@ class Gates:
 
     @property
     def _closed_without_end(self) -> bool:
-        return (
-            self._dequeue_get.paused
-            or self._get_message.paused
-            or self._put_message.paused
-            or self._stop_dequeue
-            or not self._state.role.releases
-        )
+        if self._stop_dequeue or not self._may_leave():
+            return True
+        for stage in self._leaving:  # noqa: SIM110 - as above
+            if stage.paused:
+                return True
+        return False
