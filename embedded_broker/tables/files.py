@@ -7,21 +7,21 @@ tables know nothing of this; what a file looks like is in `store/config_files.py
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.errors import StoreError
+from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.protocol.bodies.topics import TopicConfig
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.clock import Clock
 
-__all__ = ["Table", "TableFiles", "restore_topics"]
+__all__ = ["Table", "TableFiles", "VersionedTable"]
 
 logger = logging.getLogger(__name__)
 
@@ -29,19 +29,60 @@ SOON_MS: Final = 100
 """Settings are saved this long after the first unsaved change: many topics, one write."""
 
 
-class Table(Protocol):
-    """What a table offers so that it can be saved and loaded."""
+class Table(ABC):
+    """A table that is kept in a file.
 
-    changed: bool
-    on_changed: Callable[[], None]
+    `changed` is true while something is not saved yet, and `on_changed` is called when it turns
+    true.
+    """
 
+    def __init__(self) -> None:
+        self.changed = False
+        self.on_changed: Callable[[], None] = _nothing
+
+    def note_change(self) -> None:
+        """Ask for a save."""
+        if not self.changed:
+            self.changed = True
+            self.on_changed()
+
+    @abstractmethod
     def to_document(self) -> dict[str, Any]:
         """Give the object to write."""
-        ...
 
+    @abstractmethod
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over a stored object."""
-        ...
+
+
+class VersionedTable(Table):
+    """A table whose file says how often it was changed, and when last: its DataVersion."""
+
+    def __init__(self, clock: Clock, profile: Profile) -> None:
+        super().__init__()
+        self._clock = clock
+        self._profile = profile
+        self._counter = 0
+        self._stamp_ms = clock.now_ms
+
+    def note_change(self) -> None:
+        """Count a change and ask for a save."""
+        self._counter += 1
+        self._stamp_ms = self._clock.now_ms
+        super().note_change()
+
+    def data_version(self) -> dict[str, Any]:
+        """Give the DataVersion object of this table, as answers and files carry it."""
+        version: dict[str, Any] = {"counter": self._counter, "timestamp": self._stamp_ms}
+        if self._profile.data_version_has_state:
+            version["stateVersion"] = 0
+        return version
+
+    def take_version(self, stored: Mapping[str, Any]) -> None:
+        """Go on from the DataVersion of a stored object."""
+        version = stored.get("dataVersion") or {}
+        self._counter = int(version.get("counter", self._counter))
+        self._stamp_ms = int(version.get("timestamp", self._stamp_ms))
 
 
 @define(eq=False)
@@ -122,23 +163,5 @@ class _TableFile:
         return write
 
 
-def restore_topics(topics: TopicTable, used: Iterable[tuple[str, int]]) -> None:
-    """Make the topics anew that have messages or waiting timers and are in no file.
-
-    That is when the process died between a topic's creation and the save. `used` names each topic
-    with a queue that was used. It gets as many queues as are known, and at least those of the
-    template from which sends create topics: a waiting timer may belong to any of them.
-    """
-    template = topics.get(AUTO_CREATE_TOPIC)
-    at_least = 1 if template is None else template.write_queue_nums
-    queues: dict[str, int] = {}
-    for topic, queue_id in used:
-        if topic not in topics and not topics.is_system(topic):
-            queues[topic] = max(queues.get(topic, at_least), queue_id + 1)
-    for topic, count in queues.items():
-        logger.warning("topic %s was in no saved table: it is created with %d queues", topic, count)
-        topics.put(TopicConfig(topic_name=topic, read_queue_nums=count, write_queue_nums=count))
-
-
 def _nothing() -> None:
-    """Everything is written."""
+    """Tell nobody, write nothing."""

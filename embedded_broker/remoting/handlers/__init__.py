@@ -48,7 +48,7 @@ from embedded_broker.tables.consumers.registry import (
     ProducerRegistry,
     QueueLocks,
 )
-from embedded_broker.tables.files import TableFiles, restore_topics
+from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.table import TopicTable
@@ -191,7 +191,7 @@ def _keep_tables(core: BrokerCore) -> TableFiles:
     files.keep(core.offsets, "config/consumerOffset.json", offsets_ms)
     core.on_close.append(files.save)
     used = [key for key, queue in core.store.queues.items() if queue.max_offset > 0]
-    restore_topics(core.topics, [*used, *((name, 0) for name in core.timers.metrics.topics)])
+    core.topics.restore([*used, *((name, 0) for name in core.timers.metrics.topics)])
     return files
 
 

@@ -5,36 +5,28 @@ are there from the start and creation on first use. This module knows no live cl
 `registry.py`) and no request; request 200 is in `remoting/handlers/admin/admin_broker.py`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attrs import evolve
 
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
+from embedded_broker.tables.files import VersionedTable
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.names import READY_MADE_GROUPS, group_problem, is_system_group
 
 
-class GroupTable:
-    """Group name to settings. Every call is made under the door.
-
-    `changed` is true while something is not saved yet, and `on_changed` is called when it turns
-    true; `to_document` gives what a save writes.
-    """
+class GroupTable(VersionedTable):
+    """Group name to settings. Every call is made under the door."""
 
     def __init__(self, config: BrokerConfig, profile: Profile, clock: Clock) -> None:
+        super().__init__(clock, profile)
         self._config = config
-        self._profile = profile
-        self._clock = clock
-        self._counter = 0
-        self._stamp_ms = clock.now_ms
         self._groups = {
             name: SubscriptionGroupConfig(group_name=name) for name in READY_MADE_GROUPS
         }
-        self.changed = False
-        self.on_changed: Callable[[], None] = _nothing
 
     def __contains__(self, name: object) -> bool:
         return name in self._groups
@@ -70,19 +62,12 @@ class GroupTable:
     def put(self, group: SubscriptionGroupConfig) -> None:
         """Create or replace the settings of a group."""
         self._groups[group.group_name] = group
-        self._counter += 1
-        self._stamp_ms = self._clock.now_ms
-        if not self.changed:
-            self.changed = True
-            self.on_changed()
+        self.note_change()
 
     def to_document(self) -> dict[str, Any]:
         """Give the object of `config/subscriptionGroup.json`."""
-        version: dict[str, Any] = {"counter": self._counter, "timestamp": self._stamp_ms}
-        if self._profile.data_version_has_state:
-            version["stateVersion"] = 0
         return {
-            "dataVersion": version,
+            "dataVersion": self.data_version(),
             "forbiddenTable": {},
             "subscriptionGroupTable": {
                 name: group.to_document() for name, group in self._groups.items()
@@ -94,10 +79,4 @@ class GroupTable:
         for name, fields in (stored.get("subscriptionGroupTable") or {}).items():
             group = SubscriptionGroupConfig.from_document(fields)
             self._groups[str(name)] = evolve(group, group_name=str(name))
-        version = stored.get("dataVersion") or {}
-        self._counter = int(version.get("counter", self._counter))
-        self._stamp_ms = int(version.get("timestamp", self._stamp_ms))
-
-
-def _nothing() -> None:
-    """Tell nobody: the table is not kept in a file."""
+        self.take_version(stored)

@@ -8,24 +8,24 @@ is in `deliveries.py`.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from embedded_broker.tables.files import Table
+
 NOT_STORED: Final = -1
 _SEPARATOR: Final = "@"
 
 
-class OffsetTable:
+class OffsetTable(Table):
     """Group and topic to the offsets of their queues.
 
-    `changed` is true while a commit is not saved yet, and `on_changed` is called when it turns
-    true; `to_document` gives what a save writes. `on_moved(group, topic, queue_id, before, after)`
+    `on_moved(group, topic, queue_id, before, after)`
     is called when an offset changes by a commit; before the first one it is -1.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._offsets: dict[tuple[str, str], dict[int, int]] = {}
         self._resets: dict[tuple[str, str, int], int] = {}
         self.on_moved: Callable[[str, str, int, int, int], None] | None = None
-        self.changed = False
-        self.on_changed: Callable[[], None] = _nothing
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """Give the committed offset, or NOT_STORED (-1)."""
@@ -42,9 +42,7 @@ class OffsetTable:
         queues[queue_id] = offset
         if before != offset and self.on_moved is not None:
             self.on_moved(group, topic, queue_id, before, offset)
-        if not self.changed:
-            self.changed = True
-            self.on_changed()
+        self.note_change()
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int, *, tell: bool) -> None:
         """Set an offset from outside; with `tell` the next pull of the queue is to hear of it.
@@ -54,9 +52,7 @@ class OffsetTable:
         self._offsets.setdefault((group, topic), {})[queue_id] = offset
         if tell:
             self._resets[group, topic, queue_id] = offset
-        if not self.changed:
-            self.changed = True
-            self.on_changed()
+        self.note_change()
 
     def begin_anew(self, group: str, topic: str, queue_id: int) -> None:
         """Let the next pull of a queue hear that it begins at 0; nothing is stored.
@@ -102,7 +98,3 @@ class OffsetTable:
             topic, separator, group = str(key).partition(_SEPARATOR)
             if separator and group:
                 self._offsets[group, topic] = {int(q): int(offset) for q, offset in queues.items()}
-
-
-def _nothing() -> None:
-    """Tell nobody: the table is not kept in a file."""

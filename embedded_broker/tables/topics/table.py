@@ -7,13 +7,15 @@ topic is missing. Read on: `remoting/handlers/send/send_message.py` (creation by
 changes).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import evolve
 
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
+from embedded_broker.tables.files import VersionedTable
 from embedded_broker.tables.topics.attributes import apply_attributes
 from embedded_broker.tables.topics.ready_made import READ_WRITE, ready_made_topics
 from rocketmq_py.clock import Clock
@@ -21,15 +23,15 @@ from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_INHERIT
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, is_system_topic
 
+logger = logging.getLogger(__name__)
+
 TopicListener = Callable[[TopicConfig], None]
 
 
-class TopicTable:
+class TopicTable(VersionedTable):
     """Topic name to configuration, with the rules by which a topic comes to be.
 
     `listeners` are called under the door with every configuration that is new or changed.
-    `changed` is true while something is not saved yet, and `on_changed` is called when it turns
-    true; `to_document` gives what a save writes.
     """
 
     def __init__(
@@ -41,15 +43,10 @@ class TopicTable:
         cluster_name: str,
         broker_name: str,
     ) -> None:
+        super().__init__(clock, profile)
         self._config = config
-        self._profile = profile
-        self._clock = clock
         self._topics: dict[str, TopicConfig] = {}
-        self._counter = 0
-        self._stamp_ms = clock.now_ms
         self.listeners: list[TopicListener] = []
-        self.changed = False
-        self.on_changed: Callable[[], None] = _nothing
         self.get: Callable[[str], TopicConfig | None] = self._topics.get
         for topic in ready_made_topics(
             config, version=profile.version, cluster_name=cluster_name, broker_name=broker_name
@@ -79,11 +76,7 @@ class TopicTable:
         if self._topics.get(topic.topic_name) == topic:
             return
         self._topics[topic.topic_name] = topic
-        self._counter += 1
-        self._stamp_ms = self._clock.now_ms
-        if not self.changed:
-            self.changed = True
-            self.on_changed()
+        self.note_change()
         for listener in self.listeners:
             listener(topic)
 
@@ -152,12 +145,22 @@ class TopicTable:
         """Say whether the topic belongs to the broker itself, so that nobody may redefine it."""
         return name in self._ready_made or is_system_topic(name)
 
-    def data_version(self) -> dict[str, Any]:
-        """Give the DataVersion object of this table, as answers and files carry it."""
-        version: dict[str, Any] = {"counter": self._counter, "timestamp": self._stamp_ms}
-        if self._profile.data_version_has_state:
-            version["stateVersion"] = 0
-        return version
+    def restore(self, used: Iterable[tuple[str, int]]) -> None:
+        """Make the topics anew that have messages or waiting timers and are in no file.
+
+        That is when the process died between a topic's creation and the save. `used` names each
+        topic with a queue that was used. It gets as many queues as are known, and at least those of
+        the template from which sends create topics: a waiting timer may belong to any of them.
+        """
+        template = self._topics.get(AUTO_CREATE_TOPIC)
+        at_least = 1 if template is None else template.write_queue_nums
+        queues: dict[str, int] = {}
+        for name, queue_id in used:
+            if name not in self._topics and not self.is_system(name):
+                queues[name] = max(queues.get(name, at_least), queue_id + 1)
+        for name, count in queues.items():
+            logger.warning("topic %s was in no file; it has %d queues again", name, count)
+            self.put(TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count))
 
     def to_document(self) -> dict[str, Any]:
         """Give the object of `config/topics.json`."""
@@ -173,16 +176,10 @@ class TopicTable:
         for name, fields in (stored.get("topicConfigTable") or {}).items():
             topic = TopicConfig.from_document(fields)
             self._topics[str(name)] = evolve(topic, topic_name=str(name))
-        version = stored.get("dataVersion") or {}
-        self._counter = int(version.get("counter", self._counter))
-        self._stamp_ms = int(version.get("timestamp", self._stamp_ms))
+        self.take_version(stored)
 
     def _document(self, topic: TopicConfig) -> dict[str, Any]:
         document = topic.to_document()
         if not self._profile.topic_attributes:
             del document["attributes"]
         return document
-
-
-def _nothing() -> None:
-    """Tell nobody: the table is not kept in a file."""
