@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from embedded_broker.core.administration import Administration
     from embedded_broker.core.consume import Consume
+    from embedded_broker.core.produce import Produce
     from embedded_broker.core.queries import Queries
     from embedded_broker.core.statistics import Statistics
     from embedded_broker.core.transactions.service import TransactionalMessageService
@@ -55,6 +56,7 @@ class BrokerCore:
     offsets: "OffsetTable"
     deliveries: "DeliveryLog"
     locks: "QueueLocks"
+    produce: "Produce"
     consume: "Consume"
     queries: "Queries"
     transactions: "TransactionalMessageService"

@@ -7,15 +7,16 @@ means. Everything but ``receive`` runs under the door. Read on: ``handlers/__ini
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
 from embedded_broker.core.durability import Durability
-from embedded_broker.core.guards import Action, Guards, Resource, ResourceKind
+from embedded_broker.core.guards import Guards
+from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.client_calls import answer_of, request_for
@@ -30,13 +31,14 @@ from rocketmq_py.protocol.codes import (
     FLAG_ONEWAY,
     FLAG_RESPONSE,
     LanguageCode,
+    RequestCode,
     ResponseCode,
     SerializeType,
 )
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame
+from rocketmq_py.protocol.frame import Frame, encode_frame
 
-__all__ = ["Endpoint", "Handler", "Interceptor", "Request", "RequestError", "Runs"]
+__all__ = ["Endpoint", "Handler", "Interceptor", "Request", "RequestError", "Send", "Sends"]
 
 logger = logging.getLogger(__name__)
 
@@ -86,24 +88,24 @@ class Interceptor(Protocol):
         ...
 
 
-class Runs(Protocol):
-    """Who takes sends that come together; ``handlers.send.plain_sends`` has it.
+class Send(NamedTuple):
+    """A request 310 that is read already; ``fields`` are those of its header."""
 
-    What ``read`` gives belongs to it alone: a topic is all that is asked of it here.
-    """
+    frame: Frame
+    opaque: int
+    fields: dict[str, str]
+    message: Incoming
 
-    def read(self, frame: Frame) -> Any | None:  # Any: see above
-        """Give the send if it can be part of a run."""
+
+class Sends(Protocol):
+    """Who takes sends that come together; ``handlers/send/send_message.py`` does."""
+
+    def read(self, frame: Frame) -> Send | None:
+        """Give the send if it is one in its usual form."""
         ...
 
-    def put(
-        self,
-        connection: Connection,
-        sends: Sequence[Any],  # Any: see above
-        now_ms: int,
-        started_ns: int,
-    ) -> list[Frame]:
-        """Store and answer sends; give those that must be handled one by one."""
+    def take(self, connection: Connection, sends: Sequence[Send]) -> Iterator[bytes | Handler]:
+        """Accept sends; give the header of each answer, or who answers the request."""
         ...
 
 
@@ -139,8 +141,8 @@ class Endpoint:
         self.on_disconnected: list[Callable[[Connection], None]] = []
         self.interceptors: list[Interceptor] = []
         """Who lets requests and answers go wrong, while somebody does."""
-        self.runs: Runs | None = None
-        """Who takes sends that come together; None leads each of them the same way."""
+        self.sends: Sends | None = None
+        """Who takes sends that come together; without it each is handled by itself."""
         self._journal = journal
         self._profile = profile
         self.durability = durability
@@ -167,7 +169,7 @@ class Endpoint:
         self.clock, self.session = other.clock, other.session
         self.guards, self.handlers = other.guards, other.handlers
         self.on_disconnected = other.on_disconnected
-        self.runs = other.runs
+        self.sends = other.sends
         self.durability = other.durability
         self.calls = other.calls
         if self.calls is not None:
@@ -214,28 +216,28 @@ class Endpoint:
         self, connection: Connection, frames: list[Frame], started_ns: int
     ) -> RemotingCommandException | None:
         """Handle frames in one hold of the door; give what is wrong with the first bad header."""
-        runs = None if self.interceptors else self.runs
-        run: list[Any] = []
+        sends = None if self.interceptors else self.sends
+        together: list[Send] = []
         with self.door:
             now_ms = self.clock.now_ms
             try:
                 for frame in frames:
                     refused = None
-                    send = None if runs is None else runs.read(frame)
+                    send = None if sends is None else sends.read(frame)
                     if send is not None:
-                        refused = self._check_send(connection, send.topic)
+                        refused = self._check(connection, RequestCode.SEND_MESSAGE_V2, send.fields)
                         if refused is None:
-                            run.append(send)
+                            together.append(send)
                             continue
-                    if run:
-                        self._put_run(connection, run, now_ms, started_ns)
-                        run = []
+                    if together:
+                        self._accept(connection, together, now_ms, started_ns)
+                        together = []
                     command = RemotingCommand.decode(frame)
                     exchange = self._note(connection, frame, command, now_ms, started_ns)
                     if exchange is None:
                         continue
                     if refused is None:
-                        refused = self._check(connection, command)
+                        refused = self._check(connection, command.code, command.ext_fields)
                     if refused is None:
                         self._admit(connection, command, exchange)
                     else:
@@ -243,32 +245,36 @@ class Endpoint:
             except RemotingCommandException as error:
                 return error
             finally:
-                if run:
-                    self._put_run(connection, run, now_ms, started_ns)
+                if together:
+                    self._accept(connection, together, now_ms, started_ns)
         return None
 
-    def _check(self, connection: Connection, command: RemotingCommand) -> Refused | None:
+    def _check(self, connection: Connection, code: int, fields: dict[str, str]) -> Refused | None:
         if not self.guards or connection.is_own:
             return None
-        resources = resources_of(command.ext_fields)
-        return self.guards.check(connection, action_of(command.code), resources)
+        return self.guards.check(connection, action_of(code), resources_of(fields))
 
-    def _check_send(self, connection: Connection, topic: str) -> Refused | None:
-        if not self.guards or connection.is_own:
-            return None
-        resources = [Resource(ResourceKind.TOPIC, topic)]
-        return self.guards.check(connection, Action.PUB, resources)
-
-    def _put_run(
-        self, connection: Connection, sends: list[Any], now_ms: int, started_ns: int
+    def _accept(
+        self, connection: Connection, together: list[Send], now_ms: int, started_ns: int
     ) -> None:
-        if self.runs is None:
-            return
-        for frame in self.runs.put(connection, sends, now_ms, started_ns):
+        """Let sends be taken together, then journal and answer each."""
+        assert self.sends is not None  # noqa: S101 - it has read them
+        answers = self.sends.take(connection, together)
+        micros = (monotonic_ns() - started_ns) // 1000
+        name, append, emit = self.name, self._journal.append, self.door.emit
+        for send, answer in zip(together, answers, strict=True):
+            kind, header, body = frame = send.frame
+            if isinstance(answer, bytes):
+                exchange = Exchange(name, connection, kind, header, len(body), now_ms, started_ns)
+                exchange.response_code = 0
+                exchange.micros = micros
+                append(exchange)
+                emit(connection, encode_frame(0, answer))
+                continue
             command = RemotingCommand.decode(frame)
-            exchange = self._note(connection, frame, command, now_ms, started_ns)
-            if exchange is not None:
-                self._admit(connection, command, exchange)
+            noted = self._note(connection, frame, command, now_ms, started_ns)
+            if noted is not None:
+                self._handle_with(answer, connection, command, noted)
 
     def connected(self, connection: Connection) -> None:
         """Note a new peer. Called outside the door."""
@@ -319,19 +325,20 @@ class Endpoint:
     def handle(self, connection: Connection, command: RemotingCommand, exchange: Exchange) -> None:
         """Let the request's handler answer it. Under the door."""
         handler = self.handlers.get(command.code)
-        response: RemotingCommand | None
-        if handler is None:
-            if self._silent_unknown:
-                return
-            response = command.answer(
-                ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
-                f" request type {command.code} not supported",
-            )
-        else:
-            try:
-                response = handler(Request(connection, command, exchange))
-            except Exception as error:  # noqa: BLE001 - the broker outlives any handler
-                response = self.refusal(command, error)
+        if handler is not None:
+            self._handle_with(handler, connection, command, exchange)
+        elif not self._silent_unknown:
+            remark = f" request type {command.code} not supported"
+            response = command.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+            self.respond(connection, command, exchange, response)
+
+    def _handle_with(
+        self, handler: Handler, connection: Connection, command: RemotingCommand, exchange: Exchange
+    ) -> None:
+        try:
+            response = handler(Request(connection, command, exchange))
+        except Exception as error:  # noqa: BLE001 - the broker outlives any handler
+            response = self.refusal(command, error)
         if response is not None:
             self.respond(connection, command, exchange, response)
 

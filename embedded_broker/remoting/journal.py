@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from attrs import frozen
 
-from embedded_broker.remoting.connection import Connection
+from embedded_broker.tables.peer import Peer
 from rocketmq_py.errors import ConfigError, RocketMQError
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -101,7 +101,7 @@ class Exchange:
     def __init__(
         self,
         endpoint: str,
-        connection: Connection,
+        connection: Peer,
         serialize_type: int,
         header: "bytes | RemotingCommand",
         body_size: int,

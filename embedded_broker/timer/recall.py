@@ -27,7 +27,6 @@ from embedded_broker.timer.request import (
     root_offset,
     victim_root,
 )
-from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
@@ -36,7 +35,6 @@ __all__ = [
     "RECALL_TAG",
     "Mark",
     "PendingCopy",
-    "RecallRefusal",
     "UnsettledMarks",
     "check_handle",
     "copies_among",
@@ -69,13 +67,6 @@ class Mark(NamedTuple):
         return self.victim_root is None or self.victim_root == root
 
 
-class RecallRefusal(NamedTuple):
-    """The answer to a request 370 that may not be carried out."""
-
-    code: ResponseCode
-    remark: str
-
-
 # --- request 370 -----------------------------------------------------------------------------
 
 
@@ -86,11 +77,11 @@ def check_handle(
     broker_name: str,
     now_ms: int,
     max_delay_sec: int,
-) -> RecallRefusal | None:
-    """Check a decoded handle against the request: the last four checks of the original.
+) -> str | None:
+    """Check a decoded handle against the request; give what is wrong with it.
 
-    Those before (recall enabled, role, permission, topic known) need the broker and belong to
-    the handler; an undecodable handle is ILLEGAL_OPERATION too.
+    These are the last four checks of the original. Those before (recall enabled, role, permission,
+    topic known) need the broker: `embedded_broker/core/recalls.py`.
     """
     if topic != handle.topic:
         return _illegal(f"topic not match, the handle is of {handle.topic}")
@@ -135,8 +126,8 @@ def delete_message(
     )
 
 
-def _illegal(what: str) -> RecallRefusal:
-    return RecallRefusal(ResponseCode.ILLEGAL_OPERATION, f"recall failed, {what}")
+def _illegal(what: str) -> str:
+    return f"recall failed, {what}"
 
 
 # --- exact recall ----------------------------------------------------------------------------

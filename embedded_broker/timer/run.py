@@ -4,7 +4,7 @@ Answers: which sends differ in nothing but UNIQ_KEY, time and place, so that wha
 one of them is known for all. Nothing of its rules is written here: one sample goes through it, and
 what comes out is the pattern (`TimedShape`). Must not know: requests, connections, files.
 
-Read on: `embedded_broker/remoting/handlers/send/plain_sends.py` for who asks, `admission.py` for
+Read on: `embedded_broker/core/send_shapes.py` for who asks, `admission.py` for
 the rules, `timer/wheel/enqueue.py` for how a run enters the wheel.
 """
 

@@ -176,9 +176,9 @@ RECALL = (
     ),
     _mutant(
         "R2",
-        "embedded_broker/remoting/handlers/send/send_message.py",
-        "                int(properties[Prop.TIMER_OUT_MS]) + 1,",
-        "                int(properties[Prop.TIMER_OUT_MS]),",
+        "embedded_broker/core/produce.py",
+        "            int(properties[Prop.TIMER_OUT_MS]) + 1,",
+        "            int(properties[Prop.TIMER_OUT_MS]),",
     ),
     _mutant(
         "R4-5",

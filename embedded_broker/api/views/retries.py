@@ -3,7 +3,7 @@
 Answers: which retries of a group wait for their time, and which are in its retry topic. They are
 found where they lie: in the queues of the delay levels, in the timer engine when levels are routed
 there, and in the retry topic. Must not know: how a consumer fails. Read on: ``groups.py``,
-``embedded_broker/remoting/handlers/send/send_back.py``.
+``embedded_broker/core/retries.py``.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """``broker.send``: a message without any client.
 
-Answers: how a test that needs only consumers gets a message into the broker: by the request that
-a client would send, handled as any other. Must not know: what the broker does with it. Read on:
-``embedded_broker/remoting/handlers/send/send_message.py``.
+Answers: how a test that needs only consumers gets a message into the broker: as the one that a
+client would send, by the same call. Must not know: what the broker does with it. Read on:
+``embedded_broker/core/produce.py``.
 """
 
 from collections.abc import Mapping
@@ -13,14 +13,17 @@ from typing import Any
 from attrs import frozen
 
 from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.core.incoming import Incoming
 from embedded_broker.errors import BrokerStateError
-from embedded_broker.remoting.connection import Connection
+from embedded_broker.remoting.code_meanings import code_for
+from embedded_broker.remoting.journal import Exchange
+from embedded_broker.tables.peer import Peer
+from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import ConfigError, DelayValueError, MQBrokerException
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode, SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.delay import Delay, DelayKind
-from rocketmq_py.protocol.frame import Frame, FrameDecoder
-from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
+from rocketmq_py.protocol.handles import encode_offset_id
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.properties import Prop, encode_properties
 
@@ -53,7 +56,7 @@ def send_message(
     delay_level: int | None = None,
     deliver_at: datetime | None = None,
 ) -> SentMessage:
-    """Send as a client does, request 310 and all, without a client. Outside the door.
+    """Send as a client does, without a client and without a request. Outside the door.
 
     What no client could send is refused as the client does: `TypeError` for a value of another
     type, `DelayValueError` for a delay that cannot be meant.
@@ -75,33 +78,36 @@ def send_message(
         carried[Prop.DELAY] = Delay.of(DelayKind.LEVEL, delay_level).text
     if deliver_at is not None:
         carried[Prop.TIMER_DELIVER_MS] = Delay.at(deliver_at).text
-    header = SendMessageRequestHeader(
-        producer_group="embedded-broker",
-        topic=topic,
-        default_topic=AUTO_CREATE_TOPIC,
-        default_topic_queue_nums=4,
-        queue_id=-1 if queue is None else queue,
-        sys_flag=0,
+    message = Incoming(
+        topic,
+        bytes(body),
+        encode_properties(carried).decode(),
+        -1 if queue is None else queue,
         born_timestamp=core.clock.now_ms,
-        flag=0,
-        properties=encode_properties(carried).decode(),
-        reconsume_times=0,
-        unit_mode=False,
-        batch=False,
+        template=AUTO_CREATE_TOPIC,
+        template_queues=4,
     )
-    request = RemotingCommand(
-        code=RequestCode.SEND_MESSAGE_V2, ext_fields=header.to_ext_v2(), body=bytes(body)
-    )
-    response = _Caller().ask(core, request)
-    if response.code != ResponseCode.SUCCESS:
-        raise MQBrokerException(response.code, response.remark, core.address, topic=topic)
-    answer = SendMessageResponseHeader.from_ext(response.ext_fields)
+    caller = _Caller()
+    with core.door:
+        noted = _noted(core, caller, message)
+        (outcome,) = core.produce([message], caller)
+        code = 0 if outcome.reason is None else code_for(outcome.reason, core.profile)
+        noted.response_code, noted.remark = code, outcome.remark
+        noted.micros = (monotonic_ns() - noted.started_ns) // 1000
+        is_durable = core.durability.is_reached(outcome.synced_at)
+        if not is_durable:
+            core.durability.when_reached(outcome.synced_at, caller.hear)
+    if not is_durable and not caller.is_durable():
+        code = ResponseCode.FLUSH_DISK_TIMEOUT
+    if code != ResponseCode.SUCCESS:
+        raise MQBrokerException(code, outcome.remark, core.address, topic=topic)
+    offset_msg_id = encode_offset_id(core.store.store_host, outcome.commit_log_offset)
     return SentMessage(
-        msg_id=answer.transaction_id or answer.msg_id,
-        offset_msg_id=answer.msg_id,
-        queue_id=answer.queue_id,
-        queue_offset=answer.queue_offset,
-        recall_handle=answer.recall_handle,
+        msg_id=outcome.unique_key or offset_msg_id,
+        offset_msg_id=offset_msg_id,
+        queue_id=outcome.queue_id,
+        queue_offset=outcome.queue_offset,
+        recall_handle=outcome.recall_handle,
     )
 
 
@@ -139,33 +145,46 @@ def _given(value: object) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-class _Caller(Connection):
-    """The test itself as a peer: its answers stay on the calling thread's object."""
+def _noted(core: BrokerCore, caller: Peer, message: Incoming) -> Exchange:
+    """Write into the journal what a client would have asked for."""
+    fields = {
+        "a": "embedded-broker",
+        "b": message.topic,
+        "e": str(message.queue_id),
+        "g": str(message.born_timestamp),
+        "i": message.properties,
+    }
+    asked = RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext_fields=fields)
+    size, now_ms = len(message.body), message.born_timestamp
+    exchange = Exchange(
+        core.broker_name, caller, SerializeType.JSON, asked, size, now_ms, monotonic_ns()
+    )
+    core.journal.append(exchange)
+    return exchange
 
-    __slots__ = ("_answered", "_answers")
+
+class _Caller(Peer):
+    """The test itself as a peer, who waits for the disk on the calling thread."""
+
+    __slots__ = ("_heard", "_is_durable")
     is_own = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), ("127.0.0.1", 0))
         self.client_id = "broker.send"
-        self._answers: list[Frame] = []
-        self._answered = Event()
+        self._is_durable = False
+        self._heard = Event()
 
-    def ask(self, core: BrokerCore, request: RemotingCommand) -> RemotingCommand:
-        """Have one request handled, and return its answer."""
-        decoder = FrameDecoder()
-        core.endpoint.receive(self, decoder.feed(request.encode()))
-        # Under SYNC_FLUSH the flusher's thread gives the answer.
-        if not self._answered.wait(ANSWER_S):
+    def hear(self, is_durable: bool) -> None:
+        """Be told whether the message is on disk: on the flusher's thread."""
+        self._is_durable = is_durable
+        self._heard.set()
+
+    def is_durable(self) -> bool:
+        """Wait for the word about the disk."""
+        if not self._heard.wait(ANSWER_S):
             raise BrokerStateError(f"the broker gave no answer within {ANSWER_S} s")
-        return RemotingCommand.decode(self._answers[0])
-
-    def deliver(self, frames: list[bytes]) -> None:
-        """Keep the answer."""
-        decoder = FrameDecoder()
-        for frame in frames:
-            self._answers += decoder.feed(frame)
-        self._answered.set()
+        return self._is_durable
 
     def close(self) -> None:
         """Nothing is open."""

@@ -2,8 +2,8 @@
 
 `half.py` says what a half message, its copies and its removal mark look like, `service.py` which of
 them are open and when their producer is asked. This room answers no request:
-`remoting/handlers/send/send_message.py` brings the half messages in,
-`remoting/handlers/send/end_transaction.py` ends them.
+`core/produce.py` brings the half messages in,
+`ending.py` ends them.
 """
 
 from embedded_broker.core.transactions.service import TransactionalMessageService

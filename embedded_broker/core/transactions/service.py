@@ -12,7 +12,7 @@ CID_RMQ_SYS_TRANS without a removal mark. Offsets and marks are the original's, 
 and this one can take over from each other. Must not know: requests, who sent what. Runs under the
 door.
 
-Read on: `half.py` for the messages, `remoting/handlers/send/end_transaction.py` for who ends them.
+Read on: `half.py` for the messages, `ending.py` for how they end.
 """
 
 from __future__ import annotations

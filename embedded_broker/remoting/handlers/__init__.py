@@ -3,14 +3,12 @@
 ====================  ===================================================
 module                requests
 ====================  ===================================================
-send_message          310, 10, 320 (the short way: plain_sends)
-send_back             36
-end_transaction       37 (half messages and 39: the room `core/transactions/`)
+send_message          310, 10, 320 (what is accepted: core/produce)
+follow_ups            36, 37, 370 (half messages and 39: the room `core/transactions/`)
 pull_message          11, 361 (what a pull gets: core/consume)
 client_manage         34, 35, 46, 38, 14, 15
 query_message         12, 33
 admin_broker          17, 200, 25, 26, 202, 203, 208, 29 to 32, 222, 41, 42
-recall_message        370
 inspection            28, 45, 60, 61
 ====================  ===================================================
 
@@ -28,19 +26,23 @@ from embedded_broker.core import metrics
 from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
 from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.consume import Consume
+from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
+from embedded_broker.core.recalls import Recalls
+from embedded_broker.core.retries import Retries
+from embedded_broker.core.send_gate import SendGate
+from embedded_broker.core.send_shapes import SendShapes
+from embedded_broker.core.stamps import Stamps
 from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Statistics
 from embedded_broker.core.transactions import TransactionalMessageService
+from embedded_broker.core.transactions.ending import EndTransactions
 from embedded_broker.core.waiters import Waiters
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
-from embedded_broker.remoting.handlers.send.end_transaction import EndTransactionProcessor
-from embedded_broker.remoting.handlers.send.plain_sends import PlainSends
-from embedded_broker.remoting.handlers.send.recall_message import RecallMessageProcessor
-from embedded_broker.remoting.handlers.send.send_back import SendBackProcessor
+from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import (
@@ -52,6 +54,7 @@ from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.protocol.handles import UniqIdGenerator
 
 __all__ = ["install"]
 
@@ -120,21 +123,13 @@ def install(core: BrokerCore) -> None:
         timers=core.timers,
     )
     metrics.register(core.statistics.registry, sources)
+    _take_messages(core)
     _register(core)
 
 
 def _register(core: BrokerCore) -> None:
-    """Let the broker's address answer every request of the table above."""
-    sends = SendMessageProcessor(core)
-    core.endpoint.runs = PlainSends(core, sends)
-    for processor in (
-        sends,
-        SendBackProcessor(core),
-        EndTransactionProcessor(core),
-        PullMessageProcessor(core.endpoint, core.consume),
-        RecallMessageProcessor(core),
-    ):
-        processor.register()
+    """Let the broker's address answer the other requests of the table above."""
+    PullMessageProcessor(core.endpoint, core.consume).register()
     QueryMessageProcessor(core.queries).register(core.endpoint)
     ClientManageProcessor(core.acts, core.consume.filters).register(core.endpoint)
     InspectionProcessor(
@@ -163,6 +158,67 @@ def transactions_of(core: BrokerCore) -> TransactionalMessageService:
         producers=core.producers,
         calls=core.calls,
     )
+
+
+def _take_messages(core: BrokerCore) -> None:
+    """Make what accepts messages, and answer the requests that bring them or follow them up."""
+    config, profile, store, topics = core.config, core.profile, core.store, core.topics
+    gate = SendGate(
+        address=core.address,
+        config=config,
+        profile=profile,
+        limits=core.limits,
+        topics=topics,
+        random=core.random,
+    )
+    new_key = UniqIdGenerator(store.store_host[:-4], now_ms=lambda: core.clock.now_ms).next
+    stamps = Stamps(config, profile, core.cluster_name, new_key)
+    retries = Retries(
+        profile=profile,
+        gate=gate,
+        store=store,
+        topics=topics,
+        groups=core.groups,
+        locks=core.locks,
+        session=core.session,
+        random=core.random,
+    )
+    core.produce = produce = Produce(
+        broker_name=core.broker_name,
+        config=config,
+        profile=profile,
+        store=store,
+        timer_topic=core.timers.topic,
+        durability=core.durability,
+        gate=gate,
+        stamps=stamps,
+        retries=retries,
+        shapes=SendShapes(
+            gate=gate,
+            stamps=stamps,
+            config=config,
+            store=store,
+            topics=topics,
+            runs=core.timers.runs,
+            timer_topic=core.timers.topic,
+            broker_name=core.broker_name,
+        ),
+    )
+    endpoint = core.endpoint
+    SendMessageProcessor(
+        endpoint, produce, config=config, profile=profile, store_host=store.store_host
+    ).register()
+    FollowUpProcessor(
+        endpoint,
+        config=config,
+        profile=profile,
+        produce=produce,
+        retries=retries,
+        endings=EndTransactions(
+            config=config, clock=core.clock, transactions=core.transactions, produce=produce
+        ),
+        recalls=Recalls(broker_name=core.broker_name, config=config, store=store, topics=topics),
+    ).register()
 
 
 def _statistics_of(core: BrokerCore) -> Statistics:

@@ -2,7 +2,7 @@
 
 State of RocketMQ's TopicConfigManager. Every call is made under the door. This module knows no
 request and no file format beyond its own JSON object; the handlers decide what to answer when a
-topic is missing. Read on: `remoting/handlers/send/send_message.py` (creation by a send),
+topic is missing. Read on: `core/send_gate.py` (creation by a send),
 `remoting/handlers/admin/admin_broker.py` (request 17), `namesrv/routes.py` (who listens to
 changes).
 """

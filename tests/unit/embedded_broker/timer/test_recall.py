@@ -9,7 +9,6 @@ from embedded_broker.store.inner import PutStatus
 from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.recall import check_handle, delete_message
 from embedded_broker.timer.wheel.change import find_copies
-from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from tests.unit.embedded_broker.timer.timer_rig import HOST, START_MS, Rig
@@ -101,8 +100,7 @@ def test_a_handle_of_another_place_or_time_is_illegal(
         HANDLE, topic=topic, broker_name=broker, now_ms=now_ms, max_delay_sec=259_200
     )
     assert refusal is not None
-    assert refusal.code == ResponseCode.ILLEGAL_OPERATION
-    assert word in refusal.remark
+    assert word in refusal
 
 
 def test_a_handle_of_this_place_with_time_left_passes() -> None:

@@ -4,7 +4,7 @@ A batch-wide property is added to every message; as in the original
 (``MessageExtEncoder.encode`` of a batch) the texts are put one behind the other, and the last of
 two equal names counts. That way nothing is decoded for messages whose properties ask the broker
 for nothing, which is nearly all. Must not know requests or the store. Read on:
-``send_message.py`` for who calls this and what is done with the others.
+``produce.py`` for who calls this and what is done with the others.
 """
 
 from collections.abc import Mapping, Sequence

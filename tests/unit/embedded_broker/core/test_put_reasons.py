@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.remoting.handlers.send.put_status import OUTCOMES, STORED, outcome_of
+from embedded_broker.core.put_reasons import MEANINGS, STORED, reason_of
+from embedded_broker.core.refusals import Reason
+from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import PROFILES
 from embedded_broker.store.inner import PutResult, PutStatus
 from rocketmq_py.protocol.codes import SEND_RESPONSE_STORED
+
+
+def code_of(reason: Reason | None) -> int:
+    """The number in which RocketMQ's wire tells a reason."""
+    return 0 if reason is None else code_for(reason, PROFILES["rocketmq-5.x"])
 
 
 @pytest.mark.case("W49")
 @pytest.mark.parametrize("status", list(PutStatus))
 def test_a_stored_message_is_answered_with_a_code_that_says_so(status: PutStatus) -> None:
-    code, remark = outcome_of(PutResult(status), BrokerConfig())
-    assert (code in SEND_RESPONSE_STORED) == (status in STORED)
+    reason, remark = reason_of(PutResult(status), BrokerConfig())
+    assert (code_of(reason) in SEND_RESPONSE_STORED) == (status in STORED)
     assert (remark is None) == (status in STORED)
 
 
@@ -34,15 +42,16 @@ def test_a_stored_message_is_answered_with_a_code_that_says_so(status: PutStatus
 def test_a_refusal_names_limit_and_setting(
     status: PutStatus, code: int, pieces: tuple[str, ...]
 ) -> None:
-    answered, remark = outcome_of(PutResult(status), BrokerConfig())
-    assert answered == code
+    reason, remark = reason_of(PutResult(status), BrokerConfig())
+    assert code_of(reason) == code
     assert all(piece in (remark or "") for piece in pieces)
 
 
 def test_the_reason_of_the_store_goes_first() -> None:
     refused = PutResult(PutStatus.MESSAGE_ILLEGAL, remark="the body has 5 bytes")
-    assert outcome_of(refused, BrokerConfig()) == (13, "the body has 5 bytes")
+    expected = (Reason.MESSAGE_ILLEGAL, "the body has 5 bytes")
+    assert reason_of(refused, BrokerConfig()) == expected
 
 
 def test_every_status_that_means_stored_has_a_row() -> None:
-    assert set(OUTCOMES) >= STORED
+    assert set(MEANINGS) >= STORED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.remoting.handlers.send.batch_properties import joined_texts
+from embedded_broker.core.batch_properties import joined_texts
 from rocketmq_py.protocol.delay import DELAY_PROPERTIES, TIMER_BOOKKEEPING_PROPERTIES
 from rocketmq_py.protocol.properties import decode_properties, encode_properties
 

@@ -1,9 +1,8 @@
-"""The short way of plain sends leaves the same bytes as the ordinary one, and answers the same."""
+"""What sends of known shapes leave behind and are answered is what a look at each comes to."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,64 +11,25 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.broker_core import BrokerCore
-from embedded_broker.remoting.connection import Connection
-from embedded_broker.remoting.handlers.send.plain_sends import PlainSends
+from embedded_broker.core.incoming import Incoming
+from embedded_broker.core.send_shapes import SHAPES_MAX
 from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.wheel.engine import TimerMessageStore
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder, encode_frame
-
-START_MS = 1_700_000_000_000
-PROPERTIES: Final = "UNIQ_KEY\x017F00000100002A9F4D4B0000000000AB\x02WAIT\x01true\x02"
-FIELDS: Final[Mapping[str, object]] = {
-    "a": "G",
-    "b": "T",
-    "c": "TBW102",
-    "d": "4",
-    "e": "1",
-    "f": "0",
-    "g": "1700000000123",
-    "h": "0",
-    "i": PROPERTIES,
-    "j": "0",
-    "k": "false",
-    "m": "false",
-    "n": "broker-a",
-}
+from tests.golden.sends import PROPERTIES, START_MS, Peer, frame
+from tests.golden.sends import SENDS as CASES
 
 
-class Peer(Connection):
-    """Keeps what the broker answers."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 50_000), ("127.0.0.1", 10_911))
-        self.received: list[bytes] = []
-
-    def deliver(self, frames: list[bytes]) -> None:
-        self.received += frames
-
-    def close(self) -> None:
-        self.closed = True
-
-    def answers(self) -> list[RemotingCommand]:
-        frames = FrameDecoder().feed(b"".join(self.received))
-        return [RemotingCommand.decode(frame) for frame in frames]
-
-
-def frame(
-    number: int = 7, *, body: bytes = b"hello", head: Mapping[str, object] | None = None, **ext: Any
-) -> bytes:
-    """A request as a client writes it; a field of None is left out."""
-    fields = {name: value for name, value in {**FIELDS, **ext}.items() if value is not None}
-    document = {"code": 310, "extFields": fields, "flag": 0, "language": "JAVA", "opaque": number}
-    text = json.dumps({**document, "version": 477, **(head or {})}, separators=(",", ":"))
-    return encode_frame(0, text.encode(), body)
+def find_none(at: int, message: Incoming) -> None:
+    """Know no shape."""
+    del at, message
 
 
 @contextmanager
-def running(*, short_way: bool = True, **arguments: Any) -> Iterator[tuple[BrokerCore, Peer]]:
+def running(*, remembers: bool = True, **arguments: Any) -> Iterator[tuple[BrokerCore, Peer]]:
     """A broker on a frozen clock with topic T, and a peer of it."""
     clock = VirtualClock(start=datetime.fromtimestamp(START_MS / 1000, UTC))
     with EmbeddedBroker(
@@ -77,8 +37,9 @@ def running(*, short_way: bool = True, **arguments: Any) -> Iterator[tuple[Broke
     ) as broker:
         node = broker.slot.node
         assert node is not None
-        if not short_way:
-            node.core.endpoint.runs = None
+        if not remembers:
+            node.core.produce._shapes.find = find_none  # type: ignore[method-assign]
+            node.core.endpoint.sends = None
         peer = Peer()
         node.core.endpoint.connected(peer)
         yield node.core, peer
@@ -141,105 +102,11 @@ def outcome(
         }
 
 
-SENDS: Final = {
-    "plain": frame(),
-    "tags and keys": frame(i=f"TAGS\x01a\x02KEYS\x01k1 k2\x02{PROPERTIES}"),
-    "properties behind the key": frame(i=f"{PROPERTIES}TAGS\x01b\x02x\x01y\x02"),
-    "no separator at the end": frame(i=PROPERTIES[:-1]),
-    "no separator behind the key": frame(i=PROPERTIES.split("\x02", maxsplit=1)[0]),
-    "other letters": frame(i=f"TAGS\x01é\x02{PROPERTIES}"),
-    "twice a name": frame(i=f"A\x011\x02A\x012\x02{PROPERTIES}"),
-    "twice the key": frame(i=PROPERTIES + PROPERTIES),
-    "a name that ends like the key": frame(i=f"XUNIQ_KEY\x01AB\x02{PROPERTIES}"),
-    "an empty value": frame(i=f"A\x01\x02{PROPERTIES}"),
-    "an item that is no item": frame(i=f"A\x02\x02{PROPERTIES}"),
-    "a key of signs": frame(i='UNIQ_KEY\x01"%d\x02'),
-    "a percent sign": frame(i=f"TAGS\x01%d%s\x02{PROPERTIES}"),
-    "what the broker adds": frame(i=f"MSG_REGION\x01mine\x02CLUSTER\x01c\x02{PROPERTIES}"),
-    "zero byte": frame(i=f"A\x01\x00\x02{PROPERTIES}"),
-    "delay level": frame(i=f"DELAY\x013\x02{PROPERTIES}"),
-    "timer": frame(i=f"TIMER_DELAY_SEC\x0110\x02{PROPERTIES}"),
-    "bad timer": frame(i=f"TIMER_DELAY_SEC\x01x\x02{PROPERTIES}"),
-    "start deliver time": frame(i=f"__STARTDELIVERTIME\x01{START_MS + 9000}\x02{PROPERTIES}"),
-    "start deliver time, behind": frame(i=f"{PROPERTIES}__STARTDELIVERTIME\x01{START_MS + 5}\x02"),
-    "start deliver time 0": frame(i=f"__STARTDELIVERTIME\x010\x02{PROPERTIES}"),
-    "milliseconds": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x011500\x02"),
-    "milliseconds at the end": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x0199500"),
-    "one millisecond": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x011\x02"),
-    "an instant": frame(i=f"TAGS\x01a\x02TIMER_DELIVER_MS\x01{START_MS + 12345}\x02{PROPERTIES}"),
-    "an instant, no WAIT": frame(
-        i=f"{PROPERTIES.partition('WAIT')[0]}TIMER_DELIVER_MS\x01{START_MS + 777_000}\x02"
-    ),
-    "an instant in the past": frame(i=f"{PROPERTIES}TIMER_DELIVER_MS\x01{START_MS - 1}\x02"),
-    "this instant": frame(i=f"{PROPERTIES}TIMER_DELIVER_MS\x01{START_MS}\x02"),
-    "seconds 0": frame(i=f"{PROPERTIES}TIMER_DELAY_SEC\x010\x02"),
-    "seconds with a sign": frame(i=f"{PROPERTIES}TIMER_DELAY_SEC\x01+5\x02"),
-    "seconds with zeros": frame(i=f"{PROPERTIES}TIMER_DELAY_SEC\x01005\x02"),
-    "seconds of other letters": frame(i=f"{PROPERTIES}TIMER_DELAY_SEC\x01٣\x02"),
-    "longer than ever": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x01{9 * 10**14}\x02"),
-    "beyond 64 bits": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x01{10**30}\x02"),
-    "the longest": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x01259200000\x02"),
-    "one more": frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x01259200001\x02"),
-    "two requests": frame(i=f"TIMER_DELAY_MS\x019000\x02TIMER_DELAY_SEC\x0120\x02{PROPERTIES}"),
-    "two requests, the winner first": frame(
-        i=f"TIMER_DELAY_SEC\x0130\x02TIMER_DELIVER_MS\x01junk\x02{PROPERTIES}"
-    ),
-    "twice the same": frame(i=f"TIMER_DELAY_MS\x019000\x02TIMER_DELAY_MS\x0120000\x02{PROPERTIES}"),
-    "a level wins": frame(i=f"TIMER_DELAY_MS\x019000\x02DELAY\x012\x02{PROPERTIES}"),
-    "a level of 0": frame(i=f"TIMER_DELAY_MS\x019000\x02DELAY\x010\x02{PROPERTIES}"),
-    "a name like a request": frame(i=f"XTIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
-    "a request in a value": frame(i=f"x\x01TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
-    "a request in the key": frame(i="UNIQ_KEY\x01TIMER_DELAY_MS\x019000\x02"),
-    "a number in the key": frame(i="TIMER_DELAY_MS\x019000\x02UNIQ_KEY\x01AB9000CD\x02"),
-    "the number twice": frame(i=f"KEYS\x019000\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
-    "a zero byte for a number": frame(i=f"TIMER_DELAY_MS\x01\0\x02{PROPERTIES}"),
-    "a zero byte beside a number": frame(i=f"A\x01\0\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
-    "a timer with the broker's names": frame(
-        i=f"REAL_TOPIC\x01x\x02REAL_QID\x017\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"
-    ),
-    "a timer with a timer's names": frame(
-        i=f"TIMER_OUT_MS\x011\x02TIMER_DUE_MS\x013\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"
-    ),
-    "a timer with a percent sign": frame(
-        i=f"TAGS\x01%b%d\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"
-    ),
-    "a timer, compressed": frame(f="769", i=f"TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
-    "a timer of a transaction": frame(
-        i=f"TRAN_MSG\x01true\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"
-    ),
-    "a timer for a retry topic": frame(b="%RETRY%G", i=f"TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
-    "a timer for a new topic": frame(b="new", i=f"TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
-    "a mark": frame(i=f"TIMER_DEL_UNIQKEY\x01T+AB\x02TIMER_DELAY_MS\x019000\x02{PROPERTIES}"),
-    "the timer's own": frame(i=f"TIMER_OUT_MS\x011\x02{PROPERTIES}"),
-    "prepared": frame(f="4"),
-    "prepared by property": frame(i=f"TRAN_MSG\x01true\x02{PROPERTIES}"),
-    "compressed": frame(f="769", body=b"\x78\x9c\x03\x00\x00\x00\x00\x01"),
-    "several tags": frame(f="2"),
-    "a user's flag": frame(h="5"),
-    "reconsumed": frame(j="2"),
-    "with a maximum": frame(l="16"),
-    "batch": frame(m="true"),
-    "any queue": frame(e="-1"),
-    "a queue too far": frame(e="99"),
-    "queue of no number": frame(e="x"),
-    "unknown topic": frame(b="new"),
-    "a forbidden topic": frame(b="SCHEDULE_TOPIC_XXXX"),
-    "a topic that cannot be": frame(b="a b"),
-    "retry topic": frame(b="%RETRY%G"),
-    "no topic": frame(b=None),
-    "no group": frame(a=None),
-    "default queues of no number": frame(d="many"),
-    "born of no number": frame(g="1_0"),
-    "born before 1970": frame(g="-5"),
-    "born beyond 64 bits": frame(g="9" * 30),
-    "numbers as numbers": frame(e=1, f=0, g=1700000000123, h=0),
-    "no body": frame(body=b""),
+SENDS: Final = {name: frame(**fields) for name, fields in CASES.items()} | {
+    "batch of code 310": frame(m="true"),
     "opaque of 64 bits": frame(2**40),
-    "negative opaque": frame(-9),
-    "oneway": frame(head={"flag": 2}),
     "an answer": frame(head={"flag": 1}),
     "another code behind": frame(head={"code": 310}) + frame(8, b="T", e="2"),
-    "no ext fields": frame(head={"extFields": None}),
     "no JSON": encode_frame(0, b'{"code":310,', b"x"),
 }
 
@@ -249,7 +116,7 @@ SENDS: Final = {
 def test_both_ways_end_alike(name: str, arguments: dict[str, Any]) -> None:
     pieces = [SENDS["plain"], SENDS[name], SENDS[name], SENDS["plain"]]
     short = outcome(pieces, **arguments)
-    assert short == outcome(pieces, short_way=False, **arguments)
+    assert short == outcome(pieces, remembers=False, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +145,7 @@ def test_both_ways_end_alike_whatever_the_settings(config: dict[str, object]) ->
     pieces = [*SENDS.values()]
     pieces.remove(SENDS["no JSON"])  # it ends the connection
     short = outcome(pieces, config=config)
-    assert short == outcome(pieces, config=config, short_way=False)
+    assert short == outcome(pieces, config=config, remembers=False)
 
 
 TIMED: Final = [
@@ -316,7 +183,7 @@ def test_timers_that_come_together_end_like_single_ones(
 ) -> None:
     pieces = [b"".join(TIMED), b"".join(TIMED[3:9]), TIMED[0]]
     short = outcome(pieces, config=config, advance_s=advance_s)
-    assert short == outcome(pieces, config=config, advance_s=advance_s, short_way=False)
+    assert short == outcome(pieces, config=config, advance_s=advance_s, remembers=False)
 
 
 def test_a_timer_is_recalled_by_the_handle_that_the_short_way_gives() -> None:
@@ -356,14 +223,13 @@ def test_timers_that_the_timer_log_refuses_are_stored_and_enter_it_later() -> No
 
 def test_an_answer_that_waits_for_the_disk_is_not_given_at_once() -> None:
     with running(config={"flushDiskType": "SYNC_FLUSH"}) as (core, peer):
-        plain_sends = core.endpoint.runs
-        assert plain_sends is not None
-        (one,) = FrameDecoder().feed(SENDS["plain"])
-        send = plain_sends.read(one)
-        assert send is not None
+        core.durability.request_flush = lambda: None
+        say(core, peer, SENDS["plain"] + SENDS["timer"] + SENDS["a topic that cannot be"])
+        assert [answer.code for answer in peer.answers()] == [29]
+        core.store.begin_flush().run()
         with core.door:
-            assert plain_sends.put(peer, [send], START_MS, 0) == [one]
-        assert core.store.log.max_offset == 0
+            core.durability.synced()
+        assert [answer.code for answer in peer.answers()] == [29, 0, 0]
 
 
 @pytest.mark.parametrize("text", ["WAIT\x01true\x02", "XUNIQ_KEY\x01AB\x02", None])
@@ -373,22 +239,22 @@ def test_a_message_without_an_id_gets_one(text: str | None) -> None:
         assert len(peer.answers()[1].ext_fields["transactionId"]) == 32
 
 
-def test_only_plain_sends_take_the_short_way() -> None:
+def test_only_what_differs_in_key_and_number_has_a_shape() -> None:
     with running() as (core, _):
-        assert core.endpoint.runs is not None
-        read = core.endpoint.runs.read
-        plain = [
-            name for name, piece in SENDS.items() if read(FrameDecoder().feed(piece)[0]) is not None
-        ]
-        assert plain[:4] == [
+        read, find = core.endpoint.sends.read, core.produce._shapes.find  # type: ignore[union-attr]
+        sends = {name: read(FrameDecoder().feed(piece)[0]) for name, piece in SENDS.items()}
+        shaped = [name for name, send in sends.items() if send and find(0, send.message)]
+        assert shaped[:4] == [
             "plain",
             "tags and keys",
             "properties behind the key",
             "no separator at the end",
         ]
-        assert {"delay level", "prepared by property", "oneway", "batch"}.isdisjoint(plain)
-        assert {"timer", "an instant", "start deliver time", "milliseconds"} <= set(plain)
-        assert {"two requests", "a level wins", "a mark", "bad timer"}.isdisjoint(plain)
+        assert {"delay level", "prepared by property", "oneway", "batch"}.isdisjoint(shaped)
+        assert {"timer", "an instant", "start deliver time", "milliseconds"} <= set(shaped)
+        assert {"two requests", "a level wins", "a mark", "bad timer"}.isdisjoint(shaped)
+        assert sends["delay level"] is not None
+        assert sends["oneway"] is sends["batch"] is sends["no JSON"] is None
 
 
 def test_sends_in_one_piece_keep_their_order_in_each_queue_and_are_all_answered() -> None:
@@ -482,6 +348,5 @@ def test_what_is_remembered_is_bounded() -> None:
         for start in range(0, 3000, 100):
             sends = [frame(n, i=f"KEYS\x01k{n}\x02{PROPERTIES}") for n in range(start, start + 100)]
             say(core, peer, b"".join(sends))
-        assert isinstance(core.endpoint.runs, PlainSends)
-        assert len(core.endpoint.runs._shapes) <= 1024
+        assert len(core.produce._shapes._plain) <= SHAPES_MAX
         assert len(peer.received) == 3000

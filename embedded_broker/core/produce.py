@@ -1,0 +1,266 @@
+"""How a message is accepted: the one way in, for every wire and for the broker's own.
+
+RocketMQ's SendMessageProcessor behind its headers. Each message passes the same gate
+(``send_gate.py``), its properties are completed (``stamps.py``), and it is put, or a batch of them.
+Delay is not known here: the put hook of ``timer/admission.py`` reads it from the properties during
+the put. Messages of known shapes that come together are put together (``send_shapes.py``). Must not
+know: headers, response codes, how an answer travels.
+
+Read on: ``incoming.py`` for the values, ``retries.py`` for the way to the dead letters,
+``put_reasons.py`` for what the store refuses.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from embedded_broker.core.batch_properties import joined_texts
+from embedded_broker.core.durability import Durability
+from embedded_broker.core.incoming import Incoming, Outcome
+from embedded_broker.core.put_reasons import STORED, reason_of
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.retries import Retries
+from embedded_broker.core.send_gate import SendGate, stored_sys_flag
+from embedded_broker.core.send_shapes import SendShapes, Shaped
+from embedded_broker.core.stamps import Stamps
+from embedded_broker.core.transactions.half import into_half
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import Profile
+from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.run import Run, tags_codes
+from embedded_broker.tables.peer import Peer
+from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.handles import RecallHandle
+from rocketmq_py.protocol.message_codec import decode_batch
+from rocketmq_py.protocol.names import RETRY_PREFIX, TOPIC_LENGTH_MAX
+from rocketmq_py.protocol.properties import Prop, encode_properties
+
+__all__ = ["Produce"]
+
+logger = logging.getLogger(__name__)
+
+
+class Produce:
+    """Accepts messages and tells where they lie, or why they are refused. Used under the door."""
+
+    def __init__(
+        self,
+        *,
+        broker_name: str,
+        config: BrokerConfig,
+        profile: Profile,
+        store: MessageStore,
+        timer_topic: str,
+        durability: Durability,
+        gate: SendGate,
+        stamps: Stamps,
+        retries: Retries,
+        shapes: SendShapes,
+    ) -> None:
+        self._broker_name = broker_name
+        self._config = config
+        self._names_messages = profile.names_stored_messages
+        self._store = store
+        self._timer_topic = timer_topic
+        self._durability = durability
+        self._gate = gate
+        self._stamps = stamps
+        self._retries = retries
+        self._shapes = shapes
+
+    def __call__(self, messages: Sequence[Incoming], peer: Peer) -> list[Outcome]:
+        """Store messages in their order, and give the outcome of each.
+
+        Those of known shapes go together, and with them first what asks for a time.
+        """
+        if not self._puts_together:
+            return [self._one(message, peer) for message in messages]
+        outcomes: list[Outcome | None] = [None] * len(messages)
+        find = self._shapes.find
+        run: list[Shaped] = []
+        for index, message in enumerate(messages):
+            shaped = find(index, message)
+            if shaped is not None:
+                run.append(shaped)
+                continue
+            if run:
+                self._put(run, peer, outcomes)
+                run = []
+            outcomes[index] = self._one(message, peer)
+        if run:
+            self._put(run, peer, outcomes)
+        return outcomes  # type: ignore[return-value] # each has its own by now
+
+    def copy(self, message: InnerMessage) -> Outcome:
+        """Store a message that the broker makes of one it has: as it is, wherever it is to go."""
+        queue_id = message.queue_id
+        return self._outcome(self._store.put(message), queue_id, message.properties)
+
+    @property
+    def _puts_together(self) -> bool:
+        """Whether messages are answered at once, and no hook wants to see every one of them."""
+        return (
+            self._names_messages
+            and not self._durability.is_awaited
+            and not self._gate.checks_types
+            and self._store.hooks_ignore_plain
+        )
+
+    def _put(self, run: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> None:
+        for left in self._shapes.put(run, peer, outcomes):
+            outcomes[left.at] = self._one(left.message, peer)
+
+    def _one(self, message: Incoming, peer: Peer) -> Outcome:
+        """Store one message, or one batch, by itself."""
+        try:
+            topic = self._gate.topic_for(message)
+            if message.is_batch:
+                return self._batch(message, topic, peer)
+            return self._single(message, topic, peer)
+        except Refused as refused:
+            return Outcome(refused.reason, refused.remark)
+        except Exception as error:
+            # The others that came along have their outcomes, too.
+            logger.exception("a message for %s failed", message.topic)
+            return Outcome(Reason.FAILED, f"{type(error).__name__}: {error}")
+
+    # -- one message ------------------------------------------------------------------------
+
+    def _single(self, message: Incoming, topic: TopicConfig, peer: Peer) -> Outcome:
+        name, text = message.topic, message.properties
+        properties = self._stamps.read(text, name)
+        self._gate.check_type(topic, properties)
+        queue_id = self._gate.queue_for(message, topic)
+        if name.startswith(RETRY_PREFIX):
+            routed = self._retries.of_client_send(message, properties)
+            text = ""  # the properties may be others now
+            if routed is not None:
+                name, queue_id = routed
+        is_half = self._gate.is_half(message, properties)
+        encoded = self._stamps.complete(properties, text)
+        inner = InnerMessage(
+            name,
+            queue_id,
+            message.body,
+            properties,
+            message.flag,
+            stored_sys_flag(message.sys_flag, topic),
+            message.born_timestamp,
+            peer.packed_remote,
+            message.reconsume_times,
+            0,
+            encoded,
+        )
+        if is_half:
+            into_half(inner)
+        result = self._store.put(inner)
+        outcome = self._outcome(result, queue_id, properties)
+        if not self._names_messages or not outcome.is_stored:
+            return outcome
+        handle = None
+        if inner.topic == self._timer_topic and Prop.TIMER_OUT_MS in properties:
+            handle = self._recall_handle(properties)
+        return outcome._replace(unique_key=properties[Prop.UNIQ_KEY], recall_handle=handle)
+
+    def _recall_handle(self, properties: Mapping[str, str]) -> str | None:
+        """Give the handle of a timer that admission accepted (attachRecallHandle).
+
+        One more than the slot, so that rounding at the recall finds the slot again. A message
+        to a retry topic gets none: its timer has run already.
+        """
+        real_topic = properties[Prop.REAL_TOPIC]
+        if real_topic.startswith(RETRY_PREFIX):
+            return None
+        return RecallHandle(
+            real_topic,
+            self._broker_name,
+            int(properties[Prop.TIMER_OUT_MS]) + 1,
+            properties[Prop.UNIQ_KEY],
+        ).encode()
+
+    def _outcome(self, result: PutResult, queue_id: int, properties: Mapping[str, str]) -> Outcome:
+        """Say what became of a put; a message that is not stored has no place."""
+        reason: Reason | None = None
+        remark = None
+        if result.status is not PutStatus.PUT_OK:
+            reason, remark = reason_of(result, self._config)
+            if result.status not in STORED:
+                return Outcome(reason, remark, status=result.status)
+        log_end = 0
+        if self._durability.is_awaited and properties.get(Prop.WAIT) != "false":
+            log_end = result.commit_log_offset + result.size
+        place = (result.commit_log_offset, queue_id, result.queue_offset)
+        return Outcome(reason, remark, *place, synced_at=log_end, status=result.status)
+
+    # -- a batch ----------------------------------------------------------------------------
+
+    def _batch(self, message: Incoming, topic: TopicConfig, peer: Peer) -> Outcome:
+        """Store the messages of a batch one behind the other.
+
+        Refused: a retry topic, an undecodable body, one over maxMessageSize as a whole, and any
+        delay, asked for outside or inside (a real broker stores inner requests and ignores them).
+        """
+        name, size, size_max = message.topic, len(message.body), self._store.body_size_max
+        if name.startswith(RETRY_PREFIX):
+            raise _illegal(f"batch request does not support retry group {name}")
+        if len(name) > TOPIC_LENGTH_MAX:
+            raise _illegal(f"message topic length too long {len(name)}, at most {TOPIC_LENGTH_MAX}")
+        if size > size_max:
+            raise _illegal(
+                f"the batch has {size} bytes, at most {size_max} are allowed (maxMessageSize)"
+            )
+        outer = self._stamps.read(message.properties, name, in_batch=True)
+        self._gate.check_type(topic, outer)
+        if self._gate.is_half(message, outer):
+            raise _illegal("a batch cannot be a transaction: send half messages one by one")
+        try:
+            items = decode_batch(message.body)
+        except RecordError as error:
+            raise _illegal(f"the batch body cannot be decoded: {error}") from error
+        if not items:
+            raise _illegal("the batch holds no message")
+        self._stamps.drop_pop(outer)
+        queue_id = self._gate.queue_for(message, topic)
+        texts = self._item_texts([one[2] for one in items], outer, name)
+        born = message.born_timestamp
+        run = Run(
+            name,
+            queue_id,
+            [
+                (flag, born, body, text, code)
+                for (flag, body, _), text, code in zip(items, texts, tags_codes(texts), strict=True)
+            ],
+            stored_sys_flag(message.sys_flag, topic),
+            peer.packed_remote,
+            message.reconsume_times,
+        )
+        result = self._store.put(run)
+        outcome = self._outcome(result, queue_id, outer)
+        key = outer.get(Prop.UNIQ_KEY) if self._names_messages else None
+        return outcome._replace(unique_key=key, offsets=result.offsets)
+
+    def _item_texts(
+        self, texts: Sequence[bytes], outer: Mapping[str, str], topic: str
+    ) -> list[bytes]:
+        """Give the properties that each message of a batch is stored with, or refuse a delay.
+
+        With batchItemsKeepUniqKey what the message says itself stands; a real broker lets the
+        batch's UNIQ_KEY win.
+        """
+        items_win, added = self._config.flag("batchItemsKeepUniqKey"), self._stamps.added
+        self._gate.check_no_delay(outer)
+        joined = joined_texts(texts, outer, added, items_win=items_win)
+        if joined is not None:
+            return joined
+        read = []
+        for text in texts:
+            inner = self._stamps.read(text.decode("utf-8", "replace"), topic, in_batch=True)
+            self._gate.check_no_delay(inner)
+            both = {**outer, **inner} if items_win else {**inner, **outer}
+            read.append(encode_properties({**both, **added}))
+        return read
+
+
+def _illegal(remark: str) -> Refused:
+    return Refused(Reason.MESSAGE_ILLEGAL, remark)

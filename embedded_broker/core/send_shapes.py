@@ -1,0 +1,350 @@
+"""What is the same in many sends, so that the next one costs little: the memory of ``produce``.
+
+Most messages ask for nothing but to be stored, or for one time, and differ from each other in
+nothing but UNIQ_KEY, number, body and queue. What is stored of one of them (its shape) is found out
+once, by the ordinary way; those that come together are put as runs. Answers: which messages are of
+that kind, and how a run of them is stored. Must not know: rules. Whatever is unusual is left to
+``produce.py``, which comes to the same bytes. Read on: ``embedded_broker/timer/run.py``.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from embedded_broker.core.incoming import Incoming, Outcome
+from embedded_broker.core.refusals import Refused
+from embedded_broker.core.send_gate import SendGate, stored_sys_flag
+from embedded_broker.core.stamps import Stamps
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.inner import InnerMessage, PutResult
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.run import Item, Run
+from embedded_broker.tables.peer import Peer
+from embedded_broker.tables.topics.table import TopicTable
+from embedded_broker.timer.admission import timer_tail
+from embedded_broker.timer.run import SAMPLE_NUMBERS, TimedShape, TimerRun, TimerRuns
+from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.delay import (
+    DELAY_PROPERTIES,
+    LEGACY_DELAY_PROPERTIES,
+    TIMER_BOOKKEEPING_PROPERTIES,
+    Delay,
+)
+from rocketmq_py.protocol.handles import encode_recall_handle
+from rocketmq_py.protocol.names import RETRY_PREFIX
+from rocketmq_py.protocol.properties import Prop, decode_properties
+from rocketmq_py.protocol.tag_hash import tags_code
+
+__all__ = ["SHAPES_MAX", "SendShapes", "Shaped"]
+
+SHAPES_MAX: Final = 1024
+SHAPE_SIZE_MAX: Final = 512
+"""So many texts around a UNIQ_KEY are remembered, and none that is longer."""
+
+_UNIQ_KEY: Final = f"{Prop.UNIQ_KEY}\1"
+_SAMPLE_KEY: Final = "0123456789ABCDEFFEDCBA9876543210"
+_SYS_FLAGS: Final = frozenset({0, 1, 257, 513, 769})
+"""Bodies as they are, or compressed in one of the known ways; no transaction, no multi-tags."""
+_DELAY_SIGN: Final = "DEL"
+"""Every property that asks for a delay has this in its name."""
+_NEVER: Final = TIMER_BOOKKEEPING_PROPERTIES | {Prop.TRAN_MSG, Prop.POP_CK}
+_NOT_PLAIN: Final = _NEVER | DELAY_PROPERTIES
+_NOT_TIMED: Final = _NEVER | {Prop.DELAY}
+# A number of up to 15 digits fits 64 bits as milliseconds, in seconds too.
+_request: Final = re.compile(
+    f"(?:{'|'.join(sorted(LEGACY_DELAY_PROPERTIES))})\1([1-9][0-9]{{0,14}})(?=\2|$)"
+).search
+_GAP: Final = "\0"
+"""What stands for the number in a text; a property that is stored never holds it."""
+
+
+class PlainShape(NamedTuple):
+    """What the stored properties say around the UNIQ_KEY, and the tags code."""
+
+    head: bytes
+    tail: bytes
+    tags_code: int
+
+
+_Shape = TypeVar("_Shape", PlainShape, TimedShape)
+
+
+class Place(NamedTuple):
+    """A queue that such messages go to, as long as its topic is this one."""
+
+    topic: TopicConfig
+    queue_id: int
+    sys_flag: int
+
+
+class Shaped(NamedTuple):
+    """A message of a known shape; `at` says which of those that came together.
+
+    The properties of `item` are complete, unless `timed` is the shape of one that asks for a time.
+    Then its request is still to be looked at, with this `number`.
+    """
+
+    at: int
+    message: Incoming
+    place: tuple[str, int, int]
+    unique_key: str
+    item: Item
+    number: str = ""
+    timed: TimedShape | None = None
+
+
+_UNSEEN: Final = PlainShape(b"", b"", -1)
+
+
+class SendShapes:
+    """Recognises and stores messages of known shapes. Used under the door.
+
+    What it remembers is bounded: places that exist, and some shapes of properties. ``runs`` is how
+    the engine takes timers that come together, None if it wants to see each.
+    """
+
+    def __init__(
+        self,
+        *,
+        gate: SendGate,
+        stamps: Stamps,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: TopicTable,
+        runs: TimerRuns | None,
+        timer_topic: str,
+        broker_name: str,
+    ) -> None:
+        self._gate = gate
+        self._stamps = stamps
+        self._store = store
+        self._topics = topics
+        self._runs = runs
+        self._timer_topic = timer_topic
+        self._broker_name = broker_name.encode()
+        self._plain: dict[tuple[str, str], PlainShape | None] = {}
+        self._timed: dict[tuple[str, str], TimedShape | None] = {}
+        self._places: dict[tuple[str, int, int], Place] = {}
+        config.on_change(self._forget)
+
+    def find(self, at: int, message: Incoming) -> Shaped | None:
+        """Give the shape of a message; None if it must be looked at by itself."""
+        topic, body, text, queue_id, flag, sys_flag, born, times, most, *_ = message
+        if flag or times or most is not None or queue_id < 0 or message.is_batch:
+            return None
+        if not 0 < len(body) <= self._store.body_size_max:
+            return None
+        number = ""
+        if _DELAY_SIGN in text and (found := _request(text)) is not None:
+            number = found[1]
+            start, end = found.span(1)
+            text = f"{text[:start]}{_GAP}{text[end:]}"
+        before, _, rest = text.partition(_UNIQ_KEY)
+        unique_key, _, after = rest.partition("\2")
+        if not (unique_key.isalnum() and unique_key.isascii()):
+            return None
+        place = (topic, queue_id, sys_flag)
+        if number:
+            timed = self._timed_shape(before, after)
+            if timed is None:
+                return None
+            item = (0, born, body, b"", timed.tags_code)
+            return Shaped(at, message, place, unique_key, item, number, timed)
+        shape = self._plain.get((before, after), _UNSEEN)
+        if shape is _UNSEEN:
+            shape = self._learn_plain(before, after)
+        if shape is None:
+            return None
+        properties = shape.head + unique_key.encode() + shape.tail
+        item = (0, born, body, properties, shape.tags_code)
+        return Shaped(at, message, place, unique_key, item)
+
+    # -- learning -------------------------------------------------------------------------------
+
+    def _learn_plain(self, before: str, after: str) -> PlainShape | None:
+        """Find out what is stored for a message with these properties around its UNIQ_KEY."""
+        text = f"{before}{_UNIQ_KEY}{_SAMPLE_KEY}\2{after}"
+        properties = decode_properties(text)
+        shape = None
+        if (
+            "\0" not in text
+            and _NOT_PLAIN.isdisjoint(properties)
+            and properties.get(Prop.UNIQ_KEY) == _SAMPLE_KEY
+        ):
+            stored, key = self._stamps.stored(properties, text), _SAMPLE_KEY.encode()
+            if stored.count(key) == 1:
+                head, _, tail = stored.partition(key)
+                shape = PlainShape(head, tail, tags_code(properties.get(Prop.TAGS)))
+        _keep(self._plain, (before, after), shape)
+        return shape
+
+    def _timed_shape(self, before: str, after: str) -> TimedShape | None:
+        """Give what is stored for properties with this around their UNIQ_KEY and number.
+
+        None when they ask for something else as well, or must be looked at one by one.
+        """
+        key = (before, after)
+        if key in self._timed:
+            return self._timed[key]
+        shape = self._learn_timed(f"{before}{_UNIQ_KEY}{_SAMPLE_KEY}\2{after}")
+        _keep(self._timed, key, shape)
+        return shape
+
+    def _learn_timed(self, pattern: str) -> TimedShape | None:
+        if self._runs is None or pattern.count(_GAP) != 1:
+            return None
+        for number in SAMPLE_NUMBERS:
+            if number in pattern or pattern.count(_SAMPLE_KEY) != 1:
+                continue
+            text = pattern.replace(_GAP, number)
+            properties = decode_properties(text)
+            if (
+                not _NOT_TIMED.isdisjoint(properties)
+                or properties.get(Prop.UNIQ_KEY) != _SAMPLE_KEY
+            ):
+                return None
+            stored = self._stamps.stored(properties, text)
+            sample = InnerMessage("T", 0, b"", properties, properties_bytes=stored)
+            shape = self._runs.learn(sample, _SAMPLE_KEY, number)
+            if shape is not None:
+                return shape
+        return None
+
+    def _place(self, key: tuple[str, int, int], message: Incoming) -> Place | None:
+        """Give where messages with this topic, queue and sysFlag go; None if that is not plain."""
+        name, queue_id, sys_flag = key
+        known, topic = self._places.get(key), self._topics.get(name)
+        if known is not None and known.topic is topic:
+            return known
+        if topic is None or sys_flag not in _SYS_FLAGS or name.startswith(RETRY_PREFIX):
+            return None
+        try:
+            self._gate.topic_for(message)
+        except Refused:
+            return None
+        place = self._places[key] = Place(topic, queue_id, stored_sys_flag(sys_flag, topic))
+        return place
+
+    def _forget(self, _changed: frozenset[str]) -> None:
+        """Begin anew: a setting that places or properties depend on may have changed."""
+        self._plain.clear()
+        self._timed.clear()
+        self._places.clear()
+
+    # -- storing --------------------------------------------------------------------------------
+
+    def put(
+        self, run: Sequence[Shaped], peer: Peer, outcomes: list[Outcome | None]
+    ) -> list[Shaped]:
+        """Store messages, a run per queue, and note the outcome of each.
+
+        Gives those that must be looked at by themselves: all of them if a timer is one, so that
+        they keep their order.
+        """
+        timed = [one for one in run if one.timed is not None]
+        if timed:
+            if not self._put_timed(timed, peer, outcomes):
+                return list(run)
+            if len(timed) == len(run):
+                return []
+        queues: dict[tuple[str, int, int], list[Shaped]] = {}
+        for one in run:
+            if one.timed is None:
+                queues.setdefault(one.place, []).append(one)
+        left: list[Shaped] = []
+        for key, group in queues.items():
+            place = self._place(key, group[0].message)
+            if place is None or not self._put_plain(group, place, peer, outcomes):
+                left += group
+        return left
+
+    def _put_plain(
+        self, group: list[Shaped], place: Place, peer: Peer, outcomes: list[Outcome | None]
+    ) -> bool:
+        items, queue_id = [one.item for one in group], place.queue_id
+        run = Run(place.topic.topic_name, queue_id, items, place.sys_flag, peer.packed_remote)
+        result = self._store.put(run)
+        if not result.ok:
+            return False
+        queue_offset = result.queue_offset
+        for one, offset in zip(group, result.offsets, strict=True):
+            outcomes[one.at] = Outcome(None, None, offset, queue_id, queue_offset, one.unique_key)
+            queue_offset += 1
+        return True
+
+    def _put_timed(self, timed: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> bool:
+        """Store messages that ask for a time as one run; False if one needs a look by itself."""
+        runs, now_ms = self._runs, self._store.clock.now_ms
+        places: list[Place] = []
+        known: dict[tuple[str, int, int], Place] = {}
+        for one in timed:
+            place = known.get(one.place) or self._place(one.place, one.message)
+            if runs is None or place is None:
+                return False
+            known[one.place] = place
+            places.append(place)
+        run = self._timer_run(timed, places, peer, now_ms)
+        result = None if run is None else self._store.put(run, now_ms=now_ms)
+        if run is None or result is None or not result.ok:
+            return False
+        self._note_timed(timed, run, result, outcomes)
+        return True
+
+    def _timer_run(
+        self, timed: list[Shaped], places: list[Place], peer: Peer, now_ms: int
+    ) -> TimerRun | None:
+        sys_flag, instants, runs = places[0].sys_flag, False, self._runs
+        items: list[Item] = []
+        slots: list[int] = []
+        names: list[str] = []
+        for one, place in zip(timed, places, strict=True):
+            shape = one.timed
+            if runs is None or shape is None or place.sys_flag != sys_flag:
+                return None
+            kind, number, name = shape.kind, one.number, place.topic.topic_name
+            slot_ms = runs.slot_of(Delay(kind, int(number)), now_ms)
+            if slot_ms is None:
+                return None
+            instants = instants or not kind.is_relative
+            flag, born, body, _, code = one.item
+            properties = shape.stored(one.unique_key.encode(), number.encode()) + timer_tail(
+                slot_ms, name, place.queue_id
+            )
+            items.append((flag, born, body, properties, code))
+            slots.append(slot_ms)
+            names.append(name)
+        if not self._store.hooks_ignore_timers(now_ms, instants=instants):
+            return None
+        born_host = peer.packed_remote
+        return TimerRun(
+            self._timer_topic, 0, items, sys_flag, born_host, out_ms=slots, real_topics=names
+        )
+
+    def _note_timed(
+        self,
+        timed: list[Shaped],
+        run: TimerRun,
+        result: PutResult,
+        outcomes: list[Outcome | None],
+    ) -> None:
+        """Note the outcome of each; the time of a recall handle is one more than the slot."""
+        queue_offset = result.queue_offset
+        for one, name, slot_ms, offset in zip(
+            timed, run.real_topics, run.out_ms, result.offsets, strict=True
+        ):
+            handle = encode_recall_handle(
+                name.encode(), self._broker_name, slot_ms + 1, one.unique_key.encode()
+            )
+            outcomes[one.at] = Outcome(
+                None, None, offset, one.place[1], queue_offset, one.unique_key, handle.decode()
+            )
+            queue_offset += 1
+
+
+def _keep(
+    shapes: dict[tuple[str, str], _Shape | None], key: tuple[str, str], shape: _Shape | None
+) -> None:
+    if len(shapes) >= SHAPES_MAX:
+        shapes.clear()
+    if len(key[0]) + len(key[1]) <= SHAPE_SIZE_MAX:
+        shapes[key] = shape
