@@ -4,7 +4,8 @@ Read on: ``produce.py``, which makes the one of the other.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from attrs import define
 
 from embedded_broker.core.refusals import Reason
 from embedded_broker.store.inner import PutStatus
@@ -12,7 +13,8 @@ from embedded_broker.store.inner import PutStatus
 __all__ = ["Incoming", "Outcome"]
 
 
-class Incoming(NamedTuple):
+@define(slots=True, eq=False)
+class Incoming:
     """One message that is to be stored, or a batch of them in one body.
 
     ``properties`` are their stored text: names and values between U+0001 and U+0002. A
@@ -35,7 +37,8 @@ class Incoming(NamedTuple):
     is_batch: bool = False
 
 
-class Outcome(NamedTuple):
+@define(slots=True, eq=False)
+class Outcome:
     """What became of one `Incoming`.
 
     It is stored if it has a place. A ``reason`` says why it is not, or what is wrong although it

@@ -161,7 +161,8 @@ class Produce:
         handle = None
         if inner.topic == self._timer_topic and Prop.TIMER_OUT_MS in properties:
             handle = self._recall_handle(properties)
-        return outcome._replace(unique_key=properties[Prop.UNIQ_KEY], recall_handle=handle)
+        outcome.unique_key, outcome.recall_handle = properties[Prop.UNIQ_KEY], handle
+        return outcome
 
     def _recall_handle(self, properties: Mapping[str, str]) -> str | None:
         """Give the handle of a timer that admission accepted (attachRecallHandle).
@@ -237,8 +238,9 @@ class Produce:
         )
         result = self._store.put(run)
         outcome = self._outcome(result, queue_id, outer)
-        key = outer.get(Prop.UNIQ_KEY) if self._names_messages else None
-        return outcome._replace(unique_key=key, offsets=result.offsets)
+        outcome.unique_key = outer.get(Prop.UNIQ_KEY) if self._names_messages else None
+        outcome.offsets = result.offsets
+        return outcome
 
     def _item_texts(
         self, texts: Sequence[bytes], outer: Mapping[str, str], topic: str

@@ -11,6 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from attrs import define
+
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
@@ -77,7 +79,8 @@ class Place(NamedTuple):
     sys_flag: int
 
 
-class Shaped(NamedTuple):
+@define(slots=True, eq=False)
+class Shaped:
     """A message of a known shape; `at` says which of those that came together.
 
     The properties of `item` are complete, unless `timed` is the shape of one that asks for a time.
@@ -129,10 +132,15 @@ class SendShapes:
 
     def find(self, at: int, message: Incoming) -> Shaped | None:
         """Give the shape of a message; None if it must be looked at by itself."""
-        topic, body, text, queue_id, flag, sys_flag, born, times, most, *_ = message
-        if flag or times or most is not None or queue_id < 0 or message.is_batch:
-            return None
-        if not 0 < len(body) <= self._store.body_size_max:
+        body, text = message.body, message.properties
+        if (
+            message.flag
+            or message.reconsume_times
+            or message.max_reconsume_times is not None
+            or message.queue_id < 0
+            or message.is_batch
+            or not 0 < len(body) <= self._store.body_size_max
+        ):
             return None
         number = ""
         if _DELAY_SIGN in text and (found := _request(text)) is not None:
@@ -143,20 +151,21 @@ class SendShapes:
         unique_key, _, after = rest.partition("\2")
         if not (unique_key.isalnum() and unique_key.isascii()):
             return None
-        place = (topic, queue_id, sys_flag)
+        place = (message.topic, message.queue_id, message.sys_flag)
         if number:
             timed = self._timed_shape(before, after)
             if timed is None:
                 return None
-            item = (0, born, body, b"", timed.tags_code)
+            item = (0, message.born_timestamp, body, b"", timed.tags_code)
             return Shaped(at, message, place, unique_key, item, number, timed)
         shape = self._plain.get((before, after), _UNSEEN)
         if shape is _UNSEEN:
             shape = self._learn_plain(before, after)
         if shape is None:
             return None
-        properties = shape.head + unique_key.encode() + shape.tail
-        item = (0, born, body, properties, shape.tags_code)
+        head, tail, code = shape
+        properties = head + unique_key.encode() + tail
+        item = (0, message.born_timestamp, body, properties, code)
         return Shaped(at, message, place, unique_key, item)
 
     # -- learning -------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple, Protocol
 
+from attrs import define
+
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
 from embedded_broker.core.durability import Durability
@@ -88,7 +90,8 @@ class Interceptor(Protocol):
         ...
 
 
-class Send(NamedTuple):
+@define(slots=True, eq=False)
+class Send:
     """A request 310 that is read already; ``fields`` are those of its header."""
 
     frame: Frame

@@ -54,6 +54,10 @@ class ConsumeQueue:
         Raises ``StoreError``; then some may have been added, and ``take_back`` removes them.
         """
         first, pack, added = self.max_offset, _ENTRY.pack, 0
+        if len(entries) == 1:
+            self.files.append(pack(*entries[0]))
+            self.max_offset = first + 1
+            return first
         while added < len(entries):
             part = entries[added : added + self.files.room // ENTRY_SIZE]
             self.files.append(b"".join([pack(*entry) for entry in part]))

@@ -32,7 +32,7 @@ from embedded_broker.store.inner import (
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.pull import GetResult, GetStatus, PullLimits
 from embedded_broker.store.recovery import NOT_QUEUED, StoreRecovery, recover
-from embedded_broker.store.run import Arrivals, Run
+from embedded_broker.store.run import Arrivals, Item, Run
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
@@ -75,7 +75,11 @@ _UNKNOWN_LEVEL_MS: Final = 1000
 _RECORD_OVERHEAD: Final = 91 + 2 * 12 + 1  # two IPv6 hosts and a long topic at most
 _OK: Final = PutStatus.PUT_OK
 _NOT_ORDINARY: Final = INNER_BATCH | TRANSACTION_MASK
-_size: Final = itemgetter(1)  # of a consume queue entry
+_offset: Final = itemgetter(0)  # of a consume queue entry
+_size: Final = itemgetter(1)
+_Part = tuple[InnerMessage | Run, Sequence[Item]]
+_Written = tuple[bytes, ConsumeQueue | None, Arrivals]
+"""Records, their queue (None: transaction halves are in none), and what is told of them."""
 _DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, SLICE_TIMER_TOPIC})
 
 
@@ -248,41 +252,70 @@ class MessageStore(StoreReader):
         messages: Sequence[InnerMessage]
         if isinstance(first, Run):
             if self._needs_no_look(first):
-                result = self._write_here(first, now_ms)
+                result = self._put_here(first, first.items, now_ms)
                 if result is not None:
                     return result
             if first.is_admitted:
                 remark = "the messages cannot be stored as they are: put them one by one"
                 return PutResult(PutStatus.UNKNOWN_ERROR, remark=remark)
             messages = first.messages()
-        else:
+        elif others:
             messages = (first, *others)
-        runs = []
+        else:
+            refused = self._prepare(first, now_ms)
+            if refused is not None:
+                return refused
+            items = [self._item(first, now_ms)]
+            return self._put_here(first, items, now_ms) or self._write([(first, items)], now_ms)
+        parts: list[_Part] = []
         for msg in messages:
             refused = self._prepare(msg, now_ms)
             if refused is not None:
                 return refused
-            runs.append(self._run_of(msg, now_ms))
-        return self._write(runs, now_ms)
+            parts.append((msg, [self._item(msg, now_ms)]))
+        return self._write(parts, now_ms)
 
-    def _write_here(self, run: Run, now_ms: int) -> PutResult | None:
-        """Write a run into the current file of the log; None when it is too large for that."""
+    def _put_here(
+        self, source: InnerMessage | Run, items: Sequence[Item], now_ms: int
+    ) -> PutResult | None:
+        """Write the messages of one queue into the current file of the log.
+
+        None when they do not fit there, or when one of them is too large for any file.
+        """
+        files, size_max = self.log.files, self._body_size_max
+        begin = files.max_offset
         try:
-            data, parts = self._encode([run], self.log.files.max_offset, now_ms)
+            data, queue, arrivals = self._encode(source, items, begin, now_ms)
         except RecordError:
             return None
-        size, size_max = len(data[0]), self._body_size_max
-        if not self.log.fits(size) or (
-            size > size_max and max(map(_size, parts[0][1].entries)) > size_max
-        ):
+        size, entries = len(data), arrivals.entries
+        if not self.log.fits(size) or (size > size_max and max(map(_size, entries)) > size_max):
             return None
-        return self._append(data[0], parts, now_ms)
+        try:
+            files.append(data)
+            if queue is not None:
+                queue.append(entries)
+        except StoreError as error:
+            if queue is not None:
+                queue.take_back(arrivals.queue_offset)
+            files.take_back(begin)
+            return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
+        self._last_store_timestamp = now_ms
+        if queue is not None:
+            self._dirty.add(queue)
+            if queue.topic in _DELAY_TOPICS:
+                self.delayed_puts += len(entries)
+            for listener in self.on_arrival:
+                listener(arrivals)
+        offsets = [entry[0] for entry in entries]
+        return PutResult(_OK, begin, arrivals.queue_offset, size, now_ms, None, offsets)
 
-    def _write(self, runs: Sequence[Run], now_ms: int) -> PutResult:
-        """Write runs, in the next file of the log if this one has no room for all of them."""
+    def _write(self, parts: Sequence[_Part], now_ms: int) -> PutResult:
+        """Write messages, in the next file of the log if this one has no room for all of them."""
         log = self.log
-        data, parts = self._encode(runs, log.files.max_offset, now_ms)
-        size = sum(map(len, data))
+        written = self._encode_all(parts, log.files.max_offset, now_ms)
+        data = b"".join([one[0] for one in written])
+        size = len(data)
         if size > log.record_size_max:
             remark = (
                 f"the batch takes {size} bytes, a commit log file holds {log.record_size_max} "
@@ -294,79 +327,98 @@ class MessageStore(StoreReader):
                 begin = log.roll()
             except StoreError as error:
                 return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
-            data, parts = self._encode(runs, begin, now_ms)
-        return self._append(b"".join(data), parts, now_ms)
+            written = self._encode_all(parts, begin, now_ms)
+            data = b"".join([one[0] for one in written])
+        return self._append(data, written, now_ms)
+
+    def _item(self, msg: InnerMessage, now_ms: int) -> Item:
+        """Give what is stored of a message that hooks have seen."""
+        properties, code = (
+            msg.properties_bytes or b"",
+            self._code(msg.topic, msg.properties, now_ms),
+        )
+        return msg.flag, msg.born_timestamp, msg.body, properties, code
+
+    def _encode_all(self, parts: Sequence[_Part], begin: int, now_ms: int) -> list[_Written]:
+        """Encode messages that are to lie at ``begin``."""
+        written: list[_Written] = []
+        ends: dict[ConsumeQueue, int] = {}
+        for source, items in parts:
+            one = self._encode(source, items, begin, now_ms, ends)
+            begin += len(one[0])
+            written.append(one)
+        return written
 
     def _encode(
-        self, runs: Sequence[Run], begin: int, now_ms: int
-    ) -> tuple[list[bytes], list[tuple[ConsumeQueue | None, Arrivals]]]:
-        """Encode runs that are to lie at ``begin``; give their queues and what will be told."""
-        data: list[bytes] = []
-        parts: list[tuple[ConsumeQueue | None, Arrivals]] = []
-        ends: dict[ConsumeQueue, int] = {}
-        for run in runs:
-            topic, queue_id = run.topic, run.queue_id
-            queue, queue_offset = None, 0
-            if run.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
-                queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
-                queue_offset = ends.get(queue, queue.max_offset)
-            records, entries = encode_neighbours(
-                run.items,
-                topic=topic,
-                queue_id=queue_id,
-                queue_offset=queue_offset,
-                commit_log_offset=begin,
-                sys_flag=run.sys_flag,
-                born_host=run.born_host,
-                store_timestamp=now_ms,
-                store_host=self.store_host,
-                reconsume_times=run.reconsume_times,
-                prepared_transaction_offset=run.prepared_transaction_offset,
-            )
-            data.append(records)
-            parts.append((queue, Arrivals(topic, queue_id, queue_offset, entries, now_ms, run)))
-            begin += len(records)
-            if queue is not None:
-                ends[queue] = queue_offset + len(entries)
-        return data, parts
+        self,
+        source: InnerMessage | Run,
+        items: Sequence[Item],
+        begin: int,
+        now_ms: int,
+        ends: dict[ConsumeQueue, int] | None = None,
+    ) -> _Written:
+        """Encode the messages of one queue; ``ends`` are the queues' as far as they have moved."""
+        topic, queue_id = source.topic, source.queue_id
+        queue, queue_offset = None, 0
+        if source.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
+            queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
+            queue_offset = queue.max_offset
+            if ends is not None:
+                queue_offset = ends.get(queue, queue_offset)
+                ends[queue] = queue_offset + len(items)
+        data, entries = encode_neighbours(
+            items,
+            topic=topic,
+            queue_id=queue_id,
+            queue_offset=queue_offset,
+            commit_log_offset=begin,
+            sys_flag=source.sys_flag,
+            born_host=source.born_host,
+            store_timestamp=now_ms,
+            store_host=self.store_host,
+            reconsume_times=source.reconsume_times,
+            prepared_transaction_offset=source.prepared_transaction_offset,
+        )
+        return data, queue, Arrivals(topic, queue_id, queue_offset, entries, now_ms, source)
 
-    def _append(
-        self, data: bytes, parts: Sequence[tuple[ConsumeQueue | None, Arrivals]], now_ms: int
-    ) -> PutResult:
-        """Add encoded runs to the log and to their queues, and tell of them."""
+    def _append(self, data: bytes, written: Sequence[_Written], now_ms: int) -> PutResult:
+        """Add encoded messages to the log and to their queues, and tell of them."""
         begin = self.log.files.max_offset
         entries: dict[ConsumeQueue, list[Entry]] = {}
-        for queue, arrivals in parts:
+        for _, queue, arrivals in written:
             if queue is not None:
-                entries[queue] = [*entries.get(queue, ()), *arrivals.entries]
+                entries[queue] = entries.get(queue, []) + arrivals.entries
         problem = self._append_all(data, entries, now_ms)
         if problem is not None:
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=problem)
-        for queue, arrivals in parts:
+        offsets: list[int] = []
+        for _, queue, arrivals in written:
+            offsets += map(_offset, arrivals.entries)
             if queue is not None:
                 for listener in self.on_arrival:
                     listener(arrivals)
-        offsets = [entry[0] for _, arrivals in parts for entry in arrivals.entries]
-        return PutResult(_OK, begin, parts[0][1].queue_offset, len(data), now_ms, None, offsets)
+        queue_offset = written[0][2].queue_offset
+        return PutResult(_OK, begin, queue_offset, len(data), now_ms, None, offsets)
 
     def _append_all(
         self, data: bytes, entries: Mapping[ConsumeQueue, Sequence[Entry]], now_ms: int
     ) -> str | None:
         """Add records and their entries, all of them or none; give what the disk says to it."""
         files = self.log.files
-        begin, ends = files.max_offset, {queue: queue.max_offset for queue in entries}
+        begin = files.max_offset
+        ends = [(queue, queue.max_offset) for queue in entries]
         try:
             files.append(data)
             for queue, added in entries.items():
                 queue.append(added)
         except StoreError as error:
-            for queue, end in ends.items():
+            for queue, end in ends:
                 queue.take_back(end)
             files.take_back(begin)
             return str(error)
         self._last_store_timestamp = now_ms
-        self._dirty.update(entries)
         for queue, added in entries.items():
+            self._dirty.add(queue)
             if queue.topic in _DELAY_TOPICS:
                 self.delayed_puts += len(added)
         return None
@@ -418,21 +470,6 @@ class MessageStore(StoreReader):
                     and self.hooks_ignore_plain
                 )
             )
-        )
-
-    def _run_of(self, msg: InnerMessage, now_ms: int) -> Run:
-        """Give a message that hooks have seen as a run of one."""
-        properties, code = msg.properties, self._code(msg.topic, msg.properties, now_ms)
-        item = (msg.flag, msg.born_timestamp, msg.body, msg.properties_bytes or b"", code)
-        return Run(
-            msg.topic,
-            msg.queue_id,
-            (item,),
-            msg.sys_flag,
-            msg.born_host,
-            msg.reconsume_times,
-            msg.prepared_transaction_offset,
-            properties,
         )
 
     @property

@@ -8,7 +8,6 @@ batch, or sends that arrived in one piece of the stream. Must not know: files, r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from attrs import define
 
@@ -28,9 +27,8 @@ Item = tuple[int, int, bytes, bytes, int]
 class Run:
     """At least one message for one queue.
 
-    The properties of several messages ask the broker for nothing: they hold no request for a delay
-    and nothing else that a put hook which ``ignores_plain`` messages would look at. ``properties``
-    are those of a single message that hooks have seen.
+    Their properties ask the broker for nothing: they hold no request for a delay and nothing else
+    that a put hook which ``ignores_plain`` messages would look at.
     """
 
     topic: str
@@ -39,9 +37,8 @@ class Run:
     sys_flag: int
     born_host: bytes
     reconsume_times: int = 0
-    prepared_transaction_offset: int = 0
-    properties: dict[str, str] | None = None
 
+    prepared_transaction_offset = 0
     is_admitted = False
     """Whether hooks have let the messages pass as they are, so that nobody looks at them again."""
 
@@ -71,7 +68,8 @@ def tags_codes(texts: Sequence[bytes]) -> list[int]:
     return [tags_code(decode_properties(text).get(Prop.TAGS)) for text in texts]
 
 
-class Arrival(NamedTuple):
+@define(slots=True)
+class Arrival:
     """One message that became visible in a queue."""
 
     topic: str
@@ -85,20 +83,21 @@ class Arrival(NamedTuple):
     """They belong to the message just put: read them during the call, do not keep them."""
 
 
-class Arrivals(NamedTuple):
+@define(slots=True)
+class Arrivals:
     """What a store tells its listeners: messages that became visible together in one queue.
 
     ``entries`` are commit-log offset, size and tags code of each; the first lies at
-    ``queue_offset``, the others follow. ``run`` is what was put; None for copies of stored
+    ``queue_offset``, the others follow. ``source`` is what was put; None for copies of stored
     messages, about which a queue says all there is to know.
     """
 
     topic: str
     queue_id: int
     queue_offset: int
-    entries: Sequence[tuple[int, int, int]]
+    entries: list[tuple[int, int, int]]
     store_timestamp: int
-    run: Run | None = None
+    source: InnerMessage | Run | None = None
 
     def has(self, from_offset: int, codes: frozenset[int] | None) -> bool:
         """Whether a message lies at or behind a queue offset and has one of the tags codes.
@@ -116,10 +115,12 @@ class Arrivals(NamedTuple):
     def at(self, index: int) -> Arrival:
         """Give one of the messages as if it had come alone."""
         offset, size, code = self.entries[index]
-        run = self.run
-        properties = {} if run is None else run.properties
-        if run is not None and properties is None:
-            properties = decode_properties(run.items[index][3])
+        source = self.source
+        properties = {}
+        if isinstance(source, InnerMessage):
+            properties = source.properties
+        elif source is not None:
+            properties = decode_properties(source.items[index][3])
         return Arrival(
             self.topic,
             self.queue_id,
@@ -128,7 +129,7 @@ class Arrivals(NamedTuple):
             size,
             code,
             self.store_timestamp,
-            properties or {},
+            properties,
         )
 
     def each(self) -> Iterator[Arrival]:

@@ -75,10 +75,10 @@ class WheelArrivals:
         """Take note of what became visible; messages of the timer topic enter the wheel."""
         if arrivals.topic != TIMER_TOPIC or arrivals.queue_id != 0 or not self.is_open:
             return
-        run = arrivals.run
-        if isinstance(run, TimerRun):
-            self._take_run(arrivals, run)
-        elif run is not None:  # copies of ours are hops: a step reads them from the queue
+        source = arrivals.source
+        if isinstance(source, TimerRun):
+            self._take_run(arrivals, source)
+        elif source is not None:  # copies of ours are hops: a step reads them from the queue
             for arrival in arrivals.each():
                 self._take_one(arrival)
 

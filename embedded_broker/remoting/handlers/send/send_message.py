@@ -34,16 +34,19 @@ from rocketmq_py.protocol.properties import Prop
 
 _BEGIN: Final = b'{"code":310,'
 _INT32_MAX: Final = 0x7FFF_FFFF
-_INT_DIGITS: Final = 10
 _LONG_DIGITS: Final = 19
+FORMS_MAX: Final = 1024
+"""So many forms of headers are remembered."""
+_FORM: Final = ("c", "d", "e", "f", "h", "j", "k", "l", "m")
+"""Fields that are the same in many headers; `l` is looked at one by one."""
 # Values that occur nowhere else in an answer: what is around them is kept.
 _SAMPLES: Final = {
-    "5A5A5A5A5A5A5A5A": "%016X",
-    "1717171717": "%d",
-    "1818181818181818181": "%d",
-    "0123456789ABCDEFFEDCBA9876543210": "%s",
-    "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=": "%s",
-    "1919191919": "%d",
+    "5A5A5A5A5A5A5A5A": b"%016X",
+    "1717171717": b"%d",
+    "1818181818181818181": b"%d",
+    "0123456789ABCDEFFEDCBA9876543210": b"%b",
+    "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE=": b"%b",
+    "1919191919": b"%d",
 }
 
 
@@ -65,7 +68,8 @@ class SendMessageProcessor:
         self._profile = profile
         self._host_digits = store_host.hex().upper()
         self._marks: dict[str, str] = {}
-        self._pattern = self._recall_pattern = ""
+        self._pattern = self._recall_pattern = b""
+        self._forms: dict[tuple[str | None, ...], Incoming] = {}
         self._read_settings(frozenset())
         config.on_change(self._read_settings)
 
@@ -95,23 +99,10 @@ class SendMessageProcessor:
             header = read(command.ext_fields)
         except HeaderError as error:
             raise self._refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        # Clients before 3.4.9 do not mean what they write there.
-        knows_most = command.version >= MQVersion.V3_4_9
-        message = Incoming(
-            header.topic,
-            command.body,
-            header.properties or "",
-            header.queue_id,
-            header.flag,
-            header.sys_flag,
-            header.born_timestamp,
-            header.reconsume_times or 0,
-            header.max_reconsume_times if knows_most else None,
-            header.default_topic,
-            header.default_topic_queue_nums,
-            bool(header.unit_mode),
-            bool(header.batch) or command.code == RequestCode.SEND_BATCH_MESSAGE,
-        )
+        message = _incoming(header, command.body)
+        message.is_batch |= command.code == RequestCode.SEND_BATCH_MESSAGE
+        if command.version < MQVersion.V3_4_9:
+            message.max_reconsume_times = None  # these clients do not mean what they write there
         (outcome,) = self._produce([message], request.connection)
         return self._answer(outcome, request)
 
@@ -153,40 +144,52 @@ class SendMessageProcessor:
             document = loads(frame.header)
             ext = document["extFields"]
             opaque = document["opaque"]
-            template_queues, queue_id, sys_flag, born = ext["d"], ext["e"], ext["f"], ext["g"]
-            digits = template_queues + queue_id + sys_flag + born
+            topic, born, text = ext["b"], ext["g"], ext["i"]
             if (
                 document["code"] != RequestCode.SEND_MESSAGE_V2
                 or document["flag"] != 0
                 or type(opaque) is not int
                 or not -_INT32_MAX <= opaque <= _INT32_MAX
-                or not (digits.isdecimal() and digits.isascii())
-                or max(len(template_queues), len(queue_id), len(sys_flag)) >= _INT_DIGITS
-                or len(born) >= _LONG_DIGITS
-                or ext["h"] != "0"
-                or ext.get("j", "0") != "0"
-                or ext.get("k", "false") != "false"
-                or ext.get("m", "false") != "false"
-                or "l" in ext
-                or not (ext["a"] and ext["b"] and ext["c"])
+                or not (born.isdecimal() and born.isascii() and len(born) < _LONG_DIGITS)
+                or not (ext["a"] and topic and type(topic) is type(text) is str)
             ):
                 return None
+            form = tuple(map(ext.get, _FORM))
+            known = self._forms.get(form) or self._learn(form, ext)
+            if known is None:
+                return None
             message = Incoming(
-                ext["b"],
+                topic,
                 frame.body,
-                ext["i"],
-                int(queue_id),
-                0,
-                int(sys_flag),
+                text,
+                known.queue_id,
+                known.flag,
+                known.sys_flag,
                 int(born),
-                0,
-                None,
-                ext["c"],
-                int(template_queues),
+                known.reconsume_times,
+                known.max_reconsume_times,
+                known.template,
+                known.template_queues,
+                known.is_unit,
             )
         except (AttributeError, KeyError, TypeError, ValueError):
             return None  # an odd header: `_send` says what is wrong with it
         return Send(frame, opaque, ext, message)
+
+    def _learn(self, form: tuple[str | None, ...], ext: Mapping[str, str]) -> Incoming | None:
+        """Read a header whose fields look like this, so that the next one need not be read."""
+        if not all(isinstance(value, str) for value in ext.values()) or "l" in ext:
+            return None
+        try:
+            message = _incoming(SendMessageRequestHeader.from_ext_v2(ext), b"")
+        except HeaderError:
+            return None
+        if message.is_batch:
+            return None
+        if len(self._forms) >= FORMS_MAX:
+            self._forms.clear()
+        self._forms[form] = message
+        return message
 
     def take(self, connection: Connection, sends: Sequence[Send]) -> Iterator[bytes | Handler]:
         """Accept sends; give the header of each answer, or who answers the request."""
@@ -194,13 +197,19 @@ class SendMessageProcessor:
         return map(self._ready, outcomes, [send.opaque for send in sends])
 
     def _ready(self, outcome: Outcome, opaque: int) -> bytes | Handler:
-        reason, _, offset, queue_id, queue_offset, key, handle, synced_at, _, _ = outcome
-        if reason is not None or synced_at or key is None or not (key.isalnum() and key.isascii()):
+        key, handle = outcome.unique_key, outcome.recall_handle
+        if (
+            outcome.reason is not None
+            or outcome.synced_at
+            or key is None
+            or not (key.isalnum() and key.isascii())
+        ):
             return partial(self._answer, outcome)
-        place = (offset, queue_id, queue_offset, key)
+        offset, queue_id = outcome.commit_log_offset, outcome.queue_id
+        place = (offset, queue_id, outcome.queue_offset, key.encode())
         if handle is None:
-            return (self._pattern % (*place, opaque)).encode()
-        return (self._recall_pattern % (*place, handle, opaque)).encode()
+            return self._pattern % (*place, opaque)
+        return self._recall_pattern % (*place, handle.encode(), opaque)
 
     def _read_settings(self, _changed: frozenset[str]) -> None:
         """Keep what every answer begins with, and whole answers but for what differs in them."""
@@ -211,9 +220,10 @@ class SendMessageProcessor:
         offset, queue_id, queue_offset, key, handle, _ = _SAMPLES
         outcome = Outcome(None, None, int(offset, 16), int(queue_id), int(queue_offset), key)
         self._pattern = self._header_pattern(outcome)
-        self._recall_pattern = self._header_pattern(outcome._replace(recall_handle=handle))
+        outcome.recall_handle = handle
+        self._recall_pattern = self._header_pattern(outcome)
 
-    def _header_pattern(self, outcome: Outcome) -> str:
+    def _header_pattern(self, outcome: Outcome) -> bytes:
         """Give the header of an answer, with directives for its samples, in their order."""
         header = encode_header(
             ResponseCode.SUCCESS,
@@ -223,8 +233,25 @@ class SendMessageProcessor:
             self._profile.version,
             None,
             self._fields(outcome),
-        ).decode()
-        header = header.replace("%", "%%")
+        ).replace(b"%", b"%%")
         for sample, directive in _SAMPLES.items():
-            header = header.replace(sample, directive)
+            header = header.replace(sample.encode(), directive)
         return header
+
+
+def _incoming(header: SendMessageRequestHeader, body: bytes) -> Incoming:
+    return Incoming(
+        header.topic,
+        body,
+        header.properties or "",
+        header.queue_id,
+        header.flag,
+        header.sys_flag,
+        header.born_timestamp,
+        header.reconsume_times or 0,
+        header.max_reconsume_times,
+        header.default_topic,
+        header.default_topic_queue_nums,
+        bool(header.unit_mode),
+        bool(header.batch),
+    )
