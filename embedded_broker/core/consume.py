@@ -1,4 +1,4 @@
-"""What a consumer gets that pulls, at once or when a message arrives.
+"""What a consumer gets when it pulls: at once, or when a message arrives.
 
 RocketMQ's PullMessageProcessor: its checks in their order (broker, group, topic and queue,
 subscription); then the store is read, the offset that came along is committed, what is handed out

@@ -1,7 +1,7 @@
 """Looking into a timer store without opening it: what waits, for when, and whether it is whole.
 
 Answers the questions of `rocketmq-py timers` about a directory that a real broker or ours wrote.
-Nothing is recovered, mended, locked or written: every byte stays as it is, so the directory of a
+Nothing is recovered, repaired, locked or written: every byte stays as it is, so the directory of a
 running broker can be read as well. Must not know: the broker, requests, terminals.
 
 ====================  ==========================================================

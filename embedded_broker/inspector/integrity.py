@@ -4,7 +4,7 @@ Answers: which bytes cannot be right. Checked are, from the bytes as they lie th
 the timer log against its neighbours and the commit log; every slot that is still to be read: its
 place, its chain, its two ends and its count; the messages of waiting timers with their CRC; the
 timer queue's entries; the check point's positions; the saved counts. Must not know: how anything
-is mended. What a killed broker leaves behind, and its next start puts in order, is no damage.
+is repaired. What a killed broker leaves behind, and its next start puts in order, is no damage.
 
 Read on: `reader.py` (`Severity`), `timer/wheel/recovery.py` for what a start does about it.
 """

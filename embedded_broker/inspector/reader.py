@@ -134,16 +134,6 @@ class StoreFiles:
         """Everything before this slot is released, by the last check point."""
         return self.checkpoint.last_read_time_ms if self.checkpoint is not None else 0
 
-    @property
-    def last_store_ms(self) -> int:
-        """Store time of the newest message that a queue of ours names; 0 without any."""
-        newest = 0
-        for queue in (self.timer_queue, *self.level_queues.values()):
-            entry = None if queue is None else queue.entry(queue.max_offset - 1)
-            if entry is not None and self.commit_log is not None:
-                newest = max(newest, self.commit_log.store_timestamp(entry[0]))
-        return newest
-
     # --- opening ---------------------------------------------------------------------------
 
     def _load(self) -> None:

@@ -46,7 +46,6 @@ class Peer(ABC):
         "closed",
         "id",
         "local",
-        "packed_local",
         "packed_remote",
         "remote",
     )
@@ -56,7 +55,6 @@ class Peer(ABC):
         self.remote = remote
         self.local = local
         self.packed_remote: bytes = pack_address(*remote)
-        self.packed_local: bytes = pack_address(*local)
         self.client_id = ""
         self.closed = False
 

@@ -1,6 +1,6 @@
 """Which records are the same message: as it was accepted, while it waits, and as it was delivered.
 
-Answers: how the records with one id hang together. A delayed message has a record where it waits,
+Answers: how the records with one id belong together. A delayed message has a record where it waits,
 one more for every hop of a long delay, and one in its topic; a message that a consumer could not
 handle has another row of them for its group. Records and level offsets alone are looked at: a copy
 that a timer released names its source, a level says how far it has delivered, and what another

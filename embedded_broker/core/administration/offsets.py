@@ -123,14 +123,14 @@ class GroupOffsets:
         return stats
 
     def group_names(self) -> list[str]:
-        """Name the groups that somebody used or created; not those of every broker."""
+        """Name the groups that were used or created, without those that every broker has."""
         names = dict.fromkeys(group.group_name for group in self._groups)
         for used in (self._consumers, self._offsets, self._deliveries):
             names |= dict.fromkeys(used.groups())
         return [name for name in names if name not in READY_MADE_GROUPS]
 
     def topics_of(self, group: str) -> tuple[str, ...]:
-        """Name what a group subscribes, pulls or has committed, its retry topic included."""
+        """Name the topics that a group subscribes to, pulls or committed, its retry topic too."""
         live = self._consumers.get(group)
         names = dict.fromkeys(() if live is None else live.subscriptions)
         names |= dict.fromkeys(self._offsets.topics_of(group))

@@ -77,7 +77,7 @@ class LevelFlush:
 class ScheduleMessageService:
     """The levels of one broker; a `DeadlineSource`.
 
-    Make it before `MessageStore.load`: the store asks `level_deliver_ms` when it mends queues.
+    Make it before `MessageStore.load`: the store asks `level_deliver_ms` when it repairs queues.
     `session_timer(delay_ms, call)` is used to wait before a failed put is tried again; without it
     the message clock is, and a frozen one then waits for ever. `file` is shared with a sliced
     timer engine. A service that is never loaded (delay levels are off) has no messages.
@@ -180,11 +180,6 @@ class ScheduleMessageService:
         return {queue_id + 1 for topic, queue_id in self._store.queues if topic == SCHEDULE_TOPIC}
 
     # --- time --------------------------------------------------------------------------------
-
-    @property
-    def level_max(self) -> int:
-        """The highest level of this broker."""
-        return len(self._levels)
 
     def level_deliver_ms(self, level: int, store_timestamp: int) -> int:
         """Give the time of delivery; an unknown level waits one second."""

@@ -153,7 +153,7 @@ def test_the_core_hears_of_every_connection_and_its_end(rig: Rig, dial: Dial) ->
     client.ask(ASK)
     (connection,) = rig.core.connections
     assert connection.remote == client.socket.getsockname()
-    assert connection.packed_local[:4] == b"\x7f\x00\x00\x01"
+    assert connection.packed_remote[:4] == b"\x7f\x00\x00\x01"
 
     client.close()
     other = dial(rig.address)
