@@ -98,7 +98,7 @@ class Batch:
             if entry[KIND_AT] == Kind.CARRIED:
                 self._state.due_heap.finish(Waiting(*entry))
         for topic, number, at_ms in self._counts:
-            self._state.metrics.add(topic, -number, at_ms)
+            self._state.metrics.add(topic, -number, at_ms, changes=number)
 
     def undo(self) -> None:
         """Let the timers wait again."""
