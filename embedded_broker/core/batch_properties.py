@@ -49,7 +49,7 @@ def joined_texts(
 def _around_keys(texts: Sequence[bytes]) -> tuple[bytes, list[bytes], bytes] | None:
     """Give the UNIQ_KEYs and what stands around them, if the texts differ in nothing else.
 
-    Those of nearly every batch do not, and then one of them says what becomes of all.
+    In nearly every batch that is so, and then one of them says what becomes of all.
     """
     first = texts[0]
     begin = first.find(_UNIQ_KEY) + len(_UNIQ_KEY)

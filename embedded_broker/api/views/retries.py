@@ -1,4 +1,4 @@
-"""What a group gets once more: messages that it failed to handle.
+"""What a group will get again: messages that it failed to handle.
 
 Answers: which retries of a group wait for their time, and which are in its retry topic. They are
 found where they lie: in the queues of the delay levels, in the timer engine when levels are routed
@@ -29,10 +29,11 @@ _PAGE: Final = 1000
 
 @frozen(kw_only=True)
 class Retry:
-    """One message that a group gets once more.
+    """One message that a group will get again.
 
-    ``topic`` is where it was sent to, ``attempts`` how often the group has failed so far.
-    ``due_at`` is when it goes, or went, to the retry topic; ``waiting`` says whether it still will.
+    ``topic`` is the topic that it was sent to. ``attempts`` counts how often the group has failed
+    so far. ``due_at`` is the time at which it goes to the retry topic. ``waiting`` is False once it
+    is there.
     """
 
     message_id: str

@@ -34,7 +34,7 @@ ANSWER_S = 60.0
 
 @frozen(kw_only=True)
 class SentMessage:
-    """What ``broker.send`` did; ``queue_offset`` of a delayed message is its place as a timer."""
+    """What ``broker.send`` did. The offset of a delayed message is its place among the timers."""
 
     msg_id: str
     offset_msg_id: str
@@ -118,7 +118,7 @@ def _check_types(topic: object, body: object, queue: object) -> None:
         advice = ": encode the text, as in text.encode()" if isinstance(body, str) else ""
         raise TypeError(f"a body is bytes, not {type(body).__name__}{advice}")
     if queue is not None and (isinstance(queue, bool) or not isinstance(queue, int)):
-        raise TypeError(f"queue is the number of one, from 0, not {_given(queue)}")
+        raise TypeError(f"queue is the number of one, counted from 0, not {_given(queue)}")
 
 
 def _check_texts(properties: Mapping[Any, object]) -> None:  # Any: typed str, checked here
@@ -138,7 +138,9 @@ def _as_span(delay: object) -> timedelta:
     try:
         return timedelta(seconds=delay)
     except (OverflowError, ValueError) as error:  # too long, infinite, not a number
-        raise DelayValueError(Prop.TIMER_DELAY_MS, delay, f"no span of time: {error}") from error
+        raise DelayValueError(
+            Prop.TIMER_DELAY_MS, delay, f"it is not a span of time: {error}"
+        ) from error
 
 
 def _given(value: object) -> str:

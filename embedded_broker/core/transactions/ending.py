@@ -52,9 +52,8 @@ class EndTransactions:
     def check_role(self) -> None:
         """Refuse on a slave."""
         if self._config.text("brokerRole") == "SLAVE":
-            raise Refused(
-                Reason.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: brokerRole=SLAVE"
-            )
+            remark = "a slave (brokerRole=SLAVE) cannot end transactions"
+            raise Refused(Reason.SLAVE_NOT_AVAILABLE, remark)
 
     def end(self, ending: Ending) -> None:
         """Commit or roll back a half message.
@@ -86,13 +85,13 @@ class EndTransactions:
     def _deliver(self, half: MessageRecord) -> None:
         message = delivery(half)
         if message is None:
-            raise Refused(Reason.FAILED, "the half message names no topic and queue to go to")
+            raise Refused(Reason.FAILED, "the half message does not name its topic and queue")
         outcome = self._produce.copy(message)
         if outcome.reason is not None and not outcome.is_stored:
             raise Refused(outcome.reason, outcome.remark or "the message was not stored")
 
     def _refuse_late(self, ending: Ending, half: MessageRecord) -> None:
-        """Refuse who was due to be asked by now and speaks up unasked.
+        """Refuse a producer that should wait by now until the broker asks.
 
         Only for messages with an immunity of their own, which counts if it is longer than
         transactionTimeOut.
@@ -105,8 +104,8 @@ class EndTransactions:
         if age_ms > limit_ms:
             raise Refused(
                 Reason.ILLEGAL_OPERATION,
-                f"the half message is {age_ms} ms old and its check immunity was {limit_ms} ms: "
-                "wait for the broker to ask",
+                f"the half message is {age_ms} ms old, more than its check immunity of {limit_ms} "
+                "ms: wait for the broker to ask",
             )
 
 

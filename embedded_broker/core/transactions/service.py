@@ -351,7 +351,7 @@ class TransactionalMessageService:
             return False
         self.counters["parked"] += 1
         logger.warning(
-            "transaction %s of group %s was not ended after %d checks: it lies in %s now",
+            "transaction %s of group %s was not ended after %d checks. It was moved to %s",
             record.msg_id,
             record.properties.get(Prop.PGROUP),
             check_times(record.properties),

@@ -62,7 +62,7 @@ def test_a_delay_that_cannot_be_meant_is_refused_as_the_client_does(
         ({"body": "x"}, "a body is bytes, not str: encode the text"),
         ({"body": 5}, "a body is bytes, not int"),
         ({"topic": b"T"}, "a topic is str, not bytes b'T'"),
-        ({"queue": "0"}, "queue is the number of one, from 0, not str '0'"),
+        ({"queue": "0"}, "queue is the number of one, counted from 0, not str '0'"),
         ({"tags": 3}, "property 'TAGS': names and values are str, not int 3"),
         ({"properties": {"a": 1}}, "property 'a': names and values are str, not int 1"),
         ({"properties": {1: "a"}}, "property 1: names and values are str, not int 1"),

@@ -277,7 +277,7 @@ def test_a_half_message_that_names_no_destination_cannot_be_committed(
 
     answer = end(peer, half, COMMIT)
 
-    assert (answer.code, "no topic and queue" in (answer.remark or "")) == (1, True)
+    assert (answer.code, "its topic and queue" in (answer.remark or "")) == (1, True)
 
 
 def test_transactions_can_be_switched_off(start_broker: StartBroker, connect: Connect) -> None:
