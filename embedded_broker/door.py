@@ -31,7 +31,7 @@ _PATIENCE_NS: Final = 5_000_000
 
 
 class Receiver(Protocol):
-    """Where frames go after release; ``remoting.connection.Connection`` is one."""
+    """Where frames go after release; ``remoting.endpoint.Connection`` is one."""
 
     @property
     def is_own(self) -> bool:

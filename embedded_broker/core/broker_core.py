@@ -13,8 +13,7 @@ from embedded_broker.core.calls import Calls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Guards
 from embedded_broker.door import Door
-from embedded_broker.remoting.connection import Connection
-from embedded_broker.remoting.endpoint import Endpoint, Handler
+from embedded_broker.remoting.endpoint import Connection, Endpoint, Handler
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, Limits, Profile

@@ -15,8 +15,7 @@ from typing import Final
 from attrs import evolve
 
 from embedded_broker.namesrv.routes import RouteTable
-from embedded_broker.remoting.connection import Connection
-from embedded_broker.remoting.endpoint import Handler, Request, RequestError
+from embedded_broker.remoting.endpoint import Connection, Handler, Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.routes import BrokerData

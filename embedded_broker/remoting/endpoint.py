@@ -7,6 +7,7 @@ means. Everything but ``receive`` runs under the door. Read on: ``handlers/__ini
 """
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import count
@@ -23,7 +24,6 @@ from embedded_broker.core.refusals import Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.client_calls import answer_of, request_for
 from embedded_broker.remoting.code_meanings import action_of, code_for, resources_of
-from embedded_broker.remoting.connection import Connection
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange, Journal, kept_header
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.peer import Peer
@@ -40,12 +40,31 @@ from rocketmq_py.protocol.codes import (
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, encode_frame
 
-__all__ = ["Endpoint", "Handler", "Interceptor", "Request", "RequestError", "Send", "Sends"]
+__all__ = [
+    "Connection",
+    "Endpoint",
+    "Handler",
+    "Interceptor",
+    "Request",
+    "RequestError",
+    "Send",
+    "Sends",
+]
 
 logger = logging.getLogger(__name__)
 
 COMMANDS_PER_ENTRY = 64
 """Most requests handled in one hold of the door."""
+
+
+class Connection(Peer):
+    """A peer that is reached by frames, over TCP or in the same process."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def deliver(self, frames: list[bytes]) -> None:
+        """Send whole frames in order. Called outside the door, on any thread; never blocks."""
 
 
 class Request(NamedTuple):

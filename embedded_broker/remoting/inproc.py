@@ -12,8 +12,7 @@ from itertools import count
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from embedded_broker.remoting.connection import Connection
-from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.endpoint import Connection, Endpoint
 from rocketmq_py.errors import FrameError
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from embedded_broker.remoting.connection import Connection
-from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.endpoint import Connection, Endpoint
 from embedded_broker.remoting.journal import (
     GROUP_FIELDS,
     TOPIC_FIELDS,

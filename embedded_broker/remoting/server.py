@@ -15,8 +15,7 @@ from threading import Event, Lock, Thread, get_ident
 from typing import Any, cast
 
 from embedded_broker.errors import BrokerStateError
-from embedded_broker.remoting.connection import Connection
-from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.endpoint import Connection, Endpoint
 from rocketmq_py.errors import ConfigError, FrameError
 from rocketmq_py.protocol.frame import FrameDecoder
 

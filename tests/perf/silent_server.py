@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 
 from embedded_broker.cli import main
-from embedded_broker.remoting.connection import Connection
-from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.endpoint import Connection, Endpoint
 from rocketmq_py.errors import RemotingCommandException
 from rocketmq_py.protocol.frame import Frame, encode_frame
 

@@ -19,8 +19,7 @@ if shutil.which("java") is None:
 from pyspark.errors import PySparkException
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
-from embedded_broker.remoting.connection import Connection
-from embedded_broker.remoting.endpoint import Endpoint
+from embedded_broker.remoting.endpoint import Connection, Endpoint
 from embedded_broker.remoting.journal import Exchange
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode

@@ -12,8 +12,14 @@ from typing import Final
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.produce import Produce
 from embedded_broker.remoting.code_meanings import code_for
-from embedded_broker.remoting.connection import Connection
-from embedded_broker.remoting.endpoint import Endpoint, Handler, Request, RequestError, Send
+from embedded_broker.remoting.endpoint import (
+    Connection,
+    Endpoint,
+    Handler,
+    Request,
+    RequestError,
+    Send,
+)
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
