@@ -27,7 +27,6 @@ from embedded_broker.api.views import (
 )
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.waiting import describe, wait_until
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.put_hooks import PutHooks
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import (
@@ -38,6 +37,7 @@ from embedded_broker.lifecycle.arguments import (
 )
 from embedded_broker.lifecycle.ensemble import BrokerSlot, Ensemble
 from embedded_broker.lifecycle.node import BrokerNode
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig, Defaults
@@ -130,13 +130,13 @@ class EmbeddedBroker:
         self._ensemble = Ensemble([self._slot])
         self.faults = Faults(self._slot, self._slot.request_faults)
         """Faults on purpose: of answers and of the disk."""
-        self.topics = TopicsView(self._core)
+        self.topics = TopicsView(self._parts)
         """Create, look up and list topics."""
-        self.messages = MessagesView(self._core)
+        self.messages = MessagesView(self._parts)
         """What is stored."""
-        self.timers = TimersView(self._core)
+        self.timers = TimersView(self._parts)
         """Messages that wait for their time."""
-        self.groups = GroupsView(self._core)
+        self.groups = GroupsView(self._parts)
         """Who consumes, and how far each group is."""
 
     def __repr__(self) -> str:
@@ -314,7 +314,7 @@ class EmbeddedBroker:
         another type.
         """
         return send_message(
-            self._core(),
+            self._parts(),
             topic,
             body,
             tags=tags,
@@ -339,21 +339,21 @@ class EmbeddedBroker:
 
     def wait_delivered(self, topic: str, count: int = 1, *, timeout: float | None = None) -> None:
         """Wait until at least ``count`` messages became visible in a topic since its creation."""
-        core = self._core()
+        parts = self._parts()
 
         def enough() -> bool:
-            with core.door.quiet:
-                return delivered(core, topic) >= count
+            with parts.door.quiet:
+                return delivered(parts, topic) >= count
 
         self._wait(enough, lambda: f"{count} messages in topic {topic!r}", timeout)
 
     def wait_members(self, group: str, count: int = 1, *, timeout: float | None = None) -> None:
         """Wait until at least ``count`` consumers of a group are connected."""
-        core = self._core()
+        parts = self._parts()
 
         def enough() -> bool:
-            with core.door.quiet:
-                return len(members_of(core, group)) >= count
+            with parts.door.quiet:
+                return len(members_of(parts, group)) >= count
 
         self._wait(enough, lambda: f"{count} members in group {group!r}", timeout)
 
@@ -379,7 +379,7 @@ class EmbeddedBroker:
     ) -> None:
         wait_until(
             condition,
-            door=self._core().door,
+            door=self._parts().door,
             timeout_s=self.clock.watchdog if timeout is None else timeout,
             expected=expected,
             seen=self.seen,
@@ -387,25 +387,25 @@ class EmbeddedBroker:
 
     def watch(self, event: Event) -> None:
         """Set ``event`` after every change of the broker's state, until ``unwatch``."""
-        self._core().door.watch(event)
+        self._parts().door.watch(event)
 
     def unwatch(self, event: Event) -> None:
         """Undo ``watch``."""
-        self._core().door.unwatch(event)
+        self._parts().door.unwatch(event)
 
     def seen(self) -> str:
         """Tell the state in words, as the text of a failed wait does."""
-        parts = [f"{name}: {self.topics[name].count()} messages" for name in self.topics.names()]
-        parts += [repr(self.groups[name])[1:-1] for name in self.groups.names()]
-        parts.append(f"{self.timers.count()} timers pending")
-        parts.append(f"clock at {self.clock.now().isoformat()}")
+        told = [f"{name}: {self.topics[name].count()} messages" for name in self.topics.names()]
+        told += [repr(self.groups[name])[1:-1] for name in self.groups.names()]
+        told.append(f"{self.timers.count()} timers pending")
+        told.append(f"clock at {self.clock.now().isoformat()}")
         head = self.clock.next_deadline()
         if head is not None:
             advice = "" if self.clock.flows else "; the clock is frozen: broker.clock.advance(...)"
-            parts.append(f"next is {head.what} at {head.at.isoformat()}{advice}")
-        parts.append(f"seed {self.seed}")
+            told.append(f"next is {head.what} at {head.at.isoformat()}{advice}")
+        told.append(f"seed {self.seed}")
         lines = self.journal.dump(last=JOURNAL_LINES_SHOWN) or "(nothing was asked)"
-        return f"{'; '.join(parts)}\nlast requests:\n{lines}"
+        return f"{'; '.join(told)}\nlast requests:\n{lines}"
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -418,8 +418,8 @@ class EmbeddedBroker:
         """Run together with others from now on. For ``EmbeddedCluster``."""
         self._ensemble = ensemble
 
-    def _core(self) -> BrokerCore:
-        return self._node().core
+    def _parts(self) -> BrokerParts:
+        return self._node().parts
 
     def _node(self) -> BrokerNode:
         self._ensemble.check_process()

@@ -3,7 +3,7 @@
 Answers: what a timer engine, a level scheduler or a session timer must offer so that the clock
 driver (``embedded_broker/clocks/clock.py``) can fire it in global due order. Must not know: clocks,
 threads, messages. Read on: ``embedded_broker/clocks/clock.py`` for who calls this, and
-``embedded_broker/core/broker_core.py`` for ``BrokerCore.sources``.
+``embedded_broker/lifecycle/parts.py`` for ``BrokerParts.sources``.
 """
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable

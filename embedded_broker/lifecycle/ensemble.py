@@ -12,10 +12,10 @@ import warnings
 from collections.abc import Sequence
 from random import Random
 
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.node import BrokerNode
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.runtime import BROKER_PORT, Runtime
 from embedded_broker.lifecycle.snapshot import STORE_NAMES
 from embedded_broker.remoting.inproc import LocalClients
@@ -80,7 +80,7 @@ class BrokerSlot:
         for name in STORE_NAMES:
             fs.remove_tree(name)
         self.node = node = BrokerNode(
-            runtime, self.arguments, fs, self.address, predecessor=old.core
+            runtime, self.arguments, fs, self.address, predecessor=old.parts
         )
         self._create_topics(node)
         node.start()
@@ -94,9 +94,9 @@ class BrokerSlot:
 
     def _create_topics(self, node: BrokerNode) -> None:
         for spec in self.arguments.topics:
-            with node.core.door:
-                if spec.name not in node.core.topics:
-                    spec.create(node.core.acts.settings)
+            with node.parts.door:
+                if spec.name not in node.parts.topics:
+                    spec.create(node.parts.acts.settings)
 
 
 class Ensemble:
@@ -139,10 +139,10 @@ class Ensemble:
             port = port_of(self.namesrv_addr) or first.arguments.namesrv_port
             namesrv_addr = runtime.open_namesrv(port)
             nodes = [slot.open(runtime) for slot in self.slots]
-            namesrv = runtime.serve_namesrv(namesrv_addr, nodes[0].core)
+            namesrv = runtime.serve_namesrv(namesrv_addr, nodes[0].parts)
             for slot, node in zip(self.slots, nodes, strict=True):
                 also = [namesrv] if slot is first else []
-                slot.request_faults.attach(node.core.endpoint, *also)
+                slot.request_faults.attach(node.parts.endpoint, *also)
             runtime.start()
         except BaseException:
             self._close(runtime)
@@ -199,10 +199,10 @@ class Ensemble:
         try:
             node = slot.open(runtime)
             runtime.let_in(slot.address)
-            runtime.choose_speaker(self._cores())
+            runtime.choose_speaker(self._all_parts())
             namesrv = runtime.namesrv_endpoint
             also = [namesrv] if slot is self.slots[0] and namesrv is not None else []
-            slot.request_faults.attach(node.core.endpoint, *also)
+            slot.request_faults.attach(node.parts.endpoint, *also)
         except BaseException:
             self.close_one(slot)
             raise
@@ -215,12 +215,12 @@ class Ensemble:
             return
         try:
             runtime.shut_out(slot.address)
-            runtime.choose_speaker(self._cores())
+            runtime.choose_speaker(self._all_parts())
         finally:
             node.close()
 
-    def _cores(self) -> list[BrokerCore]:
-        return [slot.node.core for slot in self.slots if slot.node is not None]
+    def _all_parts(self) -> list[BrokerParts]:
+        return [slot.node.parts for slot in self.slots if slot.node is not None]
 
     def pause(self) -> None:
         """Accept connections and answer nothing; idempotent."""

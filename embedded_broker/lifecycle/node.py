@@ -3,7 +3,7 @@
 Answers: how a broker is put together and taken apart, in the order of the original
 (``BrokerController.initialize``, ``start``, ``shutdown``; timer-store 5.1 and 5.2). Must not know:
 addresses of others, what a user calls. Read on: ``embedded_broker/lifecycle/runtime.py`` for what
-brokers share, ``embedded_broker/core/broker_core.py`` for the state.
+brokers share, ``embedded_broker/lifecycle/parts.py`` for the state.
 """
 
 import logging
@@ -15,16 +15,16 @@ from pathlib import Path
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock, instant
 from embedded_broker.clocks.driver import Track
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle import assembly
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging, TimerHousekeeping
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.lifecycle.idleness import Idleness
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.lifecycle.reset import succeed
 from embedded_broker.lifecycle.runtime import Runtime
 from embedded_broker.lifecycle.snapshot import CLOCK_PATH, clock_document, take_snapshot
-from embedded_broker.remoting import handlers
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.flush import FlushWork
 from embedded_broker.store.fs import FileSystem
@@ -53,7 +53,7 @@ class BrokerNode:
         fs: FileSystem,
         address: str,
         *,
-        predecessor: BrokerCore | None = None,
+        predecessor: BrokerParts | None = None,
     ) -> None:
         self.fs = fs
         self._runtime = runtime
@@ -102,7 +102,7 @@ class BrokerNode:
         self._undo.append(levels.close)
         if arguments.levels:
             levels.load()
-        self.core = core = BrokerCore(
+        self.parts = parts = BrokerParts(
             door=runtime.door,
             clock=clock,
             session_clock=arguments.session_clock,
@@ -119,67 +119,67 @@ class BrokerNode:
             address=address,
         )
         self._flusher = Flusher(runtime.door, self._begin_flush, self._flush_done)
-        core.durability.request_flush = self._flusher.request
-        core.in_background = self._flusher.do
-        core.flush_everything = partial(self._flusher.cycle, everything=True)
-        timers.retry.session_timer = core.session.after
-        levels.session_timer = core.session.after
+        parts.durability.request_flush = self._flusher.request
+        parts.in_background = self._flusher.do
+        parts.flush_everything = partial(self._flusher.cycle, everything=True)
+        timers.retry.session_timer = parts.session.after
+        levels.session_timer = parts.session.after
         levels.request_flush = self._flusher.request
-        self._install(core)
+        self._install(parts)
         config.on_change(self._note_change)
-        self._watch(core)
+        self._watch(parts)
         if self._predecessor is None:
-            runtime.serve(address, core.endpoint)
+            runtime.serve(address, parts.endpoint)
 
-    def _install(self, core: BrokerCore) -> None:
+    def _install(self, parts: BrokerParts) -> None:
         """Give the broker its hooks, tables, handlers and its place at the name server."""
-        store, timers, namesrv = core.store, core.timers, self._runtime.namesrv
-        with core.door:
+        store, timers, namesrv = parts.store, parts.timers, self._runtime.namesrv
+        with parts.door:
             store.put_hooks += [
                 WallTimeHint(self._arguments.session_clock),
                 timers.admission,
             ]
             self._arguments.put_hooks.run_before(store.put_hooks)
             store.on_arrival.append(timers.on_arrival)
-            handlers.install(core)
+            assembly.install(parts)
             namesrv.register(
-                core.topics,
-                core.config,
-                cluster=core.cluster_name,
-                broker_name=core.broker_name,
-                address=core.address,
+                parts.topics,
+                parts.config,
+                cluster=parts.cluster_name,
+                broker_name=parts.broker_name,
+                address=parts.address,
             )
-        core.on_leave.append(partial(namesrv.routes.unregister, core.broker_name))
+        parts.on_leave.append(partial(namesrv.routes.unregister, parts.broker_name))
 
-    def _watch(self, core: BrokerCore) -> None:
+    def _watch(self, parts: BrokerParts) -> None:
         """Make what looks at the broker now and then: who waits for its clients, and retention."""
         self._idleness = Idleness(
-            broker_name=core.broker_name,
-            door=core.door,
-            clock=core.clock,
-            sources=core.sources,
-            store=core.store,
-            topics=core.topics,
-            consumers=core.consumers,
-            offsets=core.offsets,
-            deliveries=core.deliveries,
-            is_waiting=core.consume.waiters.is_waiting,
+            broker_name=parts.broker_name,
+            door=parts.door,
+            clock=parts.clock,
+            sources=parts.sources,
+            store=parts.store,
+            topics=parts.topics,
+            consumers=parts.consumers,
+            offsets=parts.offsets,
+            deliveries=parts.deliveries,
+            is_waiting=parts.consume.waiters.is_waiting,
             clients=self._runtime.clients,
         )
         self._aging = Aging(
-            door=core.door,
+            door=parts.door,
             clock=self._arguments.clock,
-            config=core.config,
-            store=core.store,
-            timers=core.timers,
-            levels=core.levels,
-            in_background=core.in_background,
+            config=parts.config,
+            store=parts.store,
+            timers=parts.timers,
+            levels=parts.levels,
+            in_background=parts.in_background,
         )
 
     def start(self) -> None:
         """Start flushing; timers fire once the runtime has started."""
-        core, runtime = self.core, self._runtime
-        session, driver = core.session, runtime.driver
+        parts, runtime = self.parts, self._runtime
+        session, driver = parts.session, runtime.driver
         self._tracks = [
             driver.add(
                 self._arguments.session_clock,
@@ -188,7 +188,7 @@ class BrokerNode:
                 changes=lambda: session.asked,
             ),
             driver.add(
-                self._arguments.clock, core.sources, visible=True, changes=self._count_changes
+                self._arguments.clock, parts.sources, visible=True, changes=self._count_changes
             ),
         ]
         driver.after_jump.append(self._after_jump)
@@ -197,44 +197,44 @@ class BrokerNode:
         self._arguments.clock.move_in(self._idleness)
         self._flusher.start()
         self._undo.append(self._flusher.close)
-        core.config.attach(lambda: core.door)
-        self._undo.append(core.config.detach)
-        with core.door:
-            core.session.every(
-                core.config.int("flushIntervalCommitLog"), self._flusher.request, "flush"
+        parts.config.attach(lambda: parts.door)
+        self._undo.append(parts.config.detach)
+        with parts.door:
+            parts.session.every(
+                parts.config.int("flushIntervalCommitLog"), self._flusher.request, "flush"
             )
-            core.session.every(core.config.int("timerFlushIntervalMs"), self._flush_all, "flush")
-            core.session.every(
-                core.config.int("flushDelayOffsetInterval"), self._flush_levels, "flush"
+            parts.session.every(parts.config.int("timerFlushIntervalMs"), self._flush_all, "flush")
+            parts.session.every(
+                parts.config.int("flushDelayOffsetInterval"), self._flush_levels, "flush"
             )
-            core.session.every(LOOK_EVERY_MS, self._aging.look)
+            parts.session.every(LOOK_EVERY_MS, self._aging.look)
             TimerHousekeeping(
-                core.timers.upkeep, core.topics, core.clock, core.session, core.in_background
-            ).start(core.config)
+                parts.timers.upkeep, parts.topics, parts.clock, parts.session, parts.in_background
+            ).start(parts.config)
 
     def snapshot(self, path: str | PathLike[str]) -> Path:
         """Copy the store as it is now. Outside the door."""
         self._levels_due = self._held_too = True  # what the flush writes must be complete
-        return take_snapshot(self.core, self._flusher, path)
+        return take_snapshot(self.parts, self._flusher, path)
 
     def take_over(self) -> None:
         """Answer the clients of the predecessor from now on."""
         old, self._predecessor = self._predecessor, None
         if old is not None:
-            with self.core.door:
-                self._runtime.replace(old, self.core)
-                succeed(old, self.core)
+            with self.parts.door:
+                self._runtime.replace(old, self.parts)
+                succeed(old, self.parts)
 
     def close(self) -> None:
         """Save and sync everything, then give the files back. After the runtime has closed."""
-        core = self.core
+        parts = self.parts
         try:
-            with core.door:
-                for call in core.on_close:
+            with parts.door:
+                for call in parts.on_close:
                     call()
             self._flusher.close()
-            if isinstance(core.clock, VirtualClock):
-                self._clock_file.save(clock_document(core.clock))
+            if isinstance(parts.clock, VirtualClock):
+                self._clock_file.save(clock_document(parts.clock))
         finally:
             self._leave()
             self._run_undo()
@@ -245,26 +245,26 @@ class BrokerNode:
 
     def crash(self) -> None:
         """Let go of everything as a killed process does: nothing is saved or synced."""
-        core = self.core
+        parts = self.parts
         self._flusher.abandon()
         self._leave()
-        with core.door:
-            works = [begin() for begin in core.before_crash]
+        with parts.door:
+            works = [begin() for begin in parts.before_crash]
         for work in works:
             work()
-        with core.door:
-            core.timers.abandon()
-            core.store.abandon()
-        core.config.detach()
+        with parts.door:
+            parts.timers.abandon()
+            parts.store.abandon()
+        parts.config.detach()
         self._undo.clear()
 
     def _leave(self) -> None:
         """Stop acting: nothing fires, nobody is asked or told."""
-        core, driver = self.core, self._runtime.driver
+        parts, driver = self.parts, self._runtime.driver
         for track in self._tracks:
             driver.remove(track)
         self._arguments.clock.move_out(self._idleness)
-        with core.door:
+        with parts.door:
             for calls, mine in (
                 (driver.after_jump, self._after_jump),
                 (driver.after_age, self._aging.look_at_once),
@@ -272,9 +272,9 @@ class BrokerNode:
             ):
                 if mine in calls:
                     calls.remove(mine)
-            for call in core.on_leave:
+            for call in parts.on_leave:
                 call()
-            core.on_leave.clear()
+            parts.on_leave.clear()
 
     def _run_undo(self) -> None:
         """Take apart in the reverse order of putting together; a failure stops nothing."""
@@ -287,31 +287,31 @@ class BrokerNode:
 
     def _begin_flush(self, everything: bool) -> list[FlushWork]:
         """Capture what to sync, timers first: their check point must not be ahead (5a)."""
-        core = self.core
+        parts = self.parts
         if not everything:
-            return [core.store.begin_flush()]
-        stages = core.timers.stages.values()
+            return [parts.store.begin_flush()]
+        stages = parts.timers.stages.values()
         held = any(isinstance(stage, FlushStage) and stage.paused for stage in stages)
         work: list[FlushWork] = []
         if self._held_too or not held:
-            work.append(core.timers.begin_flush())
+            work.append(parts.timers.begin_flush())
         self._held_too = False
         if self._levels_due:
             self._levels_due = False
-            work.append(core.levels.begin_flush())
-        return [core.store.begin_flush(), *work]
+            work.append(parts.levels.begin_flush())
+        return [parts.store.begin_flush(), *work]
 
     def _count_changes(self) -> int:
         """Count what can bring a timer's deadline nearer, for the clock driver."""
-        core = self.core
-        return core.store.delayed_puts + core.transactions.changes + self._changes
+        parts = self.parts
+        return parts.store.delayed_puts + parts.transactions.changes + self._changes
 
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""
         self._changes += 1
 
     def _flush_done(self) -> None:
-        self.core.durability.synced()
+        self.parts.durability.synced()
 
     def _flush_all(self) -> None:
         self._flusher.request(everything=True)
@@ -321,7 +321,7 @@ class BrokerNode:
 
     def _after_jump(self) -> None:
         """Housekeeping at the end of a jump of the message clock. Under the door."""
-        for call in self.core.housekeeping:
+        for call in self.parts.housekeeping:
             call()
         self._levels_due = True
         self._flush_all()

@@ -6,13 +6,13 @@ the new state, so that its client learns that its offset is gone. Must not know:
 Read on: ``embedded_broker/lifecycle/ensemble.py`` (``reset``), which calls this under the door.
 """
 
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.names import retry_topic
 
 __all__ = ["succeed"]
 
 
-def succeed(old: BrokerCore, new: BrokerCore) -> None:
+def succeed(old: BrokerParts, new: BrokerParts) -> None:
     """Let ``new`` go on with the clients of ``old``. Under the door, both endpoints are one."""
     new.consumers.take_over(old.consumers)
     new.producers.take_over(old.producers)
@@ -26,7 +26,7 @@ def succeed(old: BrokerCore, new: BrokerCore) -> None:
     old.consume.hand_over(new.consume)
 
 
-def _begin_anew(group: str, old: BrokerCore, new: BrokerCore) -> None:
+def _begin_anew(group: str, old: BrokerParts, new: BrokerParts) -> None:
     """Let a group's clients hear that the queues which they were reading begin at 0 again.
 
     Else one that counts further messages from before would skip as many of the new ones.

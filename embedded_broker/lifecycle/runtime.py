@@ -10,9 +10,9 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from embedded_broker.clocks.driver import ClockDriver
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
 from embedded_broker.lifecycle.arguments import Arguments
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
@@ -55,16 +55,16 @@ class Runtime:
         """Bind the name server's address and return it."""
         return self.open_address(port, NAMESRV_PORT, self.number)
 
-    def serve_namesrv(self, address: str, core: BrokerCore) -> Endpoint:
+    def serve_namesrv(self, address: str, parts: BrokerParts) -> Endpoint:
         """Answer at the name server's address, on behalf of the cluster's first broker."""
-        silent = not core.profile.namesrv_answers_unknown
+        silent = not parts.profile.namesrv_answers_unknown
         endpoint = Endpoint(
             "namesrv",
             door=self.door,
-            clock=core.clock,
-            session=core.session,
-            journal=core.journal,
-            profile=core.profile,
+            clock=parts.clock,
+            session=parts.session,
+            journal=parts.journal,
+            profile=parts.profile,
             handlers=self.namesrv.handlers,
             is_namesrv=True,
             silent_unknown=silent,
@@ -73,18 +73,18 @@ class Runtime:
         self.serve(address, endpoint)
         return endpoint
 
-    def choose_speaker(self, cores: Sequence[BrokerCore]) -> None:
+    def choose_speaker(self, all_parts: Sequence[BrokerParts]) -> None:
         """Let the name server use the clock of a broker that runs: the first one may have left.
 
         While nobody runs it stays with the last one.
         """
         endpoint = self.namesrv_endpoint
-        if endpoint is not None and cores:
+        if endpoint is not None and all_parts:
             with self.door:
-                if not any(endpoint.speaks_for(core.endpoint) for core in cores):
-                    endpoint.speak_for(cores[0].endpoint)
+                if not any(endpoint.speaks_for(parts.endpoint) for parts in all_parts):
+                    endpoint.speak_for(all_parts[0].endpoint)
 
-    def replace(self, old: BrokerCore, new: BrokerCore) -> None:
+    def replace(self, old: BrokerParts, new: BrokerParts) -> None:
         """Let the new state of a broker answer where the old one did. Under the door."""
         namesrv = self.namesrv_endpoint
         if namesrv is not None and namesrv.speaks_for(old.endpoint):

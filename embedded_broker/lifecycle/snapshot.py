@@ -15,9 +15,9 @@ from threading import Event
 from typing import Any, Final
 
 from embedded_broker.clocks.clock import VirtualClock
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.errors import BrokerStateError, StoreError
 from embedded_broker.lifecycle.flusher import Flusher
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import DirectoryFileSystem, FileSystem
 from embedded_broker.store.key_index import INDEX_FOLDER
@@ -51,7 +51,7 @@ def clock_document(clock: VirtualClock) -> dict[str, object]:
     return {"nowMs": clock.now_ms, "leaps": clock.jumps.to_list()}
 
 
-def take_snapshot(core: BrokerCore, flusher: Flusher, path: str | PathLike[str]) -> Path:
+def take_snapshot(parts: BrokerParts, flusher: Flusher, path: str | PathLike[str]) -> Path:
     """Copy the store to a directory that does not exist, or is empty. Outside the door.
 
     The directory appears under its name when it is whole. Raises ``StoreError``.
@@ -62,7 +62,7 @@ def take_snapshot(core: BrokerCore, flusher: Flusher, path: str | PathLike[str])
     beside = target.with_name(target.name + ".part")
     if beside.exists():
         raise StoreError(f"{beside} exists: remove it if an interrupted snapshot left it")
-    taking = _Taking(core, flusher, DirectoryFileSystem(beside))
+    taking = _Taking(parts, flusher, DirectoryFileSystem(beside))
     flusher.do(taking.run)
     try:
         taking.wait()
@@ -76,10 +76,10 @@ def take_snapshot(core: BrokerCore, flusher: Flusher, path: str | PathLike[str])
 class _Taking:
     """One snapshot under way."""
 
-    def __init__(self, core: BrokerCore, flusher: Flusher, target: FileSystem) -> None:
-        self._core = core
+    def __init__(self, parts: BrokerParts, flusher: Flusher, target: FileSystem) -> None:
+        self._parts = parts
         self._flusher = flusher
-        self._source = core.store.fs
+        self._source = parts.store.fs
         self._target = target
         self._ends: dict[str, int] = {}
         self._documents: dict[str, Any] = {}  # JSON values
@@ -105,13 +105,13 @@ class _Taking:
 
     def _note(self) -> None:
         """Note the instant. Under the door, in the entry that captures the flush."""
-        core = self._core
-        files = [core.store.log.files, *(queue.files for queue in core.store.queues.values())]
+        parts = self._parts
+        files = [parts.store.log.files, *(queue.files for queue in parts.store.queues.values())]
         self._ends = {one.directory: one.max_offset for one in files}
-        self._ends.update(core.timers.log_ends())
-        self._documents = core.table_files.documents()
-        if isinstance(core.clock, VirtualClock):
-            self._documents[CLOCK_PATH] = clock_document(core.clock)
+        self._ends.update(parts.timers.log_ends())
+        self._documents = parts.table_files.documents()
+        if isinstance(parts.clock, VirtualClock):
+            self._documents[CLOCK_PATH] = clock_document(parts.clock)
 
     def _copy(self) -> None:
         for name in STORE_NAMES:

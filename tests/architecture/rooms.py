@@ -11,6 +11,21 @@ from typing import Final
 
 LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "compat": (("ons",),),
+    "embedded_broker": (
+        ("cli",),
+        ("api", "inspector"),
+        ("lifecycle",),
+        ("namesrv",),
+        ("remoting",),
+        ("core",),
+        ("timer",),
+        ("tables",),
+        ("clocks",),
+        ("store",),
+        ("settings",),
+        ("door",),
+        ("errors",),
+    ),
     "rocketmq_py": (
         ("admin",),
         ("producer", "consumer"),

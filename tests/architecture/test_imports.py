@@ -68,7 +68,7 @@ def test_every_arrow_between_rooms_is_one_the_design_draws(package: str) -> None
 
 
 def test_a_forbidden_arrow_would_be_seen() -> None:
-    assert not allowed("embedded_broker.core.broker_core", "rocketmq_py.client.instance")
+    assert not allowed("embedded_broker.lifecycle.parts", "rocketmq_py.client.instance")
     assert not allowed("embedded_broker.remoting.server", "rocketmq_py.transport.inproc")
     assert not allowed("rocketmq_py.client.instance", "embedded_broker")
     assert not allowed("compat.ons", "rocketmq_py.protocol.frame")

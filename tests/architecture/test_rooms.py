@@ -128,4 +128,4 @@ def test_an_upward_arrow_and_a_circle_would_be_seen() -> None:
 
 
 def test_every_package_has_its_table() -> None:
-    assert set(LAYERS) <= set(PACKAGES)
+    assert set(LAYERS) == set(PACKAGES)

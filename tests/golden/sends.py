@@ -397,7 +397,7 @@ def outcome(setting: str, *, in_one_piece: bool) -> tuple[dict[str, bytes], dict
         ) as broker:
             node = broker.slot.node
             assert node is not None
-            endpoint, peer = node.core.endpoint, Peer()
+            endpoint, peer = node.parts.endpoint, Peer()
             endpoint.connected(peer)
             number = 0
             singles = [make(number, []) for number, (_, make) in enumerate(SINGLES)]
@@ -409,7 +409,7 @@ def outcome(setting: str, *, in_one_piece: bool) -> tuple[dict[str, bytes], dict
                 endpoint.receive(peer, FrameDecoder().feed(piece))
                 clock.advance(0)
             clock.advance(12)
-            address = node.core.address.encode()  # with a number: each broker has another
+            address = node.parts.address.encode()  # with a number: each broker has another
             answers = {
                 NAMES[one.opaque] if one.opaque >= 0 else "negative opaque": raw[
                     HEADER_AT:

@@ -117,14 +117,14 @@ def test_our_producer_at_a_real_broker_and_then_our_broker_on_its_store(tmp_path
     assert arrived.empty()
 
     with EmbeddedBroker(store=tmp_path / "store", clock=VirtualClock()) as broker:
-        core = broker._core()
-        with core.door.quiet:
-            assert core.transactions.count() == 1
+        parts = broker._parts()
+        with parts.door.quiet:
+            assert parts.transactions.count() == 1
         heir = Heir()
         with TransactionMQProducer(
             "Bank", transaction_listener=heir, namesrv_addr=broker.namesrv_addr
         ):
-            broker.wait_for(lambda b: b._core().producers.members("Bank"))
+            broker.wait_for(lambda b: b._parts().producers.members("Bank"))
             broker.clock.advance(30)
             broker.wait_delivered(TOPIC, 3)
         bodies = sorted(message.body for message in broker.messages.in_topic(TOPIC))

@@ -22,8 +22,8 @@ from unittest.mock import patch
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.api.views.timers import PendingTimer
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Connection
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.wheel.timer_log import RECORD_SIZE
@@ -82,11 +82,11 @@ def broker(
     return EmbeddedBroker(store=store, clock=clock, tcp=False, topics=[TOPIC], config=config)
 
 
-def core_of(one: EmbeddedBroker) -> BrokerCore:
+def core_of(one: EmbeddedBroker) -> BrokerParts:
     node = one.slot.node
     if node is None:
         raise RuntimeError("the broker does not run")
-    return node.core
+    return node.parts
 
 
 def due_times(start_ms: int, count: int, spread_ms: int) -> Iterator[int]:
@@ -103,21 +103,21 @@ def properties_of(number: int, due_ms: int | None) -> dict[str, str]:
     return properties
 
 
-def fill(core: BrokerCore, count: int, first_ms: int, spread_ms: int) -> None:
+def fill(parts: BrokerParts, count: int, first_ms: int, spread_ms: int) -> None:
     """Put timers, some in each hold of the door."""
     numbers = iter(enumerate(due_times(first_ms, count, spread_ms)))
     left = count
     while left:
-        with core.door:
+        with parts.door:
             for _ in range(min(PER_TURN, left)):
                 number, due_ms = next(numbers)
                 message = InnerMessage(TOPIC, number & 3, BODY, properties_of(number, due_ms))
-                if not core.store.put(message).ok:
+                if not parts.store.put(message).ok:
                     raise RuntimeError("a timer was refused")
         left -= min(PER_TURN, left)
 
 
-def send_frames(core: BrokerCore, count: int, delays: Iterator[int] | None) -> list[Frame]:
+def send_frames(parts: BrokerParts, count: int, delays: Iterator[int] | None) -> list[Frame]:
     """Requests of code 310 as they come from a connection."""
     decoder = FrameDecoder()
     frames: list[Frame] = []
@@ -133,7 +133,7 @@ def send_frames(core: BrokerCore, count: int, delays: Iterator[int] | None) -> l
             default_topic_queue_nums=4,
             queue_id=number & 3,
             sys_flag=0,
-            born_timestamp=core.clock.now_ms,
+            born_timestamp=parts.clock.now_ms,
             flag=0,
             properties=text,
             reconsume_times=0,
@@ -147,7 +147,7 @@ def send_frames(core: BrokerCore, count: int, delays: Iterator[int] | None) -> l
     return frames
 
 
-def pull(core: BrokerCore, peer: Peer, queue_id: int, offset: int) -> int:
+def pull(parts: BrokerParts, peer: Peer, queue_id: int, offset: int) -> int:
     """Pull once, without waiting; gives the next offset."""
     header = PullMessageRequestHeader(
         consumer_group="C",
@@ -163,17 +163,17 @@ def pull(core: BrokerCore, peer: Peer, queue_id: int, offset: int) -> int:
         expression_type="TAG",
     )
     request = RemotingCommand(code=RequestCode.PULL_MESSAGE, ext_fields=header.to_ext())
-    core.endpoint.receive(peer, FrameDecoder().feed(request.encode()))
+    parts.endpoint.receive(peer, FrameDecoder().feed(request.encode()))
     answer = RemotingCommand.decode(FrameDecoder().feed(peer.frames[-1])[0])
     return int((answer.ext_fields or {})["nextBeginOffset"])
 
 
-def pull_all(core: BrokerCore, peer: Peer) -> int:
+def pull_all(parts: BrokerParts, peer: Peer) -> int:
     """Pull every queue to its end; gives the number of messages."""
     total = 0
     for queue_id in range(4):
         offset = 0
-        while (following := pull(core, peer, queue_id, offset)) != offset:
+        while (following := pull(parts, peer, queue_id, offset)) != offset:
             offset = following
         total += offset
     return total
@@ -185,18 +185,18 @@ def pull_all(core: BrokerCore, peer: Peer) -> int:
 def put(count: int) -> Numbers:
     """From the put of the store to the wheel slot."""
     with broker(rate=1) as one:
-        core = core_of(one)
-        first_ms = core.clock.now_ms + 600_000
+        parts = core_of(one)
+        first_ms = parts.clock.now_ms + 600_000
         messages = [
             InnerMessage(TOPIC, number & 3, BODY, properties_of(number, due_ms))
             for number, due_ms in enumerate(due_times(first_ms, count, DAY_MS))
         ]
         watch = Stopwatch()
-        with core.door:
+        with parts.door:
             for message in messages:
-                core.store.put(message)
+                parts.store.put(message)
         taken = watch.cpu
-        if core.timers.count() != count:
+        if parts.timers.count() != count:
             raise RuntimeError("not every timer was accepted")
     return {"rate": count / taken, "us": taken / count * 1e6}
 
@@ -204,16 +204,16 @@ def put(count: int) -> Numbers:
 def frames(count: int, together: int, timers: int) -> Numbers:
     """From the request's frame to the slot, so many frames at a time; `timers` 0: no delay."""
     with broker(rate=1) as one:
-        core = core_of(one)
-        delays = due_times(core.clock.now_ms + 600_000, count, DAY_MS) if timers else None
-        requests = send_frames(core, count, delays)
+        parts = core_of(one)
+        delays = due_times(parts.clock.now_ms + 600_000, count, DAY_MS) if timers else None
+        requests = send_frames(parts, count, delays)
         batches = [requests[at : at + together] for at in range(0, count, together)]
         peer = Peer()
         watch = Stopwatch()
         for batch in batches:
-            core.endpoint.receive(peer, batch)
+            parts.endpoint.receive(peer, batch)
         taken = watch.cpu
-        if core.timers.count() != (count if timers else 0):
+        if parts.timers.count() != (count if timers else 0):
             raise RuntimeError("not every message was accepted")
     return {"rate": count / taken, "us": taken / count * 1e6}
 
@@ -221,10 +221,10 @@ def frames(count: int, together: int, timers: int) -> Numbers:
 def pulls(count: int) -> Numbers:
     """What a pull costs for each message, 32 at a time."""
     with broker() as one:
-        core = core_of(one)
-        core.endpoint.receive(Peer(), send_frames(core, count, None))
+        parts = core_of(one)
+        parts.endpoint.receive(Peer(), send_frames(parts, count, None))
         watch = Stopwatch()
-        if pull_all(core, Peer()) != count:
+        if pull_all(parts, Peer()) != count:
             raise RuntimeError("not every message was pulled")
         return {"us": watch.cpu / count * 1e6}
 
@@ -263,8 +263,8 @@ class MeteredDoor(Door):
 def burst(count: int) -> Numbers:
     """From the due instant of all of them to the answer of the last pull."""
     with broker() as one:
-        core = core_of(one)
-        fill(core, count, core.clock.now_ms + 100_000, 0)
+        parts = core_of(one)
+        fill(parts, count, parts.clock.now_ms + 100_000, 0)
         peer = Peer()
         watch = Stopwatch()
         one.clock.advance(99.999)
@@ -272,7 +272,7 @@ def burst(count: int) -> Numbers:
         watch = Stopwatch()
         one.clock.advance(0.001)
         released = watch.cpu
-        if pull_all(core, peer) != count:
+        if pull_all(parts, peer) != count:
             raise RuntimeError("not every timer was released")
         return {
             "load_cpu": loaded,
@@ -287,9 +287,9 @@ def burst(count: int) -> Numbers:
 def turns(count: int) -> Numbers:
     """Gates of the door while one slot is loaded and released."""
     with patch("embedded_broker.lifecycle.runtime.Door", MeteredDoor), broker() as one:
-        core = core_of(one)
-        fill(core, count, core.clock.now_ms + 100_000, 0)
-        door = core.door
+        parts = core_of(one)
+        fill(parts, count, parts.clock.now_ms + 100_000, 0)
+        door = parts.door
         if not isinstance(door, MeteredDoor):
             raise TypeError("doors are made elsewhere now")
         door.wall.clear()
@@ -308,9 +308,9 @@ def turns(count: int) -> Numbers:
 def jump(count: int, first_day: int, last_day: int, days: int) -> Numbers:
     """A jump over timers that are due between two days."""
     with broker(config=FORTY_DAYS) as one:
-        core = core_of(one)
+        parts = core_of(one)
         spread_ms = (last_day - first_day) * DAY_MS
-        fill(core, count, core.clock.now_ms + max(first_day * DAY_MS, 5000) - 1, spread_ms)
+        fill(parts, count, parts.clock.now_ms + max(first_day * DAY_MS, 5000) - 1, spread_ms)
         watch = Stopwatch()
         fired = one.clock.advance(days=days).fired
         if fired != count:
@@ -318,30 +318,30 @@ def jump(count: int, first_day: int, last_day: int, days: int) -> Numbers:
         return {"cpu": watch.cpu, "wall": watch.wall, "us": watch.cpu / count * 1e6}
 
 
-def records_of(core: BrokerCore) -> int:
+def records_of(parts: BrokerParts) -> int:
     """How many records the timer log has got."""
-    return core.timers.stages["TimerEnqueuePutService"].counters["enqueued"]
+    return parts.timers.stages["TimerEnqueuePutService"].counters["enqueued"]
 
 
 def hops(count: int) -> Numbers:
     """A jump of 40 days that rolls every timer as often as real time would."""
     with broker(config=FORTY_DAYS) as one:
-        core = core_of(one)
-        fill(core, count, core.clock.now_ms + 40 * DAY_MS - 1, 0)
-        log_before = core.store.log.max_offset
-        records_before = records_of(core)
+        parts = core_of(one)
+        fill(parts, count, parts.clock.now_ms + 40 * DAY_MS - 1, 0)
+        log_before = parts.store.log.max_offset
+        records_before = records_of(parts)
         watch = Stopwatch()
         fired = one.clock.advance(days=40, roll_elision=False).fired
         if fired != count:
             raise RuntimeError(f"{fired} timers were released")
         taken = watch.cpu
-        copies = core.store.max_offset("rmq_sys_wheel_timer", 0)
+        copies = parts.store.max_offset("rmq_sys_wheel_timer", 0)
         return {
             "hops": copies / count - 1,
             "us": taken / copies * 1e6,
             "cpu": taken,
-            "log_mb": (core.store.log.max_offset - log_before) / 1e6,
-            "timer_log_mb": (records_of(core) - records_before) * RECORD_SIZE / 1e6,
+            "log_mb": (parts.store.log.max_offset - log_before) / 1e6,
+            "timer_log_mb": (records_of(parts) - records_before) * RECORD_SIZE / 1e6,
         }
 
 
@@ -358,14 +358,14 @@ def anonymous_bytes() -> int:
 def build(folder: str, count: int, days: int, roll: int) -> Numbers:
     """Fill a store, say what it costs in memory, and die without a word."""
     with broker(folder, config=FORTY_DAYS) as one:
-        core = core_of(one)
+        parts = core_of(one)
         empty = anonymous_bytes()
         watch = Stopwatch()
         if roll:
-            fill(core, count, core.clock.now_ms + (days + roll) * DAY_MS, DAY_MS)
+            fill(parts, count, parts.clock.now_ms + (days + roll) * DAY_MS, DAY_MS)
             one.clock.advance(days=roll, roll_elision=False)
         else:
-            fill(core, count, core.clock.now_ms + 5000, days * DAY_MS)
+            fill(parts, count, parts.clock.now_ms + 5000, days * DAY_MS)
         numbers = {
             "build_cpu": watch.cpu,
             "bytes_each": (anonymous_bytes() - empty) / count,

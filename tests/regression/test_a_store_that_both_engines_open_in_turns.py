@@ -67,9 +67,9 @@ class Course:
         elif number < 0.8:
             self.clock.advance(self.random.choice([0.3, 1, 4, 30, 4000]))
         else:
-            core = broker._core()
-            work = core.timers.begin_flush()
-            core.store.begin_flush().run()
+            parts = broker._parts()
+            work = parts.timers.begin_flush()
+            parts.store.begin_flush().run()
             work.run()
 
     def check(self, broker: EmbeddedBroker) -> None:
@@ -82,7 +82,7 @@ class Course:
         repeated = {body for body, number in found.items() if number > 1}
         assert repeated <= self.of_levels
         assert broker.timers.count() == 0
-        assert broker._core().timers.lost == {}
+        assert broker._parts().timers.lost == {}
 
 
 @pytest.mark.parametrize("seed", range(16))

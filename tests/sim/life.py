@@ -21,10 +21,10 @@ from attrs import evolve
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.driver import ClockDriver, Track
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
 from embedded_broker.errors import StoreError
-from embedded_broker.remoting import handlers
+from embedded_broker.lifecycle import assembly
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
@@ -107,7 +107,7 @@ class Life:
             )
         self.timers.load()
         self.levels.load()
-        self.core = core = BrokerCore(
+        self.parts = parts = BrokerParts(
             door=Door(),
             clock=clock,
             session_clock=session_clock,
@@ -124,25 +124,25 @@ class Life:
         )
         # The driver's thread is never started: the simulation fires.
         self.track = Track(
-            ClockDriver(core.door), cast("BrokerClock", clock), core.sources, visible=True
+            ClockDriver(parts.door), cast("BrokerClock", clock), parts.sources, visible=True
         )
         self.flush_wanted = False
         self._steps: list[FlushWork] = []
-        core.durability.request_flush = self._want_flush
-        self.timers.retry.session_timer = core.session.after
+        parts.durability.request_flush = self._want_flush
+        self.timers.retry.session_timer = parts.session.after
         self.timers.new_budget = lambda: Turns(5)
-        self.levels.session_timer = core.session.after
-        with core.door:
+        self.levels.session_timer = parts.session.after
+        with parts.door:
             self.store.put_hooks.append(self.timers.admission)
             self.store.on_arrival.append(self.timers.on_arrival)
-            handlers.install(core)
+            assembly.install(parts)
 
     def close(self) -> None:
         """Stop cleanly."""
         while self._steps:
             self.step_flush()
-        with self.core.door:
-            for call in self.core.on_close:
+        with self.parts.door:
+            for call in self.parts.on_close:
                 call()
         self.levels.close()
         self.timers.close()
@@ -160,7 +160,7 @@ class Life:
     def begin_flush(self, *, timers: bool, levels: bool) -> None:
         """Capture what to sync, timers first, as `BrokerNode._begin_flush`."""
         self.flush_wanted = False
-        with self.core.door:
+        with self.parts.door:
             steps: list[FlushWork] = []
             if timers:
                 steps.append(self.timers.begin_flush())
@@ -178,16 +178,16 @@ class Life:
             self._steps.clear()
             return False
         if not self._steps:
-            with self.core.door:
-                self.core.durability.synced()
+            with self.parts.door:
+                self.parts.durability.synced()
         return True
 
     def pass_session_time(self, milliseconds: int) -> None:
         """Let waits end and files of tables be saved."""
         self.session_clock.now_ms += milliseconds
         now_ms = self.session_clock.now_ms
-        with self.core.door:
-            self.core.session.fire(now_ms, horizon_ms=now_ms, budget=Turns(0))
+        with self.parts.door:
+            self.parts.session.fire(now_ms, horizon_ms=now_ms, budget=Turns(0))
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -202,15 +202,15 @@ class Life:
         for _ in range(_MOST_ENTRIES):
             if not self._is_due(target_ms):
                 break
-            with self.core.door:
+            with self.parts.door:
                 fired += self.track.fire_until(
                     target_ms, Turns(turns), pin=self._pin, horizon_ms=horizon_ms
                 )
         else:
             raise AssertionError("a deadline does not move on")
         clock.now_ms = max(clock.now_ms, target_ms)
-        with self.core.door:
-            for source in self.core.sources:
+        with self.parts.door:
+            for source in self.parts.sources:
                 fired += source.fire(clock.now_ms, horizon_ms=clock.now_ms, budget=Turns(0))
         return fired
 
@@ -220,7 +220,7 @@ class Life:
         for _ in range(entries):
             if not self._is_due(self.clock.now_ms):
                 return fired
-            with self.core.door:
+            with self.parts.door:
                 fired += self.track.fire_until(self.clock.now_ms, Turns(turns))
         if entries == _MOST_ENTRIES:
             raise AssertionError("a deadline does not move on")

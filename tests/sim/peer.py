@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Connection
 from rocketmq_py.protocol.codes import FLAG_RESPONSE, PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -24,9 +24,9 @@ GROUP = "sim"
 class Peer(Connection):
     """One connection to one life of the broker; ends with it."""
 
-    def __init__(self, core: BrokerCore, disk: Disk) -> None:
+    def __init__(self, parts: BrokerParts, disk: Disk) -> None:
         super().__init__(("127.0.0.1", 40000), ("127.0.0.1", 10911))
-        self._core = core
+        self._parts = parts
         self._disk = disk
         self._opaque = 0
         self._waiting: dict[int, Answered] = {}
@@ -52,7 +52,7 @@ class Peer(Connection):
         data = RemotingCommand(
             code=code, opaque=self._opaque, language=0, ext_fields=ext, body=body
         ).encode()
-        self._core.endpoint.receive(self, self._out.feed(data))
+        self._parts.endpoint.receive(self, self._out.feed(data))
 
     def ask(self, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
         """Send a request that is answered at once."""

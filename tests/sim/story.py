@@ -165,10 +165,10 @@ class Story:
             clock=self.clock,
             session_clock=self.session_clock,
         )
-        self.peer = Peer(life.core, self.disk)
-        life.core.endpoint.connected(self.peer)
+        self.peer = Peer(life.parts, self.disk)
+        life.parts.endpoint.connected(self.peer)
         for topic in TOPICS:
-            known = life.core.topics.get(topic)
+            known = life.parts.topics.get(topic)
             # A topic that was in no file comes back with the queues that are known to be used.
             if known is None or known.read_queue_nums < QUEUES:
                 self.peer.create_topic(topic, QUEUES)
@@ -268,7 +268,7 @@ class Story:
     def _heal(self) -> None:
         """Let the disk work again, and what waits for that go on; and be the master."""
         self.life.timers.set_should_running_dequeue(True)
-        self.life.core.config.update(timerStopEnqueue=False)
+        self.life.parts.config.update(timerStopEnqueue=False)
         self.disk.full_for = self.disk.refuse_syncs = 0
         self.life.pass_session_time(1000)
 
@@ -328,7 +328,7 @@ class Story:
         waiting = any(one.waits for one in copies)
         self.note(f"recall exactly {request.key}")
         faults = self.disk.refused
-        with self.life.core.door:
+        with self.life.parts.door:
             outcome = self.life.timers.recall(request.key, request.topic)
         self.totals["exact recalls"] += 1
         if self.disk.refused != faults:
@@ -370,7 +370,7 @@ class Story:
     def _move(self, timer: Timer, call: Callable[[], MoveOutcome]) -> None:
         waiting = self._waiting_of(timer.request)
         faults = self.disk.refused
-        with self.life.core.door:
+        with self.life.parts.door:
             outcome = call()
         self.truth.observe(self.life.store)
         expected = outcome is MoveOutcome.MOVED
@@ -512,7 +512,7 @@ class Story:
         self.truth.observe(self.life.store)
         if not self.life.timers.should_running_dequeue:
             return
-        if self.disk.full_for == 0 and not self.life.core.session.next_deadline():
+        if self.disk.full_for == 0 and not self.life.parts.session.next_deadline():
             self.truth.check_on_time(self.clock.now_ms)
 
     # --- the rest --------------------------------------------------------------------------------
@@ -560,25 +560,25 @@ class Story:
         self.totals["changes of role"] += 1
         if timers.should_running_dequeue:
             self.note("follow a master")
-            with self.life.core.door:
+            with self.life.parts.door:
                 timers.set_should_running_dequeue(False)
         elif self.random.random() < 0.5:
             self.note("the master goes on")
             if isinstance(timers, TimerMessageStore):
-                with self.life.core.door:
+                with self.life.parts.door:
                     timers.follow_master(self.life.store.max_offset(TIMER_TOPIC, 0))
         else:
             self.note("be the master")
-            with self.life.core.door:
+            with self.life.parts.door:
                 timers.set_should_running_dequeue(True)
 
     def stop_entering(self) -> None:
         """Keep what comes out of the wheel or the slices, or let it in again."""
-        config = self.life.core.config
+        config = self.life.parts.config
         stop = not config.flag("timerStopEnqueue")
         self.note("nothing enters" if stop else "everything enters")
         self.totals["holds"] += stop
-        with self.life.core.door:
+        with self.life.parts.door:
             config.update(timerStopEnqueue=stop)
 
     def list_some(self) -> None:

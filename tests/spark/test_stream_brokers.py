@@ -152,19 +152,19 @@ def test_a_query_that_is_stopped_in_the_middle_of_a_pull_leaves_nothing_open(
     broker.topics.create("T", queues=2)
     fill(broker, 0, 4)
     held = broker.faults.on(RequestCode.PULL_MESSAGE).always().drop()
-    core = broker._core()
-    before = set(core.connections)
+    parts = broker._parts()
+    before = set(parts.endpoint.connections)
     frame = stream(spark, broker, pullTimeoutMs="60000")
     for cycle in range(10):
         held.hits = 0
         with running(frame, tmp_path / str(cycle), Seen()) as query:
             until(broker, query, lambda: held.hits >= 2)
-            assert len(core.connections) > len(before)
+            assert len(parts.endpoint.connections) > len(before)
             begin = monotonic()
             query.stop()
             assert monotonic() - begin < 5
     # Spark gives its workers a moment (spark.python.task.killTimeout, two seconds by default).
-    broker.wait_for(lambda _b: core.connections <= before, timeout=30)
+    broker.wait_for(lambda _b: parts.endpoint.connections <= before, timeout=30)
 
 
 class Keys:
@@ -209,7 +209,7 @@ def test_keys_that_change_in_their_file_are_used_by_the_stream_that_runs(
     broker.topics.create("T", queues=2)
     fill(broker, 0, 4)
     keys = Keys()
-    broker._core().endpoint.interceptors.append(keys)
+    broker._parts().endpoint.interceptors.append(keys)
     seen = Seen()
     frame = stream(spark, broker, credentialsFile=str(path))
     with running(frame, tmp_path / "checkpoint", seen) as query:

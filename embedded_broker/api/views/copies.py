@@ -13,7 +13,7 @@ from typing import Final
 
 from attrs import define
 
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.request import root_offset, source_offset, victim_root
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.protocol.delay import effective_delay, parse_number, release_due_ms
@@ -82,7 +82,7 @@ class Copies:
     """Whether that transaction was neither committed nor rolled back nor given up."""
 
 
-def follow(core: BrokerCore, records: Iterable[MessageRecord]) -> Copies:
+def follow(parts: BrokerParts, records: Iterable[MessageRecord]) -> Copies:
     """Put the records of one id, oldest first, together. Under the door."""
     timers: dict[int, Journey] = {}
     levels: list[Journey] = []
@@ -94,18 +94,18 @@ def follow(core: BrokerCore, records: Iterable[MessageRecord]) -> Copies:
         properties = record.properties
         offset = record.commit_log_offset
         target = properties.get(Prop.REAL_TOPIC, "")
-        if record.topic in {TIMER_TOPIC, core.timers.topic}:
+        if record.topic in {TIMER_TOPIC, parts.timers.topic}:
             if Prop.TIMER_DEL_UNIQKEY in properties:
                 marks.append(record)
                 continue
             root = root_offset(properties, offset)
             journey = timers.get(root) or _moved(timers, record) or Journey(target, root)
             timers[root] = journey
-            _wait(core, journey, record)
+            _wait(parts, journey, record)
             sources[offset] = journey
         elif record.topic == SCHEDULE_TOPIC:
             journey = Journey(target, offset)
-            _wait(core, journey, record)
+            _wait(parts, journey, record)
             levels.append(journey)
         elif record.topic == HALF_TOPIC:
             halves.append(record)
@@ -113,7 +113,7 @@ def follow(core: BrokerCore, records: Iterable[MessageRecord]) -> Copies:
             rest.append(record)
     journeys = [*timers.values(), *levels]
     journeys += _arrive(rest, journeys, sources)
-    _settle(core, timers, marks)
+    _settle(parts, timers, marks)
     for journey in journeys:
         if halves and journey.newest.sys_flag & TRANSACTION_MASK == TRANSACTION_COMMIT:
             # Every check stores the half message again: the first one was accepted.
@@ -124,7 +124,7 @@ def follow(core: BrokerCore, records: Iterable[MessageRecord]) -> Copies:
         [journey for journey in journeys if not _is_again(journey)],
         [journey for journey in journeys if _is_again(journey)],
         half,
-        half is not None and core.transactions.is_open(half.queue_offset),
+        half is not None and parts.transactions.is_open(half.queue_offset),
     )
 
 
@@ -134,26 +134,26 @@ def _moved(timers: dict[int, Journey], record: MessageRecord) -> Journey | None:
     return None if victim is None else timers.pop(victim, None)
 
 
-def _wait(core: BrokerCore, journey: Journey, record: MessageRecord) -> None:
+def _wait(parts: BrokerParts, journey: Journey, record: MessageRecord) -> None:
     """Note a record that waits; those of one journey come in their order."""
     if journey.waiting is None and Prop.TIMER_ROLL_TIMES not in record.properties:
         journey.accepted_ms = record.store_timestamp
     journey.waiting = record
     if record.topic == SCHEDULE_TOPIC:
         level = record.queue_id + 1
-        journey.due_ms = core.levels.level_deliver_ms(level, record.store_timestamp)
-        journey.has_left = record.queue_offset < core.levels.offsets().get(level, 0)
+        journey.due_ms = parts.levels.level_deliver_ms(level, record.store_timestamp)
+        journey.has_left = record.queue_offset < parts.levels.offsets().get(level, 0)
     else:
-        journey.due_ms = _timer_due_ms(core, record)
+        journey.due_ms = _timer_due_ms(parts, record)
 
 
-def _timer_due_ms(core: BrokerCore, record: MessageRecord) -> int | None:
+def _timer_due_ms(parts: BrokerParts, record: MessageRecord) -> int | None:
     """Give the exact time at which a timer's record is to be released."""
     properties = record.properties
     out = properties.get(Prop.TIMER_OUT_MS)
     try:
         if out is not None:
-            precision_ms = core.config.int("timerPrecisionMs")
+            precision_ms = parts.config.int("timerPrecisionMs")
             return release_due_ms(
                 properties,
                 record.store_timestamp,
@@ -203,7 +203,7 @@ def _of_another_broker(record: MessageRecord, journeys: Iterable[Journey]) -> Jo
 
 
 def _settle(
-    core: BrokerCore, timers: Mapping[int, Journey], marks: Iterable[MessageRecord]
+    parts: BrokerParts, timers: Mapping[int, Journey], marks: Iterable[MessageRecord]
 ) -> None:
     """Find out which timers that did not arrive were recalled, and which of them still wait."""
     open_ones: dict[str, dict[int, Journey]] = {}
@@ -214,7 +214,7 @@ def _settle(
             if journey.mark is None and unique_key is not None:
                 open_ones.setdefault(unique_key, {})[root] = journey
     for unique_key, journeys in open_ones.items():
-        waiting = {one.root: one.due_ms for one in core.timers.find(unique_key)}
+        waiting = {one.root: one.due_ms for one in parts.timers.find(unique_key)}
         for root, journey in journeys.items():
             journey.has_left = root not in waiting
             journey.due_ms = waiting.get(root, journey.due_ms)

@@ -13,13 +13,13 @@ from typing import Literal
 
 from attrs import frozen
 
-from embedded_broker.api.views.lookup import CoreSource, find_topic, told
+from embedded_broker.api.views.lookup import PartsSource, find_topic, told
 from embedded_broker.api.views.messages import MessagesView, StoredMessage
 from embedded_broker.api.views.retries import Retry, waiting_retries
 from embedded_broker.clocks.clock import epoch_ms
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.administration.offsets import GroupOffset
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.pull import is_wanted
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import dlq_topic
@@ -40,8 +40,8 @@ class GroupMember:
 class GroupView:
     """One consumer group."""
 
-    def __init__(self, core: CoreSource, name: str) -> None:
-        self._core = core
+    def __init__(self, parts: PartsSource, name: str) -> None:
+        self._parts = parts
         self.name = name
 
     def __repr__(self) -> str:
@@ -52,18 +52,18 @@ class GroupView:
     @property
     def members(self) -> tuple[GroupMember, ...]:
         """The connected consumers, in order of arrival."""
-        core = self._core()
-        with core.door.quiet:
-            _check_group(core, self.name)
-            return members_of(core, self.name)
+        parts = self._parts()
+        with parts.door.quiet:
+            _check_group(parts, self.name)
+            return members_of(parts, self.name)
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that it subscribes to, pulls from or has committed, and its retry topic."""
-        core = self._core()
-        with core.door.quiet:
-            _check_group(core, self.name)
-            return core.acts.offsets.topics_of(self.name)
+        parts = self._parts()
+        with parts.door.quiet:
+            _check_group(parts, self.name)
+            return parts.acts.offsets.topics_of(self.name)
 
     def lag(self, *, topic: str | None = None) -> int:
         """Count the messages that are not committed yet, in all queues or those of one topic.
@@ -80,21 +80,21 @@ class GroupView:
         While the group is connected, messages that its tags filter out do not count. After a
         restart of the broker the count begins at the committed offsets.
         """
-        core = self._core()
-        return sum(_count_unread(core, self.name, one) for one in self.offsets(topic=topic))
+        parts = self._parts()
+        return sum(_count_unread(parts, self.name, one) for one in self.offsets(topic=topic))
 
     def offsets(self, *, topic: str | None = None) -> list[GroupOffset]:
         """Return the group's place in every queue of its topics, or of one topic."""
-        core = self._core()
-        with core.door.quiet:
-            _check_group(core, self.name)
+        parts = self._parts()
+        with parts.door.quiet:
+            _check_group(parts, self.name)
             if topic is not None:
-                find_topic(core, topic)
-            topics = core.acts.offsets.topics_of(self.name) if topic is None else (topic,)
+                find_topic(parts, topic)
+            topics = parts.acts.offsets.topics_of(self.name) if topic is None else (topic,)
             return [
-                core.acts.offsets.place(self.name, name, queue_id)
+                parts.acts.offsets.place(self.name, name, queue_id)
                 for name in topics
-                for queue_id in core.acts.offsets.queues(name)
+                for queue_id in parts.acts.offsets.queues(name)
             ]
 
     def reset(
@@ -112,26 +112,26 @@ class GroupView:
         answers a waiting pull at once. A 4.9 broker sends them request 220. Messages that members
         already have are still handled. Raises ``ConfigError`` for a place that does not exist.
         """
-        core = self._core()
-        with core.door:
-            _check_group(core, self.name)
-            find_topic(core, topic)
-            queues = core.acts.offsets.queues(topic)
+        parts = self._parts()
+        with parts.door:
+            _check_group(parts, self.name)
+            find_topic(parts, topic)
+            queues = parts.acts.offsets.queues(topic)
             if queue is not None and queue not in queues:
                 raise ConfigError("queue", queue, f"0 to {len(queues) - 1}, the queues of {topic}")
             chosen = queues if queue is None else (queue,)
-            targets = {queue_id: _target(core, topic, queue_id, to) for queue_id in chosen}
-            core.acts.offsets.reset(self.name, topic, targets)
-            return [core.acts.offsets.place(self.name, topic, queue_id) for queue_id in chosen]
+            targets = {queue_id: _target(parts, topic, queue_id, to) for queue_id in chosen}
+            parts.acts.offsets.reset(self.name, topic, targets)
+            return [parts.acts.offsets.place(self.name, topic, queue_id) for queue_id in chosen]
 
     def dead_letters(self) -> list[StoredMessage]:
         """Return the messages that the group gave up, oldest first."""
-        core = self._core()
-        with core.door.quiet:
-            _check_group(core, self.name)
-            if core.topics.get(dlq_topic(self.name)) is None:
+        parts = self._parts()
+        with parts.door.quiet:
+            _check_group(parts, self.name)
+            if parts.topics.get(dlq_topic(self.name)) is None:
                 return []
-        return MessagesView(self._core).in_topic(dlq_topic(self.name))
+        return MessagesView(self._parts).in_topic(dlq_topic(self.name))
 
     def retries(self) -> list[Retry]:
         """Return the messages that the group will get again, in the order of their times.
@@ -139,45 +139,45 @@ class GroupView:
         These are the retries that wait for their time, and those in the retry topic that are not
         committed.
         """
-        core = self._core()
-        with core.door.quiet:
-            _check_group(core, self.name)
-        return waiting_retries(core, self.name)
+        parts = self._parts()
+        with parts.door.quiet:
+            _check_group(parts, self.name)
+        return waiting_retries(parts, self.name)
 
 
 class GroupsView:
     """``broker.groups``: look up and list consumer groups."""
 
-    def __init__(self, core: CoreSource) -> None:
-        self._core = core
+    def __init__(self, parts: PartsSource) -> None:
+        self._parts = parts
 
     def __repr__(self) -> str:
         return told("groups", lambda: f" {', '.join(self.names()) or 'none'}")
 
     def __getitem__(self, name: str) -> GroupView:
-        core = self._core()
-        with core.door.quiet:
-            _check_group(core, name)
-        return GroupView(self._core, name)
+        parts = self._parts()
+        with parts.door.quiet:
+            _check_group(parts, name)
+        return GroupView(self._parts, name)
 
     def __contains__(self, name: object) -> bool:
-        core = self._core()
-        with core.door.quiet:
-            return name in core.groups or name in core.acts.offsets.group_names()
+        parts = self._parts()
+        with parts.door.quiet:
+            return name in parts.groups or name in parts.acts.offsets.group_names()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
 
     def names(self) -> list[str]:
         """Return the groups that were used or created, without those that every broker has."""
-        core = self._core()
-        with core.door.quiet:
-            return core.acts.offsets.group_names()
+        parts = self._parts()
+        with parts.door.quiet:
+            return parts.acts.offsets.group_names()
 
 
-def members_of(core: BrokerCore, group: str) -> tuple[GroupMember, ...]:
+def members_of(parts: BrokerParts, group: str) -> tuple[GroupMember, ...]:
     """Give the connected consumers of a group, none for an unknown one. Under the door."""
-    live = core.consumers.get(group)
+    live = parts.consumers.get(group)
     if live is None:
         return ()
     return tuple(
@@ -191,33 +191,33 @@ def members_of(core: BrokerCore, group: str) -> tuple[GroupMember, ...]:
     )
 
 
-def _check_group(core: BrokerCore, name: str) -> None:
+def _check_group(parts: BrokerParts, name: str) -> None:
     """Raise ``KeyError`` naming the nearest when there is no such group. Under the door."""
-    if name in core.groups:
+    if name in parts.groups:
         return
-    names = core.acts.offsets.group_names()
+    names = parts.acts.offsets.group_names()
     if name not in names:
         close = get_close_matches(name, names, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise KeyError(f"no group {name!r}{hint}")
 
 
-def _count_unread(core: BrokerCore, group: str, place: GroupOffset) -> int:
+def _count_unread(parts: BrokerParts, group: str, place: GroupOffset) -> int:
     """Count what a group has not got of one queue; outside the door."""
-    with core.door.quiet:
-        wanted = core.consume.wanted_by(group, place.topic)
+    with parts.door.quiet:
+        wanted = parts.consume.wanted_by(group, place.topic)
     if wanted is None:
         return max(place.max_offset - place.next_offset, 0)
     found, offset = 0, place.next_offset
     while offset < place.max_offset:
-        with core.door.quiet:
-            queue = core.store.consume_queue(place.topic, place.queue_id)
+        with parts.door.quiet:
+            queue = parts.store.consume_queue(place.topic, place.queue_id)
             if queue is None:
                 break
             budget = Budget()
             for number, entry in queue.iterate(offset, place.max_offset):
                 offset = number + 1
-                found += is_wanted(wanted, entry, core.store.log)
+                found += is_wanted(wanted, entry, parts.store.log)
                 if budget.exhausted():
                     break
             else:
@@ -226,16 +226,19 @@ def _count_unread(core: BrokerCore, group: str, place: GroupOffset) -> int:
 
 
 def _target(
-    core: BrokerCore, topic: str, queue_id: int, to: datetime | Literal["earliest", "latest"] | int
+    parts: BrokerParts,
+    topic: str,
+    queue_id: int,
+    to: datetime | Literal["earliest", "latest"] | int,
 ) -> int:
     """Give the offset in one queue that a reset means. Under the door."""
-    low, high = core.store.min_offset(topic, queue_id), core.store.max_offset(topic, queue_id)
+    low, high = parts.store.min_offset(topic, queue_id), parts.store.max_offset(topic, queue_id)
     if to == "earliest":
         return low
     if to == "latest":
         return high
     if isinstance(to, datetime):
-        return core.store.search_offset(topic, queue_id, epoch_ms(to), "LOWER")
+        return parts.store.search_offset(topic, queue_id, epoch_ms(to), "LOWER")
     if not isinstance(to, int) or isinstance(to, bool):
         raise ConfigError("to", to, "a datetime, 'earliest', 'latest' or an offset")
     if not low <= to <= high:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Protocol
 
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.errors import BrokerStateError, MessageNotFound
+from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 
-__all__ = ["CoreSource", "HasMessageId", "find_topic", "id_of", "not_found", "told"]
+__all__ = ["HasMessageId", "PartsSource", "find_topic", "id_of", "not_found", "told"]
 
-CoreSource = Callable[[], BrokerCore]
+PartsSource = Callable[[], BrokerParts]
 """Returns the running core, or raises ``BrokerStateError``."""
 
 
@@ -41,11 +41,11 @@ def told(what: str, look: Callable[[], str]) -> str:
         return f"<{what}: there is none>"
 
 
-def find_topic(core: BrokerCore, name: str) -> TopicConfig:
+def find_topic(parts: BrokerParts, name: str) -> TopicConfig:
     """Return a topic's settings; ``KeyError`` names the nearest. Under the door."""
-    config = core.topics.get(name)
+    config = parts.topics.get(name)
     if config is None:
-        close = get_close_matches(name, core.topics.names(), n=1)
+        close = get_close_matches(name, parts.topics.names(), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise KeyError(f"no topic {name!r}{hint}")
     return config

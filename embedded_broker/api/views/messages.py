@@ -11,8 +11,8 @@ from datetime import datetime
 from attrs import field, frozen
 
 from embedded_broker.api.views.lookup import (
-    CoreSource,
     HasMessageId,
+    PartsSource,
     find_topic,
     id_of,
     not_found,
@@ -46,24 +46,24 @@ class StoredMessage:
 class MessagesView:
     """``broker.messages``: what is stored."""
 
-    def __init__(self, core: CoreSource) -> None:
-        self._core = core
+    def __init__(self, parts: PartsSource) -> None:
+        self._parts = parts
 
     def __repr__(self) -> str:
         return told("messages", lambda: f": {self._counts()}")
 
     def _counts(self) -> str:
         """Say how many became visible in each topic that somebody created."""
-        topics = TopicsView(self._core)
+        topics = TopicsView(self._parts)
         return ", ".join(f"{name} {topics[name].count()}" for name in topics) or "none"
 
     def in_topic(self, topic: str) -> list[StoredMessage]:
         """Return the visible messages of a topic in the order in which they were stored."""
-        core = self._core()
-        with core.door.quiet:
-            config = find_topic(core, topic)
+        parts = self._parts()
+        with parts.door.quiet:
+            config = find_topic(parts, topic)
             queues = max(config.read_queue_nums, config.write_queue_nums)
-        return [stored_message(record) for record in core.queries.of_topic(topic, queues)]
+        return [stored_message(record) for record in parts.queries.of_topic(topic, queues)]
 
     def by_id(self, message: str | HasMessageId, *, topic: str | None = None) -> StoredMessage:
         """Return the message with an id: a unique id, an offset id, or anything with ``msg_id``.
@@ -74,11 +74,11 @@ class MessagesView:
         record is returned, in the topic of timers or levels. ``topic`` chooses between messages
         with the same id. Raises ``MessageNotFound``.
         """
-        core, key = self._core(), id_of(message)
-        named = core.queries.named(key)
+        parts, key = self._parts(), id_of(message)
+        named = parts.queries.named(key)
         if named is not None:
             return stored_message(named)
-        _, copies, _ = trace_journeys(core, key)
+        _, copies, _ = trace_journeys(parts, key)
         journeys = [one for one in copies.sent or copies.again if topic in {None, one.topic}]
         arrived = [one for one in journeys if one.arrived is not None] or journeys
         if arrived:
@@ -93,10 +93,10 @@ class MessagesView:
         They come in the order in which they were stored. A message that still waits for its time is
         not found, because it is not in its topic yet; see ``broker.timers.pending``.
         """
-        core = self._core()
-        with core.door.quiet:
-            find_topic(core, topic)
-        return [stored_message(record) for record in core.queries.with_key(topic, key)]
+        parts = self._parts()
+        with parts.door.quiet:
+            find_topic(parts, topic)
+        return [stored_message(record) for record in parts.queries.with_key(topic, key)]
 
     def trace(self, message: str | HasMessageId, *, topic: str | None = None) -> MessageTrace:
         """Tell the life of a message: its state and its times, in general and for each group.
@@ -106,7 +106,7 @@ class MessagesView:
         delivered messages. A message that retention has removed has the state DELETED, as long as
         the index knows it. Raises ``MessageNotFound``.
         """
-        return trace(self._core(), id_of(message), topic)
+        return trace(self._parts(), id_of(message), topic)
 
 
 def stored_message(record: MessageRecord) -> StoredMessage:

@@ -14,8 +14,8 @@ from attrs import field, frozen
 
 from embedded_broker.clocks.clock import instant
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.queries import in_turns
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.tables.offsets.table import NOT_STORED
 from embedded_broker.timer.listing import Pending, Wanted
 from rocketmq_py.protocol.message_codec import MessageRecord
@@ -47,46 +47,46 @@ class Retry:
     properties: dict[str, str] = field(repr=False)
 
 
-def waiting_retries(core: BrokerCore, group: str) -> list[Retry]:
+def waiting_retries(parts: BrokerParts, group: str) -> list[Retry]:
     """Find the retries of a group, by their time. Outside the door."""
     topic = retry_topic(group)
 
     def at_level(place: tuple[int, int]) -> Retry | None:
         level, offset = place
-        queue = core.store.consume_queue(SCHEDULE_TOPIC, level - 1)
+        queue = parts.store.consume_queue(SCHEDULE_TOPIC, level - 1)
         entry = None if queue is None else queue.entry(offset)
-        record = None if entry is None else core.store.record(entry[0])
+        record = None if entry is None else parts.store.record(entry[0])
         if entry is None or record is None or record.properties.get(Prop.REAL_TOPIC) != topic:
             return None
         return _retry(record, entry[2], waiting=True)
 
     def arrived(place: tuple[int, int]) -> Retry | None:
-        record = core.store.message(topic, *place)
+        record = parts.store.message(topic, *place)
         return None if record is None else _retry(record, record.store_timestamp, waiting=False)
 
-    with core.door.quiet:
-        levels = _at_levels(core)
-        here = _arrived(core, group, topic)
-    found = in_turns(core.door, _places(levels), at_level)
-    found += in_turns(core.door, _places(here), arrived)
-    found += in_turns(core.door, _in_engine(core, topic), _of_timer)
+    with parts.door.quiet:
+        levels = _at_levels(parts)
+        here = _arrived(parts, group, topic)
+    found = in_turns(parts.door, _places(levels), at_level)
+    found += in_turns(parts.door, _places(here), arrived)
+    found += in_turns(parts.door, _in_engine(parts, topic), _of_timer)
     return sorted(found, key=lambda one: one.due_at)
 
 
-def _in_engine(core: BrokerCore, topic: str) -> Iterator[Pending]:
+def _in_engine(parts: BrokerParts, topic: str) -> Iterator[Pending]:
     """Give the timers that go to a topic; when levels are routed to the engine. Outside the door.
 
     They are read page by page, before the first of them is looked at.
     """
-    with core.door.quiet:
-        count = core.timers.count(topic)
+    with parts.door.quiet:
+        count = parts.timers.count(topic)
     pages: list[Pending] = []
     after = Wanted().after
     while len(pages) < count:
-        with core.door.quiet:
-            walk = core.timers.pending(Wanted(topic=topic, limit=_PAGE, after=after))
+        with parts.door.quiet:
+            walk = parts.timers.pending(Wanted(topic=topic, limit=_PAGE, after=after))
         while not walk.done:
-            with core.door.quiet:
+            with parts.door.quiet:
                 walk.step(Budget())
             walk.arrange()
         if not walk.found:
@@ -109,23 +109,23 @@ def _places(ranges: dict[int, range]) -> Iterator[tuple[int, int]]:
             yield number, offset
 
 
-def _at_levels(core: BrokerCore) -> dict[int, range]:
+def _at_levels(parts: BrokerParts) -> dict[int, range]:
     """Give the offsets of the messages that wait, by level. Under the door."""
     return {
-        level: range(offset, core.store.max_offset(SCHEDULE_TOPIC, level - 1))
-        for level, offset in core.levels.offsets().items()
+        level: range(offset, parts.store.max_offset(SCHEDULE_TOPIC, level - 1))
+        for level, offset in parts.levels.offsets().items()
     }
 
 
-def _arrived(core: BrokerCore, group: str, topic: str) -> dict[int, range]:
+def _arrived(parts: BrokerParts, group: str, topic: str) -> dict[int, range]:
     """Give the offsets in the retry topic that the group has not committed. Under the door."""
-    config = core.topics.get(topic)
+    config = parts.topics.get(topic)
     ranges = {}
     for queue_id in range(0 if config is None else config.read_queue_nums):
-        committed = core.offsets.query(group, topic, queue_id)
-        low = core.store.min_offset(topic, queue_id)
+        committed = parts.offsets.query(group, topic, queue_id)
+        low = parts.store.min_offset(topic, queue_id)
         begin = low if committed == NOT_STORED else max(low, committed)
-        ranges[queue_id] = range(begin, core.store.max_offset(topic, queue_id))
+        ranges[queue_id] = range(begin, parts.store.max_offset(topic, queue_id))
     return ranges
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from attrs import frozen
 
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.errors import BrokerStateError
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.remoting.journal import Exchange
 from embedded_broker.tables.peer import Peer
@@ -44,7 +44,7 @@ class SentMessage:
 
 
 def send_message(
-    core: BrokerCore,
+    parts: BrokerParts,
     topic: str,
     body: bytes | bytearray | memoryview,
     *,
@@ -83,25 +83,25 @@ def send_message(
         bytes(body),
         encode_properties(carried).decode(),
         -1 if queue is None else queue,
-        born_timestamp=core.clock.now_ms,
+        born_timestamp=parts.clock.now_ms,
         template=AUTO_CREATE_TOPIC,
         template_queues=4,
     )
     caller = _Caller()
-    with core.door:
-        noted = _noted(core, caller, message)
-        (outcome,) = core.produce([message], caller)
-        code = 0 if outcome.reason is None else code_for(outcome.reason, core.profile)
+    with parts.door:
+        noted = _noted(parts, caller, message)
+        (outcome,) = parts.produce([message], caller)
+        code = 0 if outcome.reason is None else code_for(outcome.reason, parts.profile)
         noted.response_code, noted.remark = code, outcome.remark
         noted.micros = (monotonic_ns() - noted.started_ns) // 1000
-        is_durable = core.durability.is_reached(outcome.synced_at)
+        is_durable = parts.durability.is_reached(outcome.synced_at)
         if not is_durable:
-            core.durability.when_reached(outcome.synced_at, caller.hear)
+            parts.durability.when_reached(outcome.synced_at, caller.hear)
     if not is_durable and not caller.is_durable():
         code = ResponseCode.FLUSH_DISK_TIMEOUT
     if code != ResponseCode.SUCCESS:
-        raise MQBrokerException(code, outcome.remark, core.address, topic=topic)
-    offset_msg_id = encode_offset_id(core.store.store_host, outcome.commit_log_offset)
+        raise MQBrokerException(code, outcome.remark, parts.address, topic=topic)
+    offset_msg_id = encode_offset_id(parts.store.store_host, outcome.commit_log_offset)
     return SentMessage(
         msg_id=outcome.unique_key or offset_msg_id,
         offset_msg_id=offset_msg_id,
@@ -147,7 +147,7 @@ def _given(value: object) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-def _noted(core: BrokerCore, caller: Peer, message: Incoming) -> Exchange:
+def _noted(parts: BrokerParts, caller: Peer, message: Incoming) -> Exchange:
     """Write into the journal what a client would have asked for."""
     fields = {
         "a": "embedded-broker",
@@ -159,9 +159,9 @@ def _noted(core: BrokerCore, caller: Peer, message: Incoming) -> Exchange:
     asked = RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext_fields=fields)
     size, now_ms = len(message.body), message.born_timestamp
     exchange = Exchange(
-        core.broker_name, caller, SerializeType.JSON, asked, size, now_ms, monotonic_ns()
+        parts.broker_name, caller, SerializeType.JSON, asked, size, now_ms, monotonic_ns()
     )
-    core.journal.append(exchange)
+    parts.journal.append(exchange)
     return exchange
 
 

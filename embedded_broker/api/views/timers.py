@@ -15,11 +15,11 @@ from typing import Final
 
 from attrs import field, frozen
 
-from embedded_broker.api.views.lookup import CoreSource, HasMessageId, id_of, told
+from embedded_broker.api.views.lookup import HasMessageId, PartsSource, id_of, told
 from embedded_broker.clocks.clock import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.errors import BrokerStateError, MessageNotFound, StoreError, TimerNotPending
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.listing import (
     BEFORE_ALL,
     NEVER_MS,
@@ -88,8 +88,8 @@ class PendingTimer:
 class StageView:
     """One service of the timer store. A test can pause it and look at it."""
 
-    def __init__(self, core: CoreSource, name: str) -> None:
-        self._core = core
+    def __init__(self, parts: PartsSource, name: str) -> None:
+        self._parts = parts
         self.name = name
 
     def __repr__(self) -> str:
@@ -99,49 +99,49 @@ class StageView:
     @property
     def paused(self) -> bool:
         """Whether it is paused, that is, does nothing until ``resume``."""
-        core = self._core()
-        with core.door.quiet:
-            return self._stage(core).paused
+        parts = self._parts()
+        with parts.door.quiet:
+            return self._stage(parts).paused
 
     @property
     def queue_depth(self) -> int:
         """How many items wait for it."""
-        core = self._core()
-        with core.door.quiet:
-            return self._stage(core).queue_depth
+        parts = self._parts()
+        with parts.door.quiet:
+            return self._stage(parts).queue_depth
 
     @property
     def lag_ms(self) -> int:
         """How many milliseconds of message time the oldest waiting item has waited."""
-        core = self._core()
-        with core.door.quiet:
-            return self._stage(core).lag_ms(core.clock.now_ms)
+        parts = self._parts()
+        with parts.door.quiet:
+            return self._stage(parts).lag_ms(parts.clock.now_ms)
 
     @property
     def counters(self) -> dict[str, int]:
         """What it has done since the store was opened, by name."""
-        core = self._core()
-        with core.door.quiet:
-            return dict(self._stage(core).counters)
+        parts = self._parts()
+        with parts.door.quiet:
+            return dict(self._stage(parts).counters)
 
     def pause(self) -> None:
         """Stop its work until ``resume``. New items wait."""
-        core = self._core()
-        with core.door:
-            self._stage(core).pause()
+        parts = self._parts()
+        with parts.door:
+            self._stage(parts).pause()
 
     def resume(self) -> None:
         """Let it work again, beginning with what waited.
 
         The flush stage raises ``StoreError`` when the disk refuses.
         """
-        core = self._core()
-        with core.door:
-            stage = self._stage(core)
+        parts = self._parts()
+        with parts.door:
+            stage = self._stage(parts)
             stage.resume()
-        _catch_up(core)
+        _catch_up(parts)
         if isinstance(stage, FlushStage):
-            _flush(core)
+            _flush(parts)
 
     def step(self) -> int:
         """Do once what waits for it, as far as other paused stages allow.
@@ -149,23 +149,23 @@ class StageView:
         A paused stage is paused again afterwards. Returns how many messages were delivered.
         The flush stage raises ``StoreError`` when the disk refuses.
         """
-        core = self._core()
-        with core.door:
-            stage = self._stage(core)
+        parts = self._parts()
+        with parts.door:
+            stage = self._stage(parts)
             was_paused = stage.paused
             stage.resume()
         try:
-            delivered = _catch_up(core)
+            delivered = _catch_up(parts)
             if isinstance(stage, FlushStage):
-                _flush(core)
+                _flush(parts)
             return delivered
         finally:
             if was_paused:
-                with core.door:
-                    self._stage(core).pause()
+                with parts.door:
+                    self._stage(parts).pause()
 
-    def _stage(self, core: BrokerCore) -> Stage[EngineState]:
-        return core.timers.stages[self.name]
+    def _stage(self, parts: BrokerParts) -> Stage[EngineState]:
+        return parts.timers.stages[self.name]
 
 
 class TimersView:
@@ -175,8 +175,8 @@ class TimersView:
     sync within ``syncFlushTimeout`` it raises ``StoreError``.
     """
 
-    def __init__(self, core: CoreSource) -> None:
-        self._core = core
+    def __init__(self, parts: PartsSource) -> None:
+        self._parts = parts
 
     def __repr__(self) -> str:
         return told("timers", lambda: f": {self.count()} pending")
@@ -188,13 +188,13 @@ class TimersView:
 
         With ``topic`` only those that will go to this topic. It costs the same for any number.
         """
-        core = self._core()
+        parts = self._parts()
         while True:
-            with core.door.quiet:
+            with parts.door.quiet:
                 if topic is None:
-                    return core.timers.count() + core.levels.count()
-                if core.levels.tally.work(Budget()):
-                    return core.timers.count(topic) + core.levels.tally.count(topic)
+                    return parts.timers.count() + parts.levels.count()
+                if parts.levels.tally.work(Budget()):
+                    return parts.timers.count(topic) + parts.levels.tally.count(topic)
 
     def pending(
         self,
@@ -233,12 +233,12 @@ class TimersView:
             before_ms=NEVER_MS if before is None else epoch_ms(_aware("before", before)),
             after=BEFORE_ALL if after is None else after.place,
         )
-        core = self._core()
-        return [_pending_timer(core, one) for one in _list(core, wanted)]
+        parts = self._parts()
+        return [_pending_timer(parts, one) for one in _list(parts, wanted)]
 
     def next_due(self) -> datetime | None:
         """Say when the next waiting message is due; None when nothing waits."""
-        first = _list(self._core(), Wanted(limit=1))
+        first = _list(self._parts(), Wanted(limit=1))
         return instant(first[0].due_ms) if first else None
 
     def distribution(self) -> dict[int, int]:
@@ -247,19 +247,21 @@ class TimersView:
         Timers that are due more than a day ahead are left out. A long delay counts at the time
         of its next hop. The metric ``rocketmq_timer_message_snapshot`` counts in the same way.
         """
-        core = self._core()
-        with core.door.quiet:
-            snapshot = core.timers.distribution()
+        parts = self._parts()
+        with parts.door.quiet:
+            snapshot = parts.timers.distribution()
         while not snapshot.done:
-            with core.door.quiet:
+            with parts.door.quiet:
                 snapshot.step(Budget())
         return snapshot.buckets
 
     @property
     def stages(self) -> Mapping[str, StageView]:
         """The services of the timer store by the names of RocketMQ's threads."""
-        core = self._core()
-        return MappingProxyType({name: StageView(self._core, name) for name in core.timers.stages})
+        parts = self._parts()
+        return MappingProxyType(
+            {name: StageView(self._parts, name) for name in parts.timers.stages}
+        )
 
     # -- changing -------------------------------------------------------------------------------
 
@@ -271,13 +273,13 @@ class TimersView:
         Raises `StoreError` when the disk refuses the change (the timer stays), or when a
         synchronous flush takes too long (the change is stored, but not synced).
         """
-        core = self._core()
-        key = _unique_id(core, message)
-        with core.door:
-            outcome = core.timers.recall(key, topic)
-            log_end = core.store.log.max_offset
+        parts = self._parts()
+        key = _unique_id(parts, message)
+        with parts.door:
+            outcome = parts.timers.recall(key, topic)
+            log_end = parts.store.log.max_offset
         if outcome is RecallOutcome.RECALLED:
-            _wait_durable(core, log_end)
+            _wait_durable(parts, log_end)
         return outcome
 
     def fire_now(self, message: str | HasMessageId, *, topic: str | None = None) -> None:
@@ -287,14 +289,14 @@ class TimersView:
         releases back. The id is given as in ``recall``. Raises ``TimerNotPending`` when no such
         timer waits.
         """
-        core = self._core()
-        key = _unique_id(core, message)
-        with core.door:
-            outcome = core.timers.fire_now(key, topic)
-            log_end = core.store.log.max_offset
-        _require_moved(core, key, outcome)
-        _catch_up(core)
-        _wait_durable(core, log_end)
+        parts = self._parts()
+        key = _unique_id(parts, message)
+        with parts.door:
+            outcome = parts.timers.fire_now(key, topic)
+            log_end = parts.store.log.max_offset
+        _require_moved(parts, key, outcome)
+        _catch_up(parts)
+        _wait_durable(parts, log_end)
 
     def reschedule(
         self, message: str | HasMessageId, *, deliver_at: datetime, topic: str | None = None
@@ -306,19 +308,19 @@ class TimersView:
         Raises ``TimerNotPending`` when no timer waits under the id, ``ConfigError`` when the new
         time is further away than a send may ask for (``timerMaxDelaySec``, or the broker's limits).
         """
-        core = self._core()
+        parts = self._parts()
         due_ms = epoch_ms(_aware("deliver_at", deliver_at))
-        refusal = core.timers.admission.refusal_of(due_ms - core.clock.now_ms)
+        refusal = parts.timers.admission.refusal_of(due_ms - parts.clock.now_ms)
         if refusal is not None:
-            expected = f"the delay from {core.clock.now()} {refusal}"
+            expected = f"the delay from {parts.clock.now()} {refusal}"
             raise ConfigError("deliver_at", deliver_at, expected)
-        key = _unique_id(core, message)
-        with core.door:
-            outcome = core.timers.reschedule(key, due_ms, topic)
-            log_end = core.store.log.max_offset
-        _require_moved(core, key, outcome)
-        _catch_up(core)
-        _wait_durable(core, log_end)
+        key = _unique_id(parts, message)
+        with parts.door:
+            outcome = parts.timers.reschedule(key, due_ms, topic)
+            log_end = parts.store.log.max_offset
+        _require_moved(parts, key, outcome)
+        _catch_up(parts)
+        _wait_durable(parts, log_end)
 
 
 # -- what is asked for --------------------------------------------------------------------------
@@ -353,14 +355,14 @@ def _given(value: object) -> str:
 # -- listing ------------------------------------------------------------------------------------
 
 
-def _list(core: BrokerCore, wanted: Wanted) -> list[Pending]:
+def _list(parts: BrokerParts, wanted: Wanted) -> list[Pending]:
     """Merge what the engine and the levels give."""
-    with core.door.quiet:
-        walks: tuple[Walk, Walk] = (core.timers.pending(wanted), core.levels.pending(wanted))
+    with parts.door.quiet:
+        walks: tuple[Walk, Walk] = (parts.timers.pending(wanted), parts.levels.pending(wanted))
     found: list[Pending] = []
     for walk in walks:
         while not walk.done:
-            with core.door.quiet:
+            with parts.door.quiet:
                 walk.step(Budget())
             walk.arrange()
         found += walk.found
@@ -368,9 +370,9 @@ def _list(core: BrokerCore, wanted: Wanted) -> list[Pending]:
     return found[: wanted.limit]
 
 
-def _pending_timer(core: BrokerCore, one: Pending) -> PendingTimer:
+def _pending_timer(parts: BrokerParts, one: Pending) -> PendingTimer:
     def read() -> MessageRecord | None:
-        with core.door.quiet:
+        with parts.door.quiet:
             return one.read()
 
     return PendingTimer(
@@ -391,22 +393,22 @@ def _pending_timer(core: BrokerCore, one: Pending) -> PendingTimer:
 # -- changing -----------------------------------------------------------------------------------
 
 
-def _unique_id(core: BrokerCore, message: str | HasMessageId) -> str:
+def _unique_id(parts: BrokerParts, message: str | HasMessageId) -> str:
     """Give the unique id of what a test passed, and let the index know every message."""
     message_id = id_of(message)
-    core.queries.bring_index_up()
-    record = core.queries.named(message_id)
+    parts.queries.bring_index_up()
+    record = parts.queries.named(message_id)
     return message_id if record is None else record.properties.get(Prop.UNIQ_KEY, message_id)
 
 
-def _require_moved(core: BrokerCore, key: str, outcome: MoveOutcome) -> None:
+def _require_moved(parts: BrokerParts, key: str, outcome: MoveOutcome) -> None:
     if outcome is MoveOutcome.MOVED:
         return
     if outcome is MoveOutcome.ALREADY_DUE:
         raise TimerNotPending(f"timer {key!r} was due already and has been delivered")
-    with core.door.quiet:
-        waiting_from = core.levels.waiting_from()
-    for record in core.queries.with_id(key).records:
+    with parts.door.quiet:
+        waiting_from = parts.levels.waiting_from()
+    for record in parts.queries.with_id(key).records:
         level = record.queue_id + 1
         if record.topic == SCHEDULE_TOPIC and record.queue_offset >= waiting_from.get(level, 0):
             raise TimerNotPending(
@@ -417,12 +419,12 @@ def _require_moved(core: BrokerCore, key: str, outcome: MoveOutcome) -> None:
     raise TimerNotPending(f"no timer waits under the id {key!r}: never accepted, or recalled")
 
 
-def _wait_durable(core: BrokerCore, log_end: int) -> None:
+def _wait_durable(parts: BrokerParts, log_end: int) -> None:
     """Under SYNC_FLUSH, wait until the log is synced up to ``log_end``. Outside the door.
 
     Raises ``StoreError`` when it is not within ``syncFlushTimeout``.
     """
-    if not core.durability.is_awaited:
+    if not parts.durability.is_awaited:
         return
     told = Event()
     refused: list[bool] = []
@@ -432,46 +434,46 @@ def _wait_durable(core: BrokerCore, log_end: int) -> None:
             refused.append(True)
         told.set()
 
-    with core.door:
-        if core.store.flushed_offset >= log_end:
+    with parts.door:
+        if parts.store.flushed_offset >= log_end:
             return
-        core.durability.when_reached(log_end, tell)
+        parts.durability.when_reached(log_end, tell)
     # The session clock bounds the wait; a frozen one bounds nothing.
     if not told.wait(_SYNC_S) or refused:
         raise StoreError(
             "the change of the timer is stored, but it was not synced within "
-            f"syncFlushTimeout={core.config.int('syncFlushTimeout')} ms: a power loss may undo it"
+            f"syncFlushTimeout={parts.config.int('syncFlushTimeout')} ms: a power loss may undo it"
         )
 
 
-def _flush(core: BrokerCore) -> None:
+def _flush(parts: BrokerParts) -> None:
     """Flush the store and its timers now. Outside the door; raises ``StoreError``."""
     ended = Event()
     failed: list[Exception] = []
 
     def flush() -> None:
         try:
-            core.flush_everything()
+            parts.flush_everything()
         except Exception as error:  # noqa: BLE001 - raised again by who waits
             failed.append(error)
         finally:
             ended.set()
 
-    core.in_background(flush)
+    parts.in_background(flush)
     if not ended.wait(_SYNC_S):
         raise BrokerStateError(f"the flush did not end within {_SYNC_S:g} s")
     if failed:
         raise failed[0]
 
 
-def _catch_up(core: BrokerCore) -> int:
+def _catch_up(parts: BrokerParts) -> int:
     """Do what is due now, in turns; returns how many messages were delivered."""
     delivered = 0
     for _ in range(_TURNS_MAX):
-        with core.door:
-            now_ms = core.clock.now_ms
-            head = core.timers.next_deadline()
+        with parts.door:
+            now_ms = parts.clock.now_ms
+            head = parts.timers.next_deadline()
             if head is None or head.due_ms > now_ms:
                 break
-            delivered += core.timers.fire(now_ms, horizon_ms=now_ms, budget=Budget())
+            delivered += parts.timers.fire(now_ms, horizon_ms=now_ms, budget=Budget())
     return delivered

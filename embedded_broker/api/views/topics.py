@@ -8,9 +8,9 @@ topic.
 
 from collections.abc import Iterator
 
-from embedded_broker.api.views.lookup import CoreSource, find_topic, told
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.api.views.lookup import PartsSource, find_topic, told
 from embedded_broker.lifecycle.arguments import MessageType, TopicSpec
+from embedded_broker.lifecycle.parts import BrokerParts
 
 __all__ = ["TopicView", "TopicsView", "delivered"]
 
@@ -18,8 +18,8 @@ __all__ = ["TopicView", "TopicsView", "delivered"]
 class TopicView:
     """One topic: its queues and how much is in them."""
 
-    def __init__(self, core: CoreSource, name: str) -> None:
-        self._core = core
+    def __init__(self, parts: PartsSource, name: str) -> None:
+        self._parts = parts
         self.name = name
 
     def __repr__(self) -> str:
@@ -30,43 +30,43 @@ class TopicView:
     @property
     def queues(self) -> int:
         """How many queues a producer may write to."""
-        core = self._core()
-        with core.door.quiet:
-            return find_topic(core, self.name).write_queue_nums
+        parts = self._parts()
+        with parts.door.quiet:
+            return find_topic(parts, self.name).write_queue_nums
 
     def max_offset(self, queue: int = 0) -> int:
         """Return the offset that the next message of a queue gets."""
-        core = self._core()
-        with core.door.quiet:
-            find_topic(core, self.name)
-            return core.store.max_offset(self.name, queue)
+        parts = self._parts()
+        with parts.door.quiet:
+            find_topic(parts, self.name)
+            return parts.store.max_offset(self.name, queue)
 
     def count(self) -> int:
         """Count the messages that became visible in the topic since it was created."""
-        core = self._core()
-        with core.door.quiet:
-            return delivered(core, self.name)
+        parts = self._parts()
+        with parts.door.quiet:
+            return delivered(parts, self.name)
 
 
 class TopicsView:
     """``broker.topics``: create, look up and list topics."""
 
-    def __init__(self, core: CoreSource) -> None:
-        self._core = core
+    def __init__(self, parts: PartsSource) -> None:
+        self._parts = parts
 
     def __repr__(self) -> str:
         return told("topics", lambda: f" {', '.join(self.names()) or 'none'}")
 
     def __getitem__(self, name: str) -> TopicView:
-        core = self._core()
-        with core.door.quiet:
-            find_topic(core, name)
-        return TopicView(self._core, name)
+        parts = self._parts()
+        with parts.door.quiet:
+            find_topic(parts, name)
+        return TopicView(self._parts, name)
 
     def __contains__(self, name: object) -> bool:
-        core = self._core()
-        with core.door.quiet:
-            return name in core.topics
+        parts = self._parts()
+        with parts.door.quiet:
+            return name in parts.topics
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
@@ -75,24 +75,24 @@ class TopicsView:
         self, name: str, *, queues: int = 4, message_type: MessageType | None = None
     ) -> TopicView:
         """Create a topic, or change an existing one. When this returns, clients find it."""
-        core = self._core()
+        parts = self._parts()
         spec = TopicSpec(name, queues, message_type)
-        spec.check(core.profile, core.config)
-        with core.door:
-            spec.create(core.acts.settings)
-        return TopicView(self._core, name)
+        spec.check(parts.profile, parts.config)
+        with parts.door:
+            spec.create(parts.acts.settings)
+        return TopicView(self._parts, name)
 
     def names(self) -> list[str]:
         """Return the topics that were created, in that order, without those of every broker."""
-        core = self._core()
-        with core.door.quiet:
-            return core.topics.created()
+        parts = self._parts()
+        with parts.door.quiet:
+            return parts.topics.created()
 
 
-def delivered(core: BrokerCore, topic: str) -> int:
+def delivered(parts: BrokerParts, topic: str) -> int:
     """Count what became visible in a topic since its creation; 0 when unknown. Under the door."""
-    config = core.topics.get(topic)
+    config = parts.topics.get(topic)
     if config is None:
         return 0
     queues = max(config.read_queue_nums, config.write_queue_nums)
-    return sum(core.store.max_offset(topic, queue_id) for queue_id in range(queues))
+    return sum(parts.store.max_offset(topic, queue_id) for queue_id in range(queues))

@@ -18,7 +18,7 @@ from attrs import field, frozen
 from embedded_broker.api.views.copies import Copies, Journey, follow
 from embedded_broker.api.views.lookup import not_found
 from embedded_broker.clocks.clock import instant
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.tables.offsets.deliveries import DeliveryTimes
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import dlq_topic, is_dlq_topic, retry_topic
@@ -98,14 +98,14 @@ class MessageTrace:
 _ORDER: Final = tuple(MessageState)
 
 
-def trace(core: BrokerCore, message_id: str, topic: str | None = None) -> MessageTrace:
+def trace(parts: BrokerParts, message_id: str, topic: str | None = None) -> MessageTrace:
     """Tell the life of the message with a unique id or an offset id. Outside the door.
 
     Raises ``MessageNotFound``.
     """
-    unique_id, copies, gone_from = trace_journeys(core, message_id)
+    unique_id, copies, gone_from = trace_journeys(parts, message_id)
     journeys = _of_topic(copies.sent, topic) or _of_topic(copies.again, topic)
-    named = core.queries.named(message_id)
+    named = parts.queries.named(message_id)
     if named is not None:
         journeys = [one for one in journeys if _holds(one, named)] or journeys
     if not journeys:
@@ -120,18 +120,18 @@ def trace(core: BrokerCore, message_id: str, topic: str | None = None) -> Messag
     groups: dict[str, GroupTrace] = {}
     arrived = journey.arrived
     if arrived is not None:
-        with core.door.quiet:
-            names = groups_of(core, journey.topic)
+        with parts.door.quiet:
+            names = groups_of(parts, journey.topic)
         for name in names:
             again = _again_for(name, arrived, unique_id, copies.again)
-            with core.door.quiet:
-                groups[name] = _of_group(core, name, arrived, again)
+            with parts.door.quiet:
+                groups[name] = _of_group(parts, name, arrived, again)
     return _of_journey(unique_id, journey, groups, len(journeys))
 
 
-def trace_journeys(core: BrokerCore, message_id: str) -> tuple[str, Copies, list[str]]:
+def trace_journeys(parts: BrokerParts, message_id: str) -> tuple[str, Copies, list[str]]:
     """Find everything that belongs to an id: its unique id, its copies, where it is deleted."""
-    named = core.queries.named(message_id)
+    named = parts.queries.named(message_id)
     unique_id = message_id
     records: Sequence[MessageRecord] = ()
     gone_from: list[str] = []
@@ -139,21 +139,23 @@ def trace_journeys(core: BrokerCore, message_id: str) -> tuple[str, Copies, list
         unique_id = named.msg_id
         records = [named]
     if named is None or Prop.UNIQ_KEY in named.properties:
-        records, gone_from = core.queries.with_id(unique_id)
-    with core.door.quiet:
-        return unique_id, follow(core, records), gone_from
+        records, gone_from = parts.queries.with_id(unique_id)
+    with parts.door.quiet:
+        return unique_id, follow(parts, records), gone_from
 
 
-def groups_of(core: BrokerCore, topic: str) -> list[str]:
+def groups_of(parts: BrokerParts, topic: str) -> list[str]:
     """Name the groups that consume a topic, or did. Under the door."""
     names: dict[str, None] = {}
-    for name in core.consumers.groups():
-        live = core.consumers.get(name)
+    for name in parts.consumers.groups():
+        live = parts.consumers.get(name)
         if live is not None and topic in live.subscriptions:
             names[name] = None
-    names |= dict.fromkeys(one for one in core.offsets.groups() if core.offsets.queues(one, topic))
     names |= dict.fromkeys(
-        one for one in core.deliveries.groups() if topic in core.deliveries.topics_of(one)
+        one for one in parts.offsets.groups() if parts.offsets.queues(one, topic)
+    )
+    names |= dict.fromkeys(
+        one for one in parts.deliveries.groups() if topic in parts.deliveries.topics_of(one)
     )
     return list(names)
 
@@ -162,19 +164,19 @@ def groups_of(core: BrokerCore, topic: str) -> list[str]:
 
 
 def _of_group(
-    core: BrokerCore, group: str, arrived: MessageRecord, again: Sequence[Journey]
+    parts: BrokerParts, group: str, arrived: MessageRecord, again: Sequence[Journey]
 ) -> GroupTrace:
     """Tell what a group made of a message and of its retries. Under the door."""
     tries = [arrived, *(one.arrived for one in again if one.arrived is not None)]
     given = [one for one in tries if not is_dlq_topic(one.topic)][-1]
-    state = _state_by_offsets(core, group, given)
-    passed_over = given is arrived and _is_passed_over(core, group, arrived, state)
+    state = _state_by_offsets(parts, group, given)
+    passed_over = given is arrived and _is_passed_over(parts, group, arrived, state)
     if passed_over:
         state = MessageState.READY
     attempts = given.reconsume_times + (state is not MessageState.READY)
     times = DeliveryTimes(None, None)
     if state is not MessageState.READY:
-        times = core.deliveries.times(group, given.topic, given.queue_id, given.queue_offset)
+        times = parts.deliveries.times(group, given.topic, given.queue_id, given.queue_offset)
     acknowledged_ms = times.acknowledged_ms if state is MessageState.ACKNOWLEDGED else None
     last = again[-1] if again else None
     retry_due_ms: int | None = None
@@ -195,26 +197,26 @@ def _of_group(
     )
 
 
-def _state_by_offsets(core: BrokerCore, group: str, record: MessageRecord) -> MessageState:
+def _state_by_offsets(parts: BrokerParts, group: str, record: MessageRecord) -> MessageState:
     """Give the state of a record in its queue. Under the door."""
     place = (group, record.topic, record.queue_id)
-    if core.offsets.query(*place) > record.queue_offset:
+    if parts.offsets.query(*place) > record.queue_offset:
         return MessageState.ACKNOWLEDGED
-    first, following = core.deliveries.first_offset(*place), core.deliveries.next_offset(*place)
+    first, following = parts.deliveries.first_offset(*place), parts.deliveries.next_offset(*place)
     if first is None or following is None or not first <= record.queue_offset < following:
         return MessageState.READY
     return MessageState.IN_FLIGHT
 
 
 def _is_passed_over(
-    core: BrokerCore, group: str, record: MessageRecord, state: MessageState
+    parts: BrokerParts, group: str, record: MessageRecord, state: MessageState
 ) -> bool:
     """Say whether a group never gets a record. Under the door."""
-    wanted = core.consume.wanted_by(group, record.topic)
+    wanted = parts.consume.wanted_by(group, record.topic)
     if wanted is not None:
         code = tags_code(record.properties.get(Prop.TAGS))
         return not wanted.accepts((record.commit_log_offset, record.size, code), record)
-    first = core.deliveries.first_offset(group, record.topic, record.queue_id)
+    first = parts.deliveries.first_offset(group, record.topic, record.queue_id)
     return state is MessageState.READY and first is not None and record.queue_offset < first
 
 

@@ -10,8 +10,8 @@ from attrs import define
 
 from embedded_broker import EmbeddedBroker
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.door import Door
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
@@ -33,7 +33,7 @@ class FakeStore:
     flushed_offset: int = 0
 
 
-CoreMaker = Callable[..., BrokerCore]
+PartsMaker = Callable[..., BrokerParts]
 
 
 def frames_of(*commands: RemotingCommand) -> list[Frame]:
@@ -52,17 +52,17 @@ def caller() -> Peer:
 
 
 @pytest.fixture
-def make_core() -> CoreMaker:
+def make_parts() -> PartsMaker:
     def make(
         profile: str = "rocketmq-5.x",
         *,
         clock: BrokerClock | None = None,
         session_clock: BrokerClock | None = None,
         **config: object,
-    ) -> BrokerCore:
+    ) -> BrokerParts:
         door = Door()
         clock = clock or VirtualClock()
-        return BrokerCore(
+        return BrokerParts(
             door=door,
             clock=clock,
             session_clock=session_clock or clock,

@@ -25,7 +25,7 @@ def broker_and_pull() -> Iterator[Waiting]:
     with EmbeddedBroker(topics=["T"], inproc=False) as broker, WirePeer(broker.addr) as peer:
         fields = pull_fields("T", 0, sysFlag="6", suspendTimeoutMillis="60000")
         opaque = peer.post(RequestCode.PULL_MESSAGE, fields)
-        broker.wait_for(lambda b: len(b._core().consume.waiters) == 1, timeout=GUARD_S)
+        broker.wait_for(lambda b: len(b._parts().consume.waiters) == 1, timeout=GUARD_S)
         yield broker, peer._socket, opaque
 
 

@@ -305,7 +305,7 @@ def test_a_synchronous_flush_answers_sends_after_the_sync(dial: Dial, tmp_path: 
 
         assert {answer.code for answer in answers} == {0}
         assert sorted(answer.opaque for answer in answers) == list(range(20))
-        store = broker._core().store
+        store = broker._parts().store
         assert store.flushed_offset > 0
         assert broker.send("T", b"and without a client").queue_offset >= 0
 
@@ -418,7 +418,7 @@ def test_a_client_that_vanishes_takes_its_waiting_requests_along(dial: Dial) -> 
         "subVersion": "1",
     }
     with EmbeddedBroker(topics=[TopicSpec("T", queues=5)]) as broker:
-        core = broker._core()
+        parts = broker._parts()
         client = dial(broker.addr)
         assert client.ask(34, body=heartbeat).code == 0
         client.send(
@@ -429,11 +429,11 @@ def test_a_client_that_vanishes_takes_its_waiting_requests_along(dial: Dial) -> 
                 for queue in range(5)
             )
         )
-        broker.wait_for(lambda _: len(core.consume.waiters) == 5, timeout=GUARD_S)
+        broker.wait_for(lambda _: len(parts.consume.waiters) == 5, timeout=GUARD_S)
 
         client.close()
 
-        broker.wait_for(lambda _: not core.connections, timeout=GUARD_S)
-        assert len(core.consume.waiters) == 0
-        assert core.consumers.get("G") is None
+        broker.wait_for(lambda _: not parts.endpoint.connections, timeout=GUARD_S)
+        assert len(parts.consume.waiters) == 0
+        assert parts.consumers.get("G") is None
         assert dial(broker.addr).ask(9999).code == 3

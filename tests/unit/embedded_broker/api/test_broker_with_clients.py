@@ -53,15 +53,15 @@ def test_thirty_days_pass_at_once_and_clients_stay_connected() -> None:
     ):
         producer.send(Message("T", b"in a month", delay=timedelta(days=30)))
         broker.wait_for(lambda b: b.journal.requests(code=11, topic="T"), timeout=GUARD_S)
-        connections = set(broker._core().connections)
+        connections = set(broker._parts().endpoint.connections)
 
         done = clock.advance(days=30)
         broker.wait_for(lambda _: listener.bodies, timeout=GUARD_S)
 
         assert done.fired == 1
         assert listener.bodies == [b"in a month"]
-        assert set(broker._core().connections) == connections
-        assert broker._core().consumers.get("G") is not None
+        assert set(broker._parts().endpoint.connections) == connections
+        assert broker._parts().consumers.get("G") is not None
 
 
 @pytest.mark.case("K16")

@@ -192,7 +192,7 @@ def test_after_power_losses_every_acknowledged_timer_is_delivered_once_and_none_
                 assert message.stored_at.timestamp() * 1000 >= due[message.body] - 0.5
         clock.advance(hours=1)
         delivered = bodies(broker)
-        assert broker._core().timers.lost == {}
+        assert broker._parts().timers.lost == {}
         assert broker.timers.count() == 0
 
     assert recalled

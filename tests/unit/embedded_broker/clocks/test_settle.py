@@ -103,8 +103,8 @@ def test_settled_means_that_everything_sent_was_consumed_and_committed(inproc: b
             broker.wait_idle(timeout=GUARD_S)
 
             assert len(worker.bodies) == 20 * round_number
-            core = broker._core()
-            committed = [core.offsets.query("G", "T", queue) for queue in range(4)]
+            parts = broker._parts()
+            committed = [parts.offsets.query("G", "T", queue) for queue in range(4)]
             assert committed == [broker.topics["T"].max_offset(queue) for queue in range(4)]
 
 
@@ -117,7 +117,7 @@ def test_a_topic_that_appears_after_its_consumer_is_waited_for() -> None:
         member.subscribe("Other")
         member.register_message_listener(worker)
         with member:
-            broker.wait_for(lambda b: b._core().consumers.get("G"), timeout=GUARD_S)
+            broker.wait_for(lambda b: b._parts().consumers.get("G"), timeout=GUARD_S)
             broker.send("T", b"first")
 
             clock.settle(GUARD_S)

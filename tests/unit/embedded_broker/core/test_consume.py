@@ -61,7 +61,7 @@ def session() -> VirtualClock:
 @pytest.fixture
 def broker(session: VirtualClock) -> Iterator[EmbeddedBroker]:
     with EmbeddedBroker(session_clock=session, topics=["T"]) as broker:
-        broker._core().consume.filters.makers[KIND] = colour_filter
+        broker._parts().consume.filters.makers[KIND] = colour_filter
         yield broker
 
 
@@ -92,10 +92,10 @@ class Caller:
 
     @property
     def consume(self) -> Consume:
-        return self._broker._core().consume
+        return self._broker._parts().consume
 
     def ask(self, pull: Pull) -> Pulled | None:
-        with self._broker._core().door:
+        with self._broker._parts().door:
             return self.consume.pull(pull, self.heard.append)
 
 
@@ -148,10 +148,10 @@ def test_a_wait_ends_at_its_time_though_messages_were_passed_over(
 def test_more_messages_than_one_look_sees_send_a_waiter_on(broker: EmbeddedBroker) -> None:
     caller = Caller(broker)
     caller.ask(pull(wait_ms=15_000))
-    core = broker._core()
-    with core.door:
+    parts = broker._parts()
+    with parts.door:
         for _ in range(900):
-            core.store.put(InnerMessage("T", 0, b"blue", {"colour": "blue"}))
+            parts.store.put(InnerMessage("T", 0, b"blue", {"colour": "blue"}))
     assert [told(one) for one in caller.heard] == [("NO_MATCHED_MESSAGE", [], 800)]
 
 
@@ -195,7 +195,7 @@ def test_who_waits_over_a_reset_is_asked_of_the_new_state_and_commits_nothing(
     assert caller.ask(pull(0, RED, wait_ms=15_000)) is not None
     broker.reset()
     assert [told(one) for one in caller.heard] == [("NO_MESSAGE_IN_QUEUE", [], 0)]
-    assert broker._core().offsets.query("G", "T", 0) == -1
+    assert broker._parts().offsets.query("G", "T", 0) == -1
 
 
 @pytest.mark.parametrize(

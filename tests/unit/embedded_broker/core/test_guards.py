@@ -43,7 +43,7 @@ class NotThere:
 @pytest.fixture
 def guard(broker: EmbeddedBroker) -> NotThere:
     guard = NotThere("Closed")
-    broker._core().guards.append(guard)
+    broker._parts().guards.append(guard)
     for topic in ("Open", "Closed"):
         broker.topics.create(topic, queues=1)
     return guard
@@ -51,7 +51,7 @@ def guard(broker: EmbeddedBroker) -> NotThere:
 
 def stored(broker: EmbeddedBroker) -> int:
     """Everything in the commit log, half messages and timers too."""
-    return broker._core().store.log.max_offset
+    return broker._parts().store.log.max_offset
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -11,14 +11,14 @@ from tests.unit.embedded_broker.wire_peer import WirePeer, consumer
 
 def numbers(broker: EmbeddedBroker) -> dict[str, dict[tuple[str, ...], float]]:
     """Give every metric that is no histogram, by its name without the prefix."""
-    core = broker._core()
-    with core.door:
+    parts = broker._parts()
+    with parts.door:
         found = {
             metric.name.removeprefix("rocketmq_"): dict(values)
-            for metric, values in core.statistics.registry.collect()
+            for metric, values in parts.statistics.registry.collect()
             if not isinstance(values, Histogram)
         }
-        for metric, values in core.statistics.registry.collect():
+        for metric, values in parts.statistics.registry.collect():
             assert metric.name.startswith("rocketmq_")
             assert metric.kind is Kind.HISTOGRAM or not isinstance(values, Histogram)
             if not isinstance(values, Histogram):
@@ -81,7 +81,7 @@ def test_transactions_that_are_open_and_how_long_they_took(
     broker.clock.advance(5.5)
     assert end(peer, first, COMMIT).code == 0
     assert numbers(broker)["half_messages"] == {(): 1}
-    (values,) = broker._core().transactions.finished.values.values()
+    (values,) = broker._parts().transactions.finished.values.values()
     assert (values.counts, values.total) == ([0, 1, 0, 0, 0, 0, 0], 5.5)
 
 

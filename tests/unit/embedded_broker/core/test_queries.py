@@ -29,30 +29,30 @@ BOTH = pytest.mark.parametrize("broker", [True, False], ids=["index", "no index"
 def test_every_record_of_an_id_is_found_in_every_topic(
     broker: EmbeddedBroker, clock: VirtualClock
 ) -> None:
-    core = broker._core()
+    parts = broker._parts()
     sent = broker.send("T", b"x", delay=5)
     broker.send("T", b"y")
     clock.advance(5)
 
-    found = core.queries.with_id(sent.msg_id)
+    found = parts.queries.with_id(sent.msg_id)
 
     assert [record.topic for record in found.records] == ["rmq_sys_wheel_timer", "T"]
     assert found.gone_from == []
-    assert core.queries.with_id("nobody").records == []
+    assert parts.queries.with_id("nobody").records == []
 
 
 @BOTH
 def test_records_with_a_key_are_those_that_have_it_as_a_whole_word(
     broker: EmbeddedBroker,
 ) -> None:
-    core = broker._core()
+    parts = broker._parts()
     for keys in ("a", "b a", "ab", None):
         broker.send("T", b"x", keys=keys)
 
-    found = core.queries.with_key("T", "a")
+    found = parts.queries.with_key("T", "a")
 
     assert [record.properties["KEYS"] for record in found] == ["a", "b a"]
-    assert core.queries.with_key("rmq_sys_wheel_timer", "a") == []
+    assert parts.queries.with_key("rmq_sys_wheel_timer", "a") == []
 
 
 @BOTH
@@ -60,7 +60,7 @@ def test_many_messages_are_read_in_turns_and_none_is_left_out(broker: EmbeddedBr
     for _ in range(1500):
         broker.send("T", bytes(100), keys="same")
 
-    assert len(broker._core().queries.with_key("T", "same")) == 1500
+    assert len(broker._parts().queries.with_key("T", "same")) == 1500
 
 
 @pytest.mark.parametrize("broker", [False], indirect=True)
@@ -72,26 +72,26 @@ def test_a_trace_works_without_an_index(broker: EmbeddedBroker, clock: VirtualCl
 
 
 def test_an_offset_id_names_the_record_that_has_it(broker: EmbeddedBroker) -> None:
-    core = broker._core()
+    parts = broker._parts()
     sent = broker.send("T", b"x")
-    record = core.queries.named(sent.offset_msg_id)
+    record = parts.queries.named(sent.offset_msg_id)
     assert record is not None
     assert record.msg_id == sent.msg_id
-    assert core.queries.named(sent.msg_id) is None
-    assert core.queries.named("no id at all") is None
+    assert parts.queries.named(sent.msg_id) is None
+    assert parts.queries.named("no id at all") is None
 
 
 def test_the_door_is_given_back_between_turns(broker: EmbeddedBroker) -> None:
-    core = broker._core()
+    parts = broker._parts()
     inside: list[bool] = []
 
     def items() -> Iterator[int]:
         yield from range(3)
 
     def look(item: int) -> int | None:
-        inside.append(core.door.held)
+        inside.append(parts.door.held)
         return item if item != 1 else None
 
-    assert in_turns(core.door, items(), look) == [0, 2]
+    assert in_turns(parts.door, items(), look) == [0, 2]
     assert inside == [True] * 3
-    assert not core.door.held
+    assert not parts.door.held

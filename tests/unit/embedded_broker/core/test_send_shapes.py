@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.send_shapes import SHAPES_MAX
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.wheel.engine import TimerMessageStore
@@ -29,7 +29,7 @@ def find_none(at: int, message: Incoming) -> None:
 
 
 @contextmanager
-def running(*, remembers: bool = True, **arguments: Any) -> Iterator[tuple[BrokerCore, Peer]]:
+def running(*, remembers: bool = True, **arguments: Any) -> Iterator[tuple[BrokerParts, Peer]]:
     """A broker on a frozen clock with topic T, and a peer of it."""
     clock = VirtualClock(start=datetime.fromtimestamp(START_MS / 1000, UTC))
     with EmbeddedBroker(
@@ -38,21 +38,21 @@ def running(*, remembers: bool = True, **arguments: Any) -> Iterator[tuple[Broke
         node = broker.slot.node
         assert node is not None
         if not remembers:
-            node.core.produce._shapes.find = find_none  # type: ignore[method-assign]
-            node.core.endpoint.sends = None
+            node.parts.produce._shapes.find = find_none  # type: ignore[method-assign]
+            node.parts.endpoint.sends = None
         peer = Peer()
-        node.core.endpoint.connected(peer)
-        yield node.core, peer
+        node.parts.endpoint.connected(peer)
+        yield node.parts, peer
 
 
-def say(core: BrokerCore, peer: Peer, *pieces: bytes) -> None:
+def say(parts: BrokerParts, peer: Peer, *pieces: bytes) -> None:
     for piece in pieces:
-        core.endpoint.receive(peer, FrameDecoder().feed(piece))
+        parts.endpoint.receive(peer, FrameDecoder().feed(piece))
 
 
-def timers_of(core: BrokerCore) -> dict[str, object]:
+def timers_of(parts: BrokerParts) -> dict[str, object]:
     """What the timer engine has: log bytes, slots, counts, pointers and what is in memory."""
-    timers = core.timers
+    timers = parts.timers
     found: dict[str, object] = {
         "metrics": timers.metrics.snapshot(),
         "stages": {
@@ -60,7 +60,7 @@ def timers_of(core: BrokerCore) -> dict[str, object]:
             for name, one in timers.stages.items()
             if "Flush" not in name  # flushes come when they come
         },
-        "delayed": core.store.delayed_puts,
+        "delayed": parts.store.delayed_puts,
     }
     if isinstance(timers, TimerMessageStore):
         state = timers._state
@@ -79,26 +79,28 @@ def outcome(
     pieces: Sequence[bytes], *, advance_s: float = 0, **arguments: Any
 ) -> dict[str, object]:
     """Everything that requests leave behind: answers, log, queues, journal, timers."""
-    with running(**arguments) as (core, peer):
-        assert isinstance(core.clock, VirtualClock)
+    with running(**arguments) as (parts, peer):
+        assert isinstance(parts.clock, VirtualClock)
         for piece in pieces:
-            say(core, peer, piece)
-            core.clock.advance(0)  # else the driver's thread does what is due now, at some time
+            say(parts, peer, piece)
+            parts.clock.advance(0)  # else the driver's thread does what is due now, at some time
         if advance_s:
-            core.clock.advance(advance_s)
-        queues = core.store.queues.items()
-        journal = [(entry.code, entry.fields, entry.body_size) for entry in core.journal.requests()]
-        node = core.address.partition(":")[0]  # numbered, so each broker has another
+            parts.clock.advance(advance_s)
+        queues = parts.store.queues.items()
+        journal = [
+            (entry.code, entry.fields, entry.body_size) for entry in parts.journal.requests()
+        ]
+        node = parts.address.partition(":")[0]  # numbered, so each broker has another
         return {
             "answers": [one.replace(node.encode(), b"node") for one in peer.received],
-            "log": bytes(core.store.log.files.read_file_from(0)),
+            "log": bytes(parts.store.log.files.read_file_from(0)),
             "queues": {key: list(queue.iterate(0)) for key, queue in queues},
             "journal": journal,
             "told": [
                 (one.response_code, (one.remark or "").replace(node, "node"))
-                for one in core.journal.requests()
+                for one in parts.journal.requests()
             ],
-            "timers": timers_of(core),
+            "timers": timers_of(parts),
         }
 
 
@@ -187,61 +189,61 @@ def test_timers_that_come_together_end_like_single_ones(
 
 
 def test_a_timer_is_recalled_by_the_handle_that_the_short_way_gives() -> None:
-    with running() as (core, peer):
-        say(core, peer, b"".join(TIMED))
+    with running() as (parts, peer):
+        say(parts, peer, b"".join(TIMED))
         handle = peer.answers()[0].ext_fields["recallHandle"]
         fields = {"producerGroup": "G", "topic": "T", "recallHandle": handle}
-        say(core, peer, RemotingCommand(RequestCode.RECALL_MESSAGE, ext_fields=fields).encode())
+        say(parts, peer, RemotingCommand(RequestCode.RECALL_MESSAGE, ext_fields=fields).encode())
         assert peer.answers()[-1].code == ResponseCode.SUCCESS
-        assert core.timers.count() == len(TIMED) - 1
+        assert parts.timers.count() == len(TIMED) - 1
 
 
 def test_one_past_timer_keeps_a_whole_piece_in_its_order() -> None:
     past = frame(i=f"{PROPERTIES}TIMER_DELAY_MS\x010\x02", body=b"past")
     late = frame(i=f"{PROPERTIES}TIMER_DELIVER_MS\x01{START_MS - 1}\x02", body=b"late")
-    with running() as (core, peer):
-        say(core, peer, TIMED[0] + late + frame(body=b"plain") + past)
-        queue = core.store.queues["T", 1]
-        stored = [core.store.record(offset) for _, (offset, _, _) in queue.iterate(0)]
+    with running() as (parts, peer):
+        say(parts, peer, TIMED[0] + late + frame(body=b"plain") + past)
+        queue = parts.store.queues["T", 1]
+        stored = [parts.store.record(offset) for _, (offset, _, _) in queue.iterate(0)]
         assert [one.body for one in stored if one] == [b"late", b"plain", b"past"]
 
 
 def test_timers_that_the_timer_log_refuses_are_stored_and_enter_it_later() -> None:
-    with running() as (core, peer):
-        timers = core.timers
+    with running() as (parts, peer):
+        timers = parts.timers
         fault = DiskFault("no room", "timerlog", room=60)
-        core.store.fs.faults.add_write(fault)
-        say(core, peer, b"".join(TIMED))
+        parts.store.fs.faults.add_write(fault)
+        say(parts, peer, b"".join(TIMED))
         assert fault.hits == 1
         assert {answer.code for answer in peer.answers()} == {ResponseCode.SUCCESS}
         assert timers.count() == len(TIMED)
-        assert isinstance(core.clock, VirtualClock)
-        core.clock.advance(days=4)
+        assert isinstance(parts.clock, VirtualClock)
+        parts.clock.advance(days=4)
         assert timers.count() == 0
-        assert sum(core.store.queues["T", one].max_offset for one in range(4)) == len(TIMED)
+        assert sum(parts.store.queues["T", one].max_offset for one in range(4)) == len(TIMED)
 
 
 def test_an_answer_that_waits_for_the_disk_is_not_given_at_once() -> None:
-    with running(config={"flushDiskType": "SYNC_FLUSH"}) as (core, peer):
-        core.durability.request_flush = lambda: None
-        say(core, peer, SENDS["plain"] + SENDS["timer"] + SENDS["a topic that cannot be"])
+    with running(config={"flushDiskType": "SYNC_FLUSH"}) as (parts, peer):
+        parts.durability.request_flush = lambda: None
+        say(parts, peer, SENDS["plain"] + SENDS["timer"] + SENDS["a topic that cannot be"])
         assert [answer.code for answer in peer.answers()] == [29]
-        core.store.begin_flush().run()
-        with core.door:
-            core.durability.synced()
+        parts.store.begin_flush().run()
+        with parts.door:
+            parts.durability.synced()
         assert [answer.code for answer in peer.answers()] == [29, 0, 0]
 
 
 @pytest.mark.parametrize("text", ["WAIT\x01true\x02", "XUNIQ_KEY\x01AB\x02", None])
 def test_a_message_without_an_id_gets_one(text: str | None) -> None:
-    with running() as (core, peer):
-        say(core, peer, SENDS["plain"], frame(8, i=text))
+    with running() as (parts, peer):
+        say(parts, peer, SENDS["plain"], frame(8, i=text))
         assert len(peer.answers()[1].ext_fields["transactionId"]) == 32
 
 
 def test_only_what_differs_in_key_and_number_has_a_shape() -> None:
-    with running() as (core, _):
-        read, find = core.endpoint.sends.read, core.produce._shapes.find  # type: ignore[union-attr]
+    with running() as (parts, _):
+        read, find = parts.endpoint.sends.read, parts.produce._shapes.find  # type: ignore[union-attr]
         sends = {name: read(FrameDecoder().feed(piece)[0]) for name, piece in SENDS.items()}
         shaped = [name for name, send in sends.items() if send and find(0, send.message)]
         assert shaped[:4] == [
@@ -258,9 +260,9 @@ def test_only_what_differs_in_key_and_number_has_a_shape() -> None:
 
 
 def test_sends_in_one_piece_keep_their_order_in_each_queue_and_are_all_answered() -> None:
-    with running() as (core, peer):
+    with running() as (parts, peer):
         piece = b"".join(frame(n, body=b"%d" % n, e=str(n % 3)) for n in range(150))
-        say(core, peer, piece)
+        say(parts, peer, piece)
         answers = {answer.opaque: answer for answer in peer.answers()}
         assert sorted(answers) == list(range(150))
         for number, answer in answers.items():
@@ -268,8 +270,8 @@ def test_sends_in_one_piece_keep_their_order_in_each_queue_and_are_all_answered(
             assert answer.ext_fields["queueId"] == str(number % 3)
             assert answer.ext_fields["queueOffset"] == str(number // 3)
         for queue_id in range(3):
-            queue = core.store.queues["T", queue_id]
-            stored = [core.store.record(offset) for _, (offset, _, _) in queue.iterate(0)]
+            queue = parts.store.queues["T", queue_id]
+            stored = [parts.store.record(offset) for _, (offset, _, _) in queue.iterate(0)]
             assert [one.body for one in stored if one] == [
                 b"%d" % n for n in range(queue_id, 150, 3)
             ]
@@ -279,17 +281,17 @@ def test_other_requests_between_sends_see_what_came_before_them() -> None:
     ask = RemotingCommand(
         RequestCode.GET_MAX_OFFSET, opaque=50, ext_fields={"topic": "T", "queueId": "1"}
     )
-    with running() as (core, peer):
-        say(core, peer, frame(1) + frame(2) + ask.encode() + frame(3))
+    with running() as (parts, peer):
+        say(parts, peer, frame(1) + frame(2) + ask.encode() + frame(3))
         answers = {answer.opaque: answer for answer in peer.answers()}
         assert answers[50].ext_fields["offset"] == "2"
         assert answers[3].ext_fields["queueOffset"] == "2"
 
 
 def test_sends_before_a_broken_header_are_stored_and_the_connection_ends() -> None:
-    with running() as (core, peer):
-        say(core, peer, frame(1) + SENDS["no JSON"] + frame(2))
-        assert core.store.queues["T", 1].max_offset == 1
+    with running() as (parts, peer):
+        say(parts, peer, frame(1) + SENDS["no JSON"] + frame(2))
+        assert parts.store.queues["T", 1].max_offset == 1
         assert peer.closed
 
 
@@ -307,36 +309,36 @@ class _Curious:
 
 
 def test_a_hook_that_wants_every_message_sees_them_from_then_on() -> None:
-    with running() as (core, peer):
+    with running() as (parts, peer):
         hook = _Curious()
-        say(core, peer, frame(1, body=b"before"))
-        core.store.put_hooks.append(hook)
-        say(core, peer, frame(2, body=b"then"))
+        say(parts, peer, frame(1, body=b"before"))
+        parts.store.put_hooks.append(hook)
+        say(parts, peer, frame(2, body=b"then"))
         assert hook.seen == [b"then"]
-        assert core.store.queues["T", 1].max_offset == 2
+        assert parts.store.queues["T", 1].max_offset == 2
 
 
 def test_a_changed_setting_counts_from_the_next_send_on() -> None:
-    with running() as (core, peer):
-        say(core, peer, frame(1))
-        core.config.update(regionId="elsewhere")
-        say(core, peer, frame(2))
+    with running() as (parts, peer):
+        say(parts, peer, frame(1))
+        parts.config.update(regionId="elsewhere")
+        say(parts, peer, frame(2))
         regions = [answer.ext_fields["MSG_REGION"] for answer in peer.answers()]
         assert regions == ["DefaultRegion", "elsewhere"]
-        record = core.store.record(core.store.queues["T", 1].entry(1)[0])  # type: ignore[index]
+        record = parts.store.record(parts.store.queues["T", 1].entry(1)[0])  # type: ignore[index]
         assert record is not None
         assert record.properties["MSG_REGION"] == "elsewhere"
 
 
 def test_a_topic_that_loses_its_write_bit_refuses_the_next_send() -> None:
-    with running() as (core, peer):
-        say(core, peer, frame(1))
-        with core.door:
-            topic = core.topics.get("T")
+    with running() as (parts, peer):
+        say(parts, peer, frame(1))
+        with parts.door:
+            topic = parts.topics.get("T")
             assert topic is not None
             document = topic.to_document()
-            core.topics.put(type(topic).from_document({**document, "perm": 4}))
-        say(core, peer, frame(2))
+            parts.topics.put(type(topic).from_document({**document, "perm": 4}))
+        say(parts, peer, frame(2))
         assert [answer.code for answer in peer.answers()] == [
             ResponseCode.SUCCESS,
             ResponseCode.NO_PERMISSION,
@@ -344,9 +346,9 @@ def test_a_topic_that_loses_its_write_bit_refuses_the_next_send() -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    with running() as (core, peer):
+    with running() as (parts, peer):
         for start in range(0, 3000, 100):
             sends = [frame(n, i=f"KEYS\x01k{n}\x02{PROPERTIES}") for n in range(start, start + 100)]
-            say(core, peer, b"".join(sends))
-        assert len(core.produce._shapes._plain) <= SHAPES_MAX
+            say(parts, peer, b"".join(sends))
+        assert len(parts.produce._shapes._plain) <= SHAPES_MAX
         assert len(peer.received) == 3000

@@ -37,22 +37,22 @@ def test_every_pull_that_waits_for_a_queue_is_woken(
 ) -> None:
     peers = [connect(broker.addr) for _ in range(3)]
     opaques = [park(peer) for peer in peers]
-    core = broker._core()
-    assert len(core.consume.waiters) == 3
+    parts = broker._parts()
+    assert len(parts.consume.waiters) == 3
     peers[0].send("T", b"new")
     answers = [peer.answer(opaque) for peer, opaque in zip(peers, opaques, strict=True)]
     assert [bodies(answer) for answer in answers] == [[b"new"]] * 3
-    assert (len(core.consume.waiters), core.consume.waiters._waiting) == (0, {})
+    assert (len(parts.consume.waiters), parts.consume.waiters._waiting) == (0, {})
 
 
 def test_an_answered_pull_leaves_no_timer_behind(broker: EmbeddedBroker, connect: Connect) -> None:
     peer = connect(broker.addr)
-    core = broker._core()
+    parts = broker._parts()
     opaque = park(peer)
     peer.send("T")
     peer.answer(opaque)
-    with core.door:
-        waiting = [entry[2] for entry in core.session._heap if entry[2].call is not None]
+    with parts.door:
+        waiting = [entry[2] for entry in parts.session._heap if entry[2].call is not None]
     assert "long poll" not in {timer.what for timer in waiting}
 
 
@@ -68,13 +68,13 @@ def test_the_pulls_of_one_group_can_be_woken_without_a_message(
 ) -> None:
     mine, other = connect(broker.addr), connect(broker.addr)
     woken, waiting = park(mine), park(other, consumerGroup="others")
-    core = broker._core()
-    with core.door:
-        core.consume.waiters.wake("consumers", "T", 1)
-        core.consume.waiters.wake("consumers", "T", 0)
+    parts = broker._parts()
+    with parts.door:
+        parts.consume.waiters.wake("consumers", "T", 1)
+        parts.consume.waiters.wake("consumers", "T", 0)
     assert mine.answer(woken).code == ResponseCode.PULL_NOT_FOUND
     assert not other.has_answer(waiting)
-    assert len(core.consume.waiters) == 1
+    assert len(parts.consume.waiters) == 1
 
 
 def test_a_pull_that_finds_no_room_to_wait_is_answered_at_once(
@@ -100,7 +100,7 @@ def test_a_pull_that_fails_when_it_runs_again_is_answered_1_and_hurts_nobody_els
     def broken(*_args: object, **_options: object) -> None:
         raise RuntimeError("out of luck")
 
-    monkeypatch.setattr(broker._core().store, "get", broken)
+    monkeypatch.setattr(broker._parts().store, "get", broken)
     assert other.send("T").code == 0
     answer = peer.answer(opaque)
     assert (answer.code, answer.remark) == (1, "RuntimeError: out of luck")
@@ -155,8 +155,8 @@ def test_who_goes_on_waiting_keeps_its_queues_and_its_deadline() -> None:
     session = Session(clock)
     own = Waiters(session)
     with EmbeddedBroker(tcp=False, session_clock=clock, topics=["T"]) as broker:
-        core = broker._core()
-        core.store.on_arrival.append(own.on_arrival)
+        parts = broker._parts()
+        parts.store.on_arrival.append(own.on_arrival)
         one = waiter(lambda is_over: is_over, 0)
         one.queues = {("T", 0): 0}
         own.add(one, 1000)

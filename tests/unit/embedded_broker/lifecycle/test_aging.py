@@ -87,7 +87,7 @@ def test_queues_index_and_timer_log_follow_the_commit_log(
         clock.advance(days=2)
         young = fill(broker, "young")
         assert broker.messages.by_key("T", "first")
-        fs = broker._core().store.fs
+        fs = broker._parts().store.fs
         before = {folder: fs.list(folder) for folder in ("commitlog", "timerlog", "index")}
 
         clock.advance(days=2, age=True)
@@ -102,7 +102,7 @@ def test_queues_index_and_timer_log_follow_the_commit_log(
             kept = [name for name in after[folder] if name <= names[-1]]  # the index may have grown
             assert len(kept) < len(names), folder
             assert kept == names[len(names) - len(kept) :], folder
-        queue = broker._core().store.consume_queue("T", 0)
+        queue = broker._parts().store.consume_queue("T", 0)
         assert queue is not None
         assert queue.min_offset > 0
         assert queue.files.min_offset > 0
@@ -140,7 +140,7 @@ def test_files_that_waiting_timers_need_are_spared_however_old(
 
         clock.advance(hours=19)
         assert broker.messages.in_topic("T")[-1].body == b"timer"
-        assert broker._core().timers.lost == {}
+        assert broker._parts().timers.lost == {}
         clock.advance(hours=2, age=True)
         assert b"first 0" not in bodies(broker)
 
@@ -168,14 +168,14 @@ def test_a_timer_whose_file_was_removed_from_outside_is_dropped_and_counted() ->
     with EmbeddedBroker(clock=clock, tcp=False, config=SMALL) as broker:
         broker.send("T", b"timer", delay=DAY_S)
         fill(broker, "first")
-        core = broker._core()
-        with core.door:
-            delete_before(core.store, core.store.log.max_offset)
+        parts = broker._parts()
+        with parts.door:
+            delete_before(parts.store, parts.store.log.max_offset)
 
         clock.advance(days=2)
 
         assert b"timer" not in bodies(broker)
-        assert core.timers.lost == {"unreadable": 1}
+        assert parts.timers.lost == {"unreadable": 1}
         assert broker.timers.count() == 0
 
 
@@ -208,23 +208,23 @@ def test_while_time_flows_old_files_go_in_the_hour_that_is_set_a_few_at_once() -
     ) as broker:
         fill(broker, "old", 300)
         session = broker._arguments.session_clock
-        core = broker._core()
-        files = len(core.store.log.files.files)
+        parts = broker._parts()
+        files = len(parts.store.log.files.files)
         assert files > FILES_AT_ONCE + 1
         clock.advance(days=4)
         broker.config.update(deleteWhen=f"{clock.now().astimezone().hour:02d}")
         session.advance(11)
-        assert len(core.store.log.files.files) == files  # a jump made nothing old
+        assert len(parts.store.log.files.files) == files  # a jump made nothing old
 
         clock.jumps.clear()  # as if those days had passed by themselves
         broker.config.update(deleteWhen=f"{hour:02d}")
         session.advance(11)
-        assert len(core.store.log.files.files) == files  # not the hour
+        assert len(parts.store.log.files.files) == files  # not the hour
         broker.config.update(deleteWhen=f"{clock.now().astimezone().hour:02d}")
         session.advance(11)
-        assert len(core.store.log.files.files) == files - FILES_AT_ONCE
+        assert len(parts.store.log.files.files) == files - FILES_AT_ONCE
         session.advance(11)
-        assert len(core.store.log.files.files) == max(1, files - 2 * FILES_AT_ONCE)
+        assert len(parts.store.log.files.files) == max(1, files - 2 * FILES_AT_ONCE)
 
 
 def test_a_clock_that_stands_still_makes_nothing_old_whatever_the_hour() -> None:
@@ -244,11 +244,11 @@ def test_cleaning_a_store_that_has_closed_meanwhile_does_nothing() -> None:
     clock = VirtualClock()
     with EmbeddedBroker(clock=clock, tcp=False, config=SMALL) as broker:
         fill(broker, "first")
-        core, node = broker._core(), broker._node()
+        parts, node = broker._parts(), broker._node()
         aging = node._aging
         clock.advance(days=30)
         clock.jumps.clear()
-        files = core.store.fs.list("commitlog")
-    fs = core.store.fs
+        files = parts.store.fs.list("commitlog")
+    fs = parts.store.fs
     aging.clean(FILES_AT_ONCE)
     assert fs.list("commitlog") == files

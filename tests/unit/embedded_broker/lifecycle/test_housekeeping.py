@@ -27,27 +27,27 @@ def test_a_running_broker_does_its_upkeep_on_the_session_clock() -> None:
             "mappedFileSizeCommitLog": 4096,
         },
     ) as broker:
-        core = broker._core()
-        timers = core.timers
+        parts = broker._parts()
+        timers = parts.timers
         assert isinstance(timers, TimerMessageStore)
         log = timers._state.log
         for _ in range(40):
             broker.send("T", b"x", delay=1)
         clock.advance(1)
-        with core.door:
+        with parts.door:
             timers._state.metrics.add("T", 7, clock.now_ms)
             timers._state.metrics.add("Gone", 0, clock.now_ms)
-            delete_before(core.store, 8192)
+            delete_before(parts.store, 8192)
             files = len(log.file_starts)
         session.advance(30)
-        with core.door:
+        with parts.door:
             assert len(log.file_starts) < files
         session.advance(150)
-        with core.door:
-            assert "Gone" not in core.timers.metrics.topics
-            assert core.timers.count("T") == 7
+        with parts.door:
+            assert "Gone" not in parts.timers.metrics.topics
+            assert parts.timers.count("T") == 7
         session.advance(45 * 60)
-        broker.wait_for(lambda _: core.timers.count("T") == 0, timeout=GUARD_S)
+        broker.wait_for(lambda _: parts.timers.count("T") == 0, timeout=GUARD_S)
 
 
 @pytest.mark.parametrize("engine", ["wheel", "sliced"])

@@ -47,7 +47,7 @@ def test_a_group_over_tcp_is_busy_until_it_has_committed_and_waits_for_more(
 
     fields = pull_fields("T", 2, consumerGroup="g", sysFlag="6", suspendTimeoutMillis="60000")
     peer.post(RequestCode.PULL_MESSAGE, fields)
-    broker.wait_for(lambda b: len(b._core().consume.waiters) == 1, timeout=GUARD_S)
+    broker.wait_for(lambda b: len(b._parts().consume.waiters) == 1, timeout=GUARD_S)
     assert busy(broker) == (
         f"g: message {first.msg_id} of T queue 0 is handed out but not committed (client c1)",
     )
@@ -58,7 +58,7 @@ def test_a_group_over_tcp_is_busy_until_it_has_committed_and_waits_for_more(
     assert busy(broker) == ()
 
     peer.close()
-    broker.wait_for(lambda b: b._core().consumers.get("g") is None, timeout=GUARD_S)
+    broker.wait_for(lambda b: b._parts().consumers.get("g") is None, timeout=GUARD_S)
     broker.send("T", b"3", queue=0)
     assert busy(broker) == ()
 

@@ -16,7 +16,7 @@ def test_the_log_is_synced_in_the_rhythm_of_the_session_clock() -> None:
     session = VirtualClock()
     with EmbeddedBroker(tcp=False, session_clock=session) as broker:
         broker.send("T", b"x")
-        store = broker._core().store
+        store = broker._parts().store
         assert store.flushed_offset == 0
 
         session.advance(0.5)
@@ -27,22 +27,22 @@ def test_the_log_is_synced_in_the_rhythm_of_the_session_clock() -> None:
 def test_a_jump_of_the_message_clock_ends_with_a_flush_and_housekeeping() -> None:
     session, clock = VirtualClock(), VirtualClock()
     with EmbeddedBroker(tcp=False, session_clock=session, clock=clock) as broker:
-        core = broker._core()
+        parts = broker._parts()
         kept: list[int] = []
-        core.housekeeping.append(lambda: kept.append(clock.now_ms))
+        parts.housekeeping.append(lambda: kept.append(clock.now_ms))
         broker.send("T", b"x")
 
         clock.advance(60)
 
         assert kept == [clock.now_ms]
-        broker.wait_for(lambda _: core.store.flushed_offset > 0, timeout=GUARD_S)
+        broker.wait_for(lambda _: parts.store.flushed_offset > 0, timeout=GUARD_S)
 
 
 def test_slow_work_is_done_on_another_thread() -> None:
     with EmbeddedBroker(tcp=False) as broker:
         done: list[bool] = []
-        core = broker._core()
-        core.in_background(lambda: done.append(core.door.held))
+        parts = broker._parts()
+        parts.in_background(lambda: done.append(parts.door.held))
 
         broker.wait_for(lambda _: done, timeout=GUARD_S)
 
@@ -86,12 +86,12 @@ def test_what_was_opened_is_given_back_when_a_later_part_cannot_be(
 ) -> None:
     fs = MemoryFileSystem()
 
-    def fail(core: object) -> None:
+    def fail(parts: object) -> None:
         raise RuntimeError("no handlers today")
 
     call: Callable[[], object] = EmbeddedBroker(tcp=False, fs=fs).start
     with monkeypatch.context() as patched:
-        patched.setattr("embedded_broker.remoting.handlers.install", fail)
+        patched.setattr("embedded_broker.lifecycle.assembly.install", fail)
         with pytest.raises(RuntimeError, match="no handlers today"):
             call()
 
@@ -104,9 +104,9 @@ def test_one_clock_for_messages_and_sessions_can_jump_a_month() -> None:
     config = {"timerMaxDelaySec": 3_456_000}
     with EmbeddedBroker(tcp=False, clock=clock, session_clock=clock, config=config) as broker:
         calls: list[int] = []
-        core = broker._core()
-        with core.door:
-            core.session.every(1000, lambda: calls.append(clock.now_ms))
+        parts = broker._parts()
+        with parts.door:
+            parts.session.every(1000, lambda: calls.append(clock.now_ms))
         start_ms = clock.now_ms
         broker.send("T", b"x", delay=30 * 86_400)
 

@@ -60,12 +60,12 @@ def test_connected_clients_go_on_after_a_reset_and_see_nothing_of_before(
             assert len(inbox.bodies) == 20
             inbox.bodies.clear()
             addresses = (broker.namesrv_addr, broker.addr)
-            connections = set(broker._core().connections)
+            connections = set(broker._parts().endpoint.connections)
 
             broker.reset()
 
             assert (broker.namesrv_addr, broker.addr) == addresses
-            assert set(broker._core().connections) == connections
+            assert set(broker._parts().endpoint.connections) == connections
             assert broker.topics.names() == ["T", "%RETRY%G"]
             assert broker.topics["T"].queues == 2
             assert broker.topics["T"].count() == 0
@@ -77,7 +77,7 @@ def test_connected_clients_go_on_after_a_reset_and_see_nothing_of_before(
             clock.advance(days=1)
             clock.settle(GUARD_S)
             assert sorted(inbox.bodies) == sorted(b"after %d" % number for number in range(20))
-            committed = [broker._core().offsets.query("G", "T", queue) for queue in range(2)]
+            committed = [broker._parts().offsets.query("G", "T", queue) for queue in range(2)]
             assert committed == [broker.topics["T"].max_offset(queue) for queue in range(2)]
     if in_directory:
         with EmbeddedBroker(store=store, tcp=False) as again:
@@ -135,7 +135,7 @@ def test_files_that_are_no_store_survive_a_reset_and_a_paused_broker_stays_pause
 
         assert (tmp_path / "notes.txt").read_text() == "mine"
         assert not (tmp_path / "consumequeue" / "T").exists()
-        assert broker._core().door.pause.on
+        assert broker._parts().door.pause.on
         broker.resume()
 
 

@@ -16,11 +16,11 @@ GROUP = "g"
 
 
 def calls_of(broker: EmbeddedBroker) -> Calls:
-    return broker._core().calls
+    return broker._parts().calls
 
 
 def ends(broker: EmbeddedBroker) -> dict[End, int]:
-    with broker._core().door:
+    with broker._parts().door:
         return dict(calls_of(broker).counts)
 
 
@@ -116,10 +116,10 @@ def test_answers_that_belong_to_nothing_are_dropped_and_the_connection_lives(
 
 def test_who_asks_gets_the_values_of_the_answer(broker: EmbeddedBroker, peer: WirePeer) -> None:
     peer.barrier()
-    core, heard = broker._core(), list[tuple[End, Answer | None]]()
-    with core.door:
-        (connection,) = core.connections
-        core.calls.ask(
+    parts, heard = broker._parts(), list[tuple[End, Answer | None]]()
+    with parts.door:
+        (connection,) = parts.endpoint.connections
+        parts.calls.ask(
             connection, GroupChanged("g"), on_end=lambda end, answer: heard.append((end, answer))
         )
     push = peer.push()
@@ -133,9 +133,9 @@ def test_after_a_reset_answers_to_the_old_broker_state_match_nothing(asked: Aske
     broker.reset()
     reply(peer, push.opaque)
     assert (calls_of(broker).unmatched, ends(broker)) == (1, {})
-    core = broker._core()
-    with core.door:
-        core.calls.tell(next(iter(core.connections)), GroupChanged("again"))
+    parts = broker._parts()
+    with parts.door:
+        parts.calls.tell(next(iter(parts.endpoint.connections)), GroupChanged("again"))
     peer.barrier()
     assert peer.pushed[-1].ext_fields == {"consumerGroup": "again"}
     assert peer.pushed[-1].opaque > push.opaque

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Request
 from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -36,18 +36,18 @@ class Box:
 
 
 @pytest.fixture
-def core(make_core: Callable[..., BrokerCore]) -> BrokerCore:
+def parts(make_parts: Callable[..., BrokerParts]) -> BrokerParts:
     def echo(request: Request) -> RemotingCommand:
         return request.command.answer(ResponseCode.SUCCESS)
 
-    core = make_core()
-    core.endpoint.register(ASK, echo)
-    return core
+    parts = make_parts()
+    parts.endpoint.register(ASK, echo)
+    return parts
 
 
 @pytest.fixture
-def adapter(core: BrokerCore) -> Iterator[InprocAdapter]:
-    adapter = InprocAdapter(core.endpoint, ADDRESS)
+def adapter(parts: BrokerParts) -> Iterator[InprocAdapter]:
+    adapter = InprocAdapter(parts.endpoint, ADDRESS)
     adapter.start()
     yield adapter
     adapter.close()
@@ -101,34 +101,34 @@ def test_a_header_that_cannot_be_decoded_ends_the_connection(adapter: InprocAdap
     assert box.ended == 1
 
 
-def test_closing_from_either_side_is_heard_once(adapter: InprocAdapter, core: BrokerCore) -> None:
+def test_closing_from_either_side_is_heard_once(adapter: InprocAdapter, parts: BrokerParts) -> None:
     box = Box()
     connection = connect(box)
-    assert len(core.connections) == 1
+    assert len(parts.endpoint.connections) == 1
 
     connection.close()
     connection.close()
 
     assert box.ended == 1
-    assert core.connections == set()
+    assert parts.endpoint.connections == set()
 
 
 def test_the_broker_may_close_from_inside_the_door(
-    adapter: InprocAdapter, core: BrokerCore
+    adapter: InprocAdapter, parts: BrokerParts
 ) -> None:
     box = Box()
     connect(box)
-    (connection,) = core.connections
+    (connection,) = parts.endpoint.connections
 
-    with core.door:
+    with parts.door:
         connection.close()
 
     assert box.ended == 1
-    assert core.connections == set()
+    assert parts.endpoint.connections == set()
 
 
 def test_a_closed_adapter_is_not_found_and_ends_its_connections(
-    adapter: InprocAdapter, core: BrokerCore
+    adapter: InprocAdapter, parts: BrokerParts
 ) -> None:
     box = Box()
     connect(box)
@@ -142,22 +142,22 @@ def test_a_closed_adapter_is_not_found_and_ends_its_connections(
         adapter.connect(box, name="late")
 
 
-def test_a_push_goes_to_the_mailbox(adapter: InprocAdapter, core: BrokerCore) -> None:
+def test_a_push_goes_to_the_mailbox(adapter: InprocAdapter, parts: BrokerParts) -> None:
     box = Box()
     connect(box)
-    (connection,) = core.connections
+    (connection,) = parts.endpoint.connections
 
-    with core.door:
-        core.endpoint.push(connection, RemotingCommand(code=40, flag=2))
+    with parts.door:
+        parts.endpoint.push(connection, RemotingCommand(code=40, flag=2))
 
     assert [command.code for command in box.answers] == [40]
 
 
 def test_clients_can_be_asked_whether_they_are_busy_also_after_their_connection_ended(
-    core: BrokerCore,
+    parts: BrokerParts,
 ) -> None:
     clients = LocalClients()
-    adapter = InprocAdapter(core.endpoint, ADDRESS, clients)
+    adapter = InprocAdapter(parts.endpoint, ADDRESS, clients)
     adapter.start()
     box = Box()
     connect(box)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Request
 from embedded_broker.remoting.journal import ENTRIES_MAX, Exchange, Journal
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -16,11 +16,11 @@ Cut = Callable[..., list[Frame]]
 
 
 @pytest.fixture
-def core(make_core: Callable[..., BrokerCore]) -> BrokerCore:
-    core = make_core()
+def parts(make_parts: Callable[..., BrokerParts]) -> BrokerParts:
+    parts = make_parts()
     for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE, RequestCode.HEART_BEAT):
-        core.endpoint.register(code, answer)
-    return core
+        parts.endpoint.register(code, answer)
+    return parts
 
 
 def answer(request: Request) -> RemotingCommand:
@@ -28,10 +28,10 @@ def answer(request: Request) -> RemotingCommand:
 
 
 def test_entries_are_kept_in_order_and_found_by_every_filter(
-    core: BrokerCore, caller: Peer, cut: Cut
+    parts: BrokerParts, caller: Peer, cut: Cut
 ) -> None:
     caller.client_id = "10.0.0.1@shop"
-    core.endpoint.receive(
+    parts.endpoint.receive(
         caller,
         cut(
             RemotingCommand(310, ext_fields={"a": "PG", "b": "T"}, body=b"secret body"),
@@ -39,7 +39,7 @@ def test_entries_are_kept_in_order_and_found_by_every_filter(
             RemotingCommand(11, ext_fields={"consumerGroup": "G2", "topic": "T2"}),
         ),
     )
-    journal = core.journal
+    journal = parts.journal
 
     assert [entry.code for entry in journal.requests()] == [310, 11, 11]
     assert [entry.body_size for entry in journal.requests(code=310)] == [11]
@@ -50,12 +50,12 @@ def test_entries_are_kept_in_order_and_found_by_every_filter(
     assert journal.requests(client="somebody else") == []
 
 
-def test_an_entry_says_how_the_request_ended(core: BrokerCore, caller: Peer, cut: Cut) -> None:
-    core.endpoint.receive(
+def test_an_entry_says_how_the_request_ended(parts: BrokerParts, caller: Peer, cut: Cut) -> None:
+    parts.endpoint.receive(
         caller, cut(RemotingCommand(310), RemotingCommand(9999), RemotingCommand(34, flag=2))
     )
 
-    first, unknown, oneway = core.journal.requests()
+    first, unknown, oneway = parts.journal.requests()
 
     assert (first.response_code, first.remark) == (0, None)
     assert first.micros is not None
@@ -65,43 +65,43 @@ def test_an_entry_says_how_the_request_ended(core: BrokerCore, caller: Peer, cut
     assert first.language == "PYTHON"
 
 
-def test_secrets_and_bodies_are_never_shown(core: BrokerCore, caller: Peer, cut: Cut) -> None:
+def test_secrets_and_bodies_are_never_shown(parts: BrokerParts, caller: Peer, cut: Cut) -> None:
     fields = {"AccessKey": "key!", "Signature": "sig!", "SecurityToken": "tok!", "b": "T"}
-    core.endpoint.receive(caller, cut(RemotingCommand(310, ext_fields=fields, body=b"body!")))
+    parts.endpoint.receive(caller, cut(RemotingCommand(310, ext_fields=fields, body=b"body!")))
 
-    shown = core.journal.dump() + repr(core.journal.requests())
+    shown = parts.journal.dump() + repr(parts.journal.requests())
 
-    assert core.journal.requests()[0].fields == {"b": "T"}
+    assert parts.journal.requests()[0].fields == {"b": "T"}
     for secret in ("key!", "sig!", "tok!", "body!"):
         assert secret not in shown
 
 
 def test_the_dump_is_one_line_per_entry_with_names(
-    core: BrokerCore, caller: Peer, cut: Cut
+    parts: BrokerParts, caller: Peer, cut: Cut
 ) -> None:
-    core.endpoint.receive(
+    parts.endpoint.receive(
         caller, cut(RemotingCommand(310, ext_fields={"b": "x" * 200}), RemotingCommand(9999))
     )
-    with core.door:
-        core.endpoint.push(
+    with parts.door:
+        parts.endpoint.push(
             caller, RemotingCommand(code=40, ext_fields={"consumerGroup": "G"}, flag=2)
         )
 
-    first, second, third = core.journal.dump().splitlines()
+    first, second, third = parts.journal.dump().splitlines()
 
     assert "-> 310 SEND_MESSAGE_V2 [b=xxxx" in first
     assert "…] = 0 SUCCESS" in first
     assert "-> 9999 9999 [] = 3 REQUEST_CODE_NOT_SUPPORTED ( request type" in second
     assert "<- 40 NOTIFY_CONSUMER_IDS_CHANGED [consumerGroup=G] = pushed" in third
-    assert core.journal.dump(last=1) == third
+    assert parts.journal.dump(last=1) == third
 
 
-def test_a_long_header_is_kept_shortened(core: BrokerCore, caller: Peer, cut: Cut) -> None:
-    core.endpoint.receive(
+def test_a_long_header_is_kept_shortened(parts: BrokerParts, caller: Peer, cut: Cut) -> None:
+    parts.endpoint.receive(
         caller, cut(RemotingCommand(310, ext_fields={"b": "T", "i": "p" * 30_000}))
     )
 
-    entry = core.journal.requests()[0]
+    entry = parts.journal.requests()[0]
 
     assert entry.topic == "T"
     assert len(entry.fields["i"]) == 256

@@ -6,7 +6,7 @@ from threading import enumerate as threads
 
 import pytest
 
-from embedded_broker.core.broker_core import BrokerCore
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.endpoint import Request
 from embedded_broker.remoting.server import TcpServer, listen
 from rocketmq_py.errors import ConfigError
@@ -30,21 +30,21 @@ def big(request: Request) -> RemotingCommand:
 class Rig:
     """A core without state behind a real listener."""
 
-    def __init__(self, core: BrokerCore) -> None:
-        self.core = core
-        core.endpoint.register(ASK, echo)
-        core.endpoint.register(BIG, big)
+    def __init__(self, parts: BrokerParts) -> None:
+        self.parts = parts
+        parts.endpoint.register(ASK, echo)
+        parts.endpoint.register(BIG, big)
         listener = listen("127.0.0.1", 0)
         self.address = f"127.0.0.1:{listener.getsockname()[1]}"
         self.server = TcpServer()
         self.server.add(self.address, listener)
-        self.server.serve(self.address, core.endpoint)
+        self.server.serve(self.address, parts.endpoint)
         self.server.start()
 
 
 @pytest.fixture
-def rig(make_core: Callable[..., BrokerCore]) -> Iterator[Rig]:
-    rig = Rig(make_core())
+def rig(make_parts: Callable[..., BrokerParts]) -> Iterator[Rig]:
+    rig = Rig(make_parts())
     yield rig
     rig.server.close()
 
@@ -148,10 +148,10 @@ def test_a_peer_that_reads_late_gets_everything(rig: Rig, dial: Dial) -> None:
 
 def test_the_core_hears_of_every_connection_and_its_end(rig: Rig, dial: Dial) -> None:
     gone: list[object] = []
-    rig.core.endpoint.on_disconnected.append(gone.append)
+    rig.parts.endpoint.on_disconnected.append(gone.append)
     client = dial(rig.address)
     client.ask(ASK)
-    (connection,) = rig.core.connections
+    (connection,) = rig.parts.endpoint.connections
     assert connection.remote == client.socket.getsockname()
     assert connection.packed_remote[:4] == b"\x7f\x00\x00\x01"
 
@@ -167,11 +167,11 @@ def test_the_core_hears_of_every_connection_and_its_end(rig: Rig, dial: Dial) ->
 def test_a_push_from_another_thread_is_written_by_the_loop(rig: Rig, dial: Dial) -> None:
     client = dial(rig.address)
     client.ask(ASK)
-    (connection,) = rig.core.connections
+    (connection,) = rig.parts.endpoint.connections
 
-    with rig.core.door:
-        rig.core.endpoint.push(connection, RemotingCommand(code=40, flag=2))
-        rig.core.endpoint.push(connection, RemotingCommand(code=40, flag=2))
+    with rig.parts.door:
+        rig.parts.endpoint.push(connection, RemotingCommand(code=40, flag=2))
+        rig.parts.endpoint.push(connection, RemotingCommand(code=40, flag=2))
     rig.server.hand_over()
 
     assert [client.receive().opaque for _ in range(2)] == [1, 2]
@@ -180,7 +180,7 @@ def test_a_push_from_another_thread_is_written_by_the_loop(rig: Rig, dial: Dial)
 def test_the_broker_can_close_a_connection(rig: Rig, dial: Dial) -> None:
     client = dial(rig.address)
     client.ask(ASK)
-    (connection,) = rig.core.connections
+    (connection,) = rig.parts.endpoint.connections
 
     connection.close()
 
@@ -242,7 +242,7 @@ def test_an_address_comes_and_goes_while_another_goes_on(rig: Rig, dial: Dial) -
     address = f"127.0.0.1:{port}"
     for _ in range(2):
         rig.server.add(address, listener)
-        rig.server.serve(address, rig.core.endpoint)
+        rig.server.serve(address, rig.parts.endpoint)
         rig.server.open(address)
         leaves = dial(address)
         leaves.send(ask(1))

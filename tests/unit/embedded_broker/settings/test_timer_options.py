@@ -167,10 +167,10 @@ def test_levels_can_use_the_wheel(start: Start) -> None:
 
     broker.send("T", b"x", delay_level=2)
 
-    core = broker._core()
-    with core.door.quiet:
-        assert core.store.max_offset("rmq_sys_wheel_timer", 0) == 1
-        assert core.store.max_offset("SCHEDULE_TOPIC_XXXX", 1) == 0
+    parts = broker._parts()
+    with parts.door.quiet:
+        assert parts.store.max_offset("rmq_sys_wheel_timer", 0) == 1
+        assert parts.store.max_offset("SCHEDULE_TOPIC_XXXX", 1) == 0
     broker.clock.advance(4.999)
     assert broker.topics["T"].count() == 0
     broker.clock.advance(0.001)

@@ -24,10 +24,10 @@ def use(peer: WirePeer) -> None:
 
 
 def check(broker: EmbeddedBroker, peer: WirePeer) -> None:
-    core = broker._core()
-    with core.door:
-        topic, group = core.topics.get("T"), core.groups.get("g")
-        offset = core.offsets.query("g", "T", 3)
+    parts = broker._parts()
+    with parts.door:
+        topic, group = parts.topics.get("T"), parts.groups.get("g")
+        offset = parts.offsets.query("g", "T", 3)
     assert topic is not None
     assert (topic.read_queue_nums, topic.perm) == (5, 4)
     assert topic.attributes == {"message.type": "DELAY"}

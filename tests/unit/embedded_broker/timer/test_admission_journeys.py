@@ -96,9 +96,9 @@ def send(producer: DefaultMQProducer, properties: dict[str, str]) -> SendResult:
 
 def stored(broker: EmbeddedBroker) -> list[MessageRecord]:
     """Everything that was ever put into the store, whatever its topic."""
-    core = broker._core()
-    with core.door.quiet:
-        return list(core.store.scan(0))
+    parts = broker._parts()
+    with parts.door.quiet:
+        return list(parts.store.scan(0))
 
 
 def the_one(broker: EmbeddedBroker, topic: str) -> StoredMessage:
@@ -443,9 +443,9 @@ def test_an_empty_value_does_not_survive_the_wire_and_is_refused_when_put_from_i
     send(producer, {"TIMER_DELAY_SEC": ""})
     assert "TIMER_DELAY_SEC" not in the_one(broker, "T").properties
 
-    core = broker._core()
-    with core.door:
-        result = core.store.put(InnerMessage("T", 0, b"x", {"TIMER_DELAY_SEC": ""}))
+    parts = broker._parts()
+    with parts.door:
+        result = parts.store.put(InnerMessage("T", 0, b"x", {"TIMER_DELAY_SEC": ""}))
     assert result.status is PutStatus.WHEEL_TIMER_MSG_ILLEGAL
     assert "TIMER_DELAY_SEC = ''" in (result.remark or "")
     assert len(stored(broker)) == 1

@@ -21,13 +21,13 @@ def broker(store: Path, clock: VirtualClock, **arguments: object) -> EmbeddedBro
 
 def test_the_wheel_is_the_default_and_the_option_and_the_argument_choose() -> None:
     with EmbeddedBroker(tcp=False) as first:
-        assert isinstance(first._core().timers, TimerMessageStore)
+        assert isinstance(first._parts().timers, TimerMessageStore)
     with EmbeddedBroker(tcp=False, engine="sliced") as second:
-        assert isinstance(second._core().timers, SlicedTimerStore)
+        assert isinstance(second._parts().timers, SlicedTimerStore)
         assert second.config["timerEngine"] == "sliced"
         assert "rmq_sys_slice_timer" in second.topics
     with EmbeddedBroker(tcp=False, config={"timerEngine": "sliced"}) as third:
-        assert isinstance(third._core().timers, SlicedTimerStore)
+        assert isinstance(third._parts().timers, SlicedTimerStore)
 
 
 @pytest.mark.parametrize(
@@ -195,14 +195,14 @@ def test_messages_that_a_level_left_in_the_shared_queue_are_no_timers_later() ->
     with pytest.raises(ConfigError, match="'off' is not possible: it must be on while 1 messages"):
         store.open(NO_LEVELS).start()
     with store.open(WHEEL) as on:
-        assert on._core().levels.count() == 1
+        assert on._parts().levels.count() == 1
         store.clock.advance(6)
         assert store.bodies(on) == [b"timer", b"level"]
     with store.open(NO_LEVELS) as off:
         off.send("T", b"again", delay=5)
         store.clock.advance(6)
         assert store.bodies(off) == [b"timer", b"level", b"again"]
-        assert off._core().timers.lost == {}
+        assert off._parts().timers.lost == {}
 
 
 def test_a_level_does_not_repeat_what_the_engine_left_in_its_queue_when_the_broker_dies() -> None:

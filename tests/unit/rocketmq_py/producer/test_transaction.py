@@ -157,7 +157,7 @@ def test_an_unknown_outcome_is_asked_about_and_the_answer_counts(
     assert asked.transaction_id == asked.msg_id == result.msg_id
     fields = ended(broker, 2)[1]
     assert fields["fromTransactionCheck"] == "true"
-    broker.wait_for(lambda b: b._core().transactions.count() == 0)
+    broker.wait_for(lambda b: b._parts().transactions.count() == 0)
     assert broker.topics["T"].count() == delivered
 
 
@@ -185,7 +185,7 @@ def test_after_a_crash_another_producer_of_the_group_is_asked_even_if_it_sends_n
         first.send_message_in_transaction(Message("T", b"x"), UNKNOW)
     heir = Bank(COMMIT)
     with TransactionMQProducer("bank", transaction_listener=heir, namesrv_addr=broker.namesrv_addr):
-        broker.wait_for(lambda b: b._core().producers.members("bank"))
+        broker.wait_for(lambda b: b._parts().producers.members("bank"))
         broker.clock.advance(TIMEOUT_S)
         assert heir.asked.get(timeout=WAIT_S).body == b"x"
         broker.wait_delivered("T")

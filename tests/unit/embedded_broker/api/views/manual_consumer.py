@@ -23,8 +23,8 @@ class ManualConsumer:
         self.topic = topic
         self._tags = tags
         self.peer = Peer()
-        self._core = broker._core()
-        self._core.endpoint.connected(self.peer)
+        self._parts = broker._parts()
+        self._parts.endpoint.connected(self.peer)
 
     def ask(
         self, code: int, ext: dict[str, str] | None = None, body: bytes = b""
@@ -32,7 +32,7 @@ class ManualConsumer:
         """Send a request; None when the broker keeps it."""
         before = len(self.peer.answers)
         command = RemotingCommand(code=code, version=479, ext_fields=dict(ext or {}), body=body)
-        self._core.endpoint.receive(self.peer, FrameDecoder().feed(command.encode()))
+        self._parts.endpoint.receive(self.peer, FrameDecoder().feed(command.encode()))
         found = [one for one in self.peer.answers[before:] if one.opaque == command.opaque]
         return found[0] if found else None
 
@@ -51,7 +51,7 @@ class ManualConsumer:
     def leave(self) -> None:
         """End the connection."""
         self.peer.closed = True
-        self._core.endpoint.disconnected(self.peer)
+        self._parts.endpoint.disconnected(self.peer)
 
     def pull(
         self,
@@ -64,7 +64,7 @@ class ManualConsumer:
         **fields: str,
     ) -> RemotingCommand | None:
         """Pull with the group's own subscription once it has joined."""
-        joined = self._core.consumers.get(self.group) is not None
+        joined = self._parts.consumers.get(self.group) is not None
         flags = 0 if joined else int(PullSysFlag.SUBSCRIPTION)
         ext = pull_fields(
             topic or self.topic,

@@ -18,9 +18,9 @@ from tests.unit.embedded_broker.api.views.manual_consumer import ManualConsumer
 
 def put(broker: EmbeddedBroker, topic: str, properties: dict[str, str]) -> None:
     """Store a message past everything that looks at messages of clients."""
-    core = broker._core()
-    with core.door:
-        assert core.store.put(InnerMessage(topic, 0, b"x", properties)).ok
+    parts = broker._parts()
+    with parts.door:
+        assert parts.store.put(InnerMessage(topic, 0, b"x", properties)).ok
 
 
 def test_what_another_broker_released_is_matched_in_the_order_of_the_due_times(
@@ -60,11 +60,11 @@ def test_a_timer_that_was_moved_stays_one_message(
 ) -> None:
     start = clock.now()
     sent = broker.send("T", b"x", delay=50)
-    core = broker._core()
+    parts = broker._parts()
     for seconds in (70, 30):
         clock.advance(1)
-        with core.door:
-            core.timers.reschedule(sent.msg_id, clock.now_ms + seconds * 1000)
+        with parts.door:
+            parts.timers.reschedule(sent.msg_id, clock.now_ms + seconds * 1000)
 
     seen = broker.messages.trace(sent)
     assert (seen.state, seen.copies) == (MessageState.SCHEDULED, 1)
@@ -98,13 +98,13 @@ def test_a_recall_of_one_copy_leaves_another_with_its_id_and_slot_alone(
     first, second = (
         broker.send("T", b"x", delay=50, properties={"UNIQ_KEY": "SAME"}) for _ in range(2)
     )
-    core = broker._core()
-    with core.door:
-        queue = core.store.consume_queue(TIMER_TOPIC, 0)
+    parts = broker._parts()
+    with parts.door:
+        queue = parts.store.consume_queue(TIMER_TOPIC, 0)
         assert queue is not None
         entry = queue.entry(1)
         assert entry is not None
-        victim = core.store.record(entry[0])
+        victim = parts.store.record(entry[0])
         assert victim is not None
     slot = victim.properties["TIMER_OUT_MS"]
     mark = {
@@ -142,7 +142,7 @@ def test_the_message_that_was_accepted_last_is_traced_whatever_keeps_it_waiting(
 def prepare(broker: EmbeddedBroker, delay: float | None = None) -> MessageRecord:
     """Send the first half of a transaction."""
     sent = broker.send("T", b"x", delay=delay, properties={"TRAN_MSG": "true", "PGROUP": "P"})
-    (half,) = broker._core().queries.with_id(sent.msg_id).records
+    (half,) = broker._parts().queries.with_id(sent.msg_id).records
     assert half.topic == HALF_TOPIC
     return half
 
@@ -210,11 +210,11 @@ def test_retries_are_kept_apart_from_what_was_sent(broker: EmbeddedBroker) -> No
     (record,) = consumer.take()
     consumer.send_back(record)
     consumer.send_back(record, -1)
-    core = broker._core()
-    records = core.queries.with_id(sent.msg_id).records
+    parts = broker._parts()
+    records = parts.queries.with_id(sent.msg_id).records
 
-    with core.door:
-        copies = follow(core, records)
+    with parts.door:
+        copies = follow(parts, records)
 
     assert [one.topic for one in copies.sent] == ["T"]
     assert [(one.topic, one.is_pending) for one in copies.again] == [

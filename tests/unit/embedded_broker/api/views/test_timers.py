@@ -500,7 +500,7 @@ def test_a_held_flush_leaves_the_files_until_it_is_stepped_or_works_again(
     with EmbeddedBroker(
         clock=clock, session_clock=session, tcp=False, topics=["T"], engine=engine
     ) as broker:
-        stage, store = broker.timers.stages[name], broker._core().store
+        stage, store = broker.timers.stages[name], broker._parts().store
 
         def is_held() -> bool:
             return stage.paused

@@ -139,8 +139,8 @@ def test_the_state_stays_exact_when_the_times_are_forgotten(
     first = broker.send("T", b"x", queue=0)
     consumer.take(0)
     consumer.commit(1)
-    log = broker._core().deliveries
-    with broker._core().door:
+    log = broker._parts().deliveries
+    with broker._parts().door:
         for number in range(DELIVERIES_KEPT):
             log.handed_out("G", "T", 3, number, number + 1, 1)
             log.committed("G", "T", 3, number, number + 1)
@@ -386,9 +386,9 @@ def test_a_message_whose_record_is_gone_is_deleted_while_the_index_knows_it(
         assert broker.messages.trace(sent).state is MessageState.READY
         for _ in range(3):
             broker.send("T", bytes(40_000), queue=0)
-        core = broker._core()
-        with core.door:
-            removed(core.store.log.files.let_go_before(core.store.log.max_offset - 1))
+        parts = broker._parts()
+        with parts.door:
+            removed(parts.store.log.files.let_go_before(parts.store.log.max_offset - 1))
 
         seen = broker.messages.trace(sent)
 

@@ -20,9 +20,9 @@ def test_a_dropped_client_may_come_back_and_is_watched_again(
         assert peer.heartbeat("c1", G).code == 0
         session.advance(120)
         assert peer.wait_closed()
-    core = broker._core()
-    with core.door:
-        assert core.consumers.groups() == []
+    parts = broker._parts()
+    with parts.door:
+        assert parts.consumers.groups() == []
 
 
 def test_a_jump_of_the_message_clock_drops_nobody(

@@ -70,13 +70,13 @@ def asked(push: RemotingCommand) -> Half:
 
 def stored(broker: EmbeddedBroker, topic: str) -> list[MessageRecord]:
     """Give what lies in a topic, in the order of the log."""
-    core = broker._core()
-    with core.door.quiet:
-        return [record for record in core.store.scan(0) if record.topic == topic]
+    parts = broker._parts()
+    with parts.door.quiet:
+        return [record for record in parts.store.scan(0) if record.topic == topic]
 
 
 def open_count(broker: EmbeddedBroker) -> int:
     """Say how many transactions are open."""
-    core = broker._core()
-    with core.door.quiet:
-        return core.transactions.count()
+    parts = broker._parts()
+    with parts.door.quiet:
+        return parts.transactions.count()

@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.core.transactions import TransactionalMessageService
-from embedded_broker.remoting.handlers import transactions_of
+from embedded_broker.lifecycle.assembly import transactions_of
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode
 from rocketmq_py.protocol.message_codec import decode_record
@@ -39,9 +39,9 @@ def checks(peer: WirePeer) -> int:
 
 def again(broker: EmbeddedBroker) -> TransactionalMessageService:
     """What a broker that opens this store would know, without the memory of the running one."""
-    core = broker._core()
-    with core.door:
-        service = transactions_of(core)
+    parts = broker._parts()
+    with parts.door:
+        service = transactions_of(parts)
         service.load()
     return service
 
@@ -127,7 +127,7 @@ def test_without_a_producer_the_rounds_go_on_and_are_counted(
     broker.clock.advance(TIMEOUT_S + ROUNDS * INTERVAL_S)
 
     assert len(stored(broker, PARKED)) == 1
-    assert broker._core().transactions.counters == {"no producer": ROUNDS, "parked": 1}
+    assert broker._parts().transactions.counters == {"no producer": ROUNDS, "parked": 1}
 
 
 def test_producers_of_a_group_are_asked_in_turn_and_others_never(
@@ -301,7 +301,7 @@ def test_a_restart_knows_what_is_open_and_when_it_is_due(
     halves = [send_half(peer, unique_key=f"ID{number}") for number in range(4)]
     end(peer, halves[0], COMMIT)
     end(peer, halves[2], ROLLBACK)
-    running = broker._core().transactions
+    running = broker._parts().transactions
 
     fresh = again(broker)
 
@@ -322,7 +322,7 @@ def test_a_restart_after_a_check_asks_about_the_copy_only(
     assert fresh.count() == 1
     assert not fresh.is_open(half.queue_offset)
     assert fresh.is_open(half.queue_offset + 2)
-    assert fresh.next_deadline() == broker._core().transactions.next_deadline()
+    assert fresh.next_deadline() == broker._parts().transactions.next_deadline()
 
 
 def test_a_copy_that_a_real_broker_put_back_is_ended_by_its_first_offset(
@@ -331,22 +331,22 @@ def test_a_copy_that_a_real_broker_put_back_is_ended_by_its_first_offset(
     half = send_half(peer)
     other = send_half(peer, unique_key="ID0002")
     end(peer, other, ROLLBACK)
-    core = broker._core()
-    with core.door:
+    parts = broker._parts()
+    with parts.door:
         for first in (half, other, half):  # put back twice while its immunity lasted
-            record = core.transactions.find(first.log_offset)
+            record = parts.transactions.find(first.log_offset)
             assert record is not None
             properties = record.properties | {
                 "CHECK_IMMUNITY_TIME_IN_SECONDS": "60",
                 "TRAN_PREPARED_QUEUE_OFFSET": str(first.queue_offset),
             }
-            core.store.put(InnerMessage(HALF, 0, record.body, properties))
+            parts.store.put(InnerMessage(HALF, 0, record.body, properties))
 
     fresh = again(broker)
 
     assert fresh.count() == 1
     assert fresh.is_open(half.queue_offset)
-    with core.door:
+    with parts.door:
         assert fresh.remove(half.queue_offset)
     assert fresh.count() == 0
     assert again(broker).count() == 0
@@ -361,20 +361,20 @@ def test_a_clean_stop_leaves_offsets_that_skip_what_is_done(start_broker: StartB
                 end(peer, half, COMMIT)
     broker.restart()
 
-    core = broker._core()
-    with core.door.quiet:
-        assert core.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 290
-        assert core.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == 256
-        assert core.transactions.count() == 1
+    parts = broker._parts()
+    with parts.door.quiet:
+        assert parts.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 290
+        assert parts.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == 256
+        assert parts.transactions.count() == 1
     with WirePeer(broker.addr) as peer:
         peer.heartbeat("client", producers=["P"])
         broker.clock.advance(TIMEOUT_S)
         end(peer, asked(peer.push()), ROLLBACK, fromTransactionCheck="true")
     broker.restart()
-    core = broker._core()
-    with core.door.quiet:
-        assert core.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 301
-        assert core.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == 300
+    parts = broker._parts()
+    with parts.door.quiet:
+        assert parts.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 301
+        assert parts.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == 300
 
 
 def test_a_crash_loses_no_transaction_and_asks_about_none_twice(
@@ -413,29 +413,29 @@ def test_marks_that_reach_behind_an_open_half_message_are_read_again(
                 end(peer, half, COMMIT)
     broker.restart()
 
-    core = broker._core()
-    with core.door.quiet:
-        assert core.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 10
-        assert core.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == -1
-        assert core.transactions.count() == 1
+    parts = broker._parts()
+    with parts.door.quiet:
+        assert parts.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == 10
+        assert parts.offsets.query("CID_RMQ_SYS_TRANS", OP, 0) == -1
+        assert parts.transactions.count() == 1
 
 
 def test_offsets_are_committed_only_for_what_is_durable(start_broker: StartBroker) -> None:
     session = VirtualClock()
     never = {"flushIntervalCommitLog": 10**9, "timerFlushIntervalMs": 10**9}
     broker = start_broker(session_clock=session, config=never)
-    core = broker._core()
+    parts = broker._parts()
 
     def committed() -> int:
         session.advance(5)
-        with core.door.quiet:
-            return core.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0)
+        with parts.door.quiet:
+            return parts.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0)
 
     with WirePeer(broker.addr) as peer:
         end(peer, send_half(peer), COMMIT)
         assert [committed() for _ in range(4)] == [-1] * 4
-        core.durability.request_flush()
-        broker.wait_for(lambda _: core.store.flushed_offset == core.store.log.max_offset)
+        parts.durability.request_flush()
+        broker.wait_for(lambda _: parts.store.flushed_offset == parts.store.log.max_offset)
         assert committed() == 1
 
 
@@ -455,7 +455,7 @@ def test_the_heap_does_not_grow_with_transactions_that_end_in_time(
     for number in range(300):
         end(peer, send_half(peer, unique_key=f"ID{number}"), COMMIT)
 
-    assert len(broker._core().transactions._heap) < 100
+    assert len(broker._parts().transactions._heap) < 100
 
 
 def fired_in_order(
@@ -540,13 +540,13 @@ def test_a_half_message_that_left_the_log_is_given_up(
     send_half(peer)
     for _ in range(40):
         peer.send("U", b"x" * 100)
-    core = broker._core()
-    with core.door:
-        assert delete_before(core.store, 4096) == 1
+    parts = broker._parts()
+    with parts.door:
+        assert delete_before(parts.store, 4096) == 1
 
     broker.clock.advance(TIMEOUT_S)
 
     assert checks(peer) == 0
     assert open_count(broker) == 0
-    assert core.transactions.counters == {"unreadable": 1}
+    assert parts.transactions.counters == {"unreadable": 1}
     assert "no longer in the log" in caplog.text

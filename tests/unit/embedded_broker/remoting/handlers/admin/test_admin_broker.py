@@ -46,9 +46,9 @@ def test_attributes_are_stored_without_their_sign_and_bad_ones_are_1(
     broker: EmbeddedBroker, peer: WirePeer
 ) -> None:
     assert put_topic(peer, "T", attributes="+message.type=FIFO").code == 0
-    core = broker._core()
-    with core.door:
-        topic = core.topics.get("T")
+    parts = broker._parts()
+    with parts.door:
+        topic = parts.topics.get("T")
     assert topic is not None
     assert topic.attributes == {"message.type": "FIFO"}
     for wrong in ("+message.type=fifo", "+colour=red", "message.type=FIFO", "-queue.type"):
@@ -87,9 +87,9 @@ def test_settings_of_a_group_are_replaced(broker: EmbeddedBroker, peer: WirePeer
     for times in (3, 5):
         body = json.dumps({"groupName": "g", "retryMaxTimes": times}).encode()
         assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == 0
-    core = broker._core()
-    with core.door:
-        group = core.groups.get("g")
+    parts = broker._parts()
+    with parts.door:
+        group = parts.groups.get("g")
     assert group is not None
     assert group.retry_max_times == 5
 

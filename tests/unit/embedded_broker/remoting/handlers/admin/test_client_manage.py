@@ -119,13 +119,13 @@ def test_a_silent_producer_loses_its_connection_too(
 ) -> None:
     producer = connect(broker.addr)
     producer.heartbeat("p1", producers=["producers"])
-    core = broker._core()
-    with core.door:
-        assert [member.client_id for member in core.producers.members("producers")] == ["p1"]
+    parts = broker._parts()
+    with parts.door:
+        assert [member.client_id for member in parts.producers.members("producers")] == ["p1"]
     session.advance(120)
     assert producer.wait_closed()
-    with core.door:
-        assert core.producers.members("producers") == []
+    with parts.door:
+        assert parts.producers.members("producers") == []
 
 
 @pytest.mark.case("W81")
@@ -134,9 +134,9 @@ def test_a_heartbeat_creates_the_groups_settings_and_its_retry_topic(
 ) -> None:
     peer.heartbeat("c1", G)
     assert broker.topics["%RETRY%g"].queues == 1
-    core = broker._core()
-    with core.door:
-        group = core.groups.get("g")
+    parts = broker._parts()
+    with parts.door:
+        group = parts.groups.get("g")
     assert group is not None
     assert (group.retry_max_times, group.retry_queue_nums) == (16, 1)
 
@@ -188,9 +188,9 @@ def test_unregistering_leaves_the_group_at_once(broker: EmbeddedBroker, connect:
         assert answer.code == 0
     assert is_notice(staying.push())
     assert members(staying) == ["c1"]
-    core = broker._core()
-    with core.door:
-        assert core.producers.groups() == []
+    parts = broker._parts()
+    with parts.door:
+        assert parts.producers.groups() == []
 
 
 @pytest.mark.parametrize(("profile", "told"), [("rocketmq-4.9", 1), ("rocketmq-5.x", 0)])

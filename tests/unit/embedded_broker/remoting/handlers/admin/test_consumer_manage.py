@@ -34,9 +34,9 @@ def test_a_queue_whose_begin_is_gone_has_no_offset_for_a_new_group(
     peer = connect(broker.addr)
     for _ in range(12):
         assert peer.send("T", b"x" * 700).code == 0
-    core = broker._core()
-    with core.door:
-        delete_before(core.store, 4096)
+    parts = broker._parts()
+    with parts.door:
+        delete_before(parts.store, 4096)
     assert query(peer).code == ResponseCode.QUERY_NOT_FOUND
     answer = peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": "T", "queueId": "0"})
     assert answer.ext_fields == {"offset": "12"}

@@ -135,7 +135,7 @@ def test_an_idle_broker_is_not_behind_however_long_ago_its_last_timer_was(
 ) -> None:
     send(peer, "T", TIMER_DELAY_SEC="5")
     broker.clock.advance(5)
-    timers = broker._core().timers
+    timers = broker._parts().timers
     assert timers.next_deadline() is None
     broker.clock.advance(days=3)
     assert table(peer)["timerReadBehind"] == "0"

@@ -104,10 +104,10 @@ def test_before_the_first_readable_message_is_21_with_the_minimum(
     peer = connect(broker.addr)
     for _ in range(12):
         assert peer.send("T", b"x" * 700).code == 0
-    core = broker._core()
-    with core.door:
-        assert delete_before(core.store, 4096) == 1
-        oldest = core.store.min_offset("T", 0)
+    parts = broker._parts()
+    with parts.door:
+        assert delete_before(parts.store, 4096) == 1
+        oldest = parts.store.min_offset("T", 0)
     assert oldest > 0
     assert bounds(peer.pull("T", 0)) == (21, "OFFSET_TOO_SMALL", oldest, oldest, 12)
 
@@ -246,10 +246,10 @@ def test_a_closed_socket_takes_its_parked_pulls_with_it(
 ) -> None:
     leaving = connect(waiting_broker.addr)
     park(leaving)
-    core = waiting_broker._core()
-    assert len(core.consume.waiters) == 1
+    parts = waiting_broker._parts()
+    assert len(parts.consume.waiters) == 1
     leaving.close()
-    waiting_broker.wait_for(lambda _: len(core.consume.waiters) == 0, timeout=20)
+    waiting_broker.wait_for(lambda _: len(parts.consume.waiters) == 0, timeout=20)
     staying = connect(waiting_broker.addr)
     assert staying.send("T").code == 0
     assert caplog.records == []

@@ -270,9 +270,9 @@ def test_a_commit_that_the_store_refuses_leaves_the_half_message(
 def test_a_half_message_that_names_no_destination_cannot_be_committed(
     broker: EmbeddedBroker, peer: WirePeer
 ) -> None:
-    core = broker._core()
-    with core.door:
-        put = core.store.put(InnerMessage(HALF, 0, b"x", {"PGROUP": "P", "REAL_TOPIC": "T"}))
+    parts = broker._parts()
+    with parts.door:
+        put = parts.store.put(InnerMessage(HALF, 0, b"x", {"PGROUP": "P", "REAL_TOPIC": "T"}))
     half = send_half(peer)._replace(queue_offset=put.queue_offset, log_offset=put.commit_log_offset)
 
     answer = end(peer, half, COMMIT)

@@ -64,11 +64,11 @@ def forbid(broker: EmbeddedBroker) -> None:
 
 
 def make_slave(broker: EmbeddedBroker) -> None:
-    broker._core().config._values["brokerRole"] = "SLAVE"
+    broker._parts().config._values["brokerRole"] = "SLAVE"
 
 
 def stop_store(broker: EmbeddedBroker) -> None:
-    broker._core().store._open = False
+    broker._parts().store._open = False
 
 
 def make_read_only(broker: EmbeddedBroker) -> None:
@@ -90,7 +90,7 @@ def test_a_broker_that_may_not_or_cannot_recall_says_so(
     try:
         answer = recall(peer, handle)
     finally:
-        broker._core().store._open = True
+        broker._parts().store._open = True
     assert answer.code == code
     assert (answer.remark or "").startswith("recall failed, ")
 

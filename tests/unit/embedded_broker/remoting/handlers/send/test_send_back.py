@@ -38,9 +38,9 @@ def send_back(peer: WirePeer, offset: int, level: int = 0, **fields: str) -> Rem
 
 def waiting_level(broker: EmbeddedBroker) -> int | None:
     """Give the level of the only message that waits, None when none does."""
-    core = broker._core()
-    with core.door:
-        filled = [n for n in range(18) if core.store.max_offset(SCHEDULE, n)]
+    parts = broker._parts()
+    with parts.door:
+        filled = [n for n in range(18) if parts.store.max_offset(SCHEDULE, n)]
     assert len(filled) <= 1
     return filled[0] + 1 if filled else None
 
@@ -103,13 +103,13 @@ def test_an_offset_without_a_record_is_1_and_stores_nothing(
 ) -> None:
     peer.send("T")
     offset = stored(peer).commit_log_offset
-    core = broker._core()
-    end = core.store.log.max_offset
+    parts = broker._parts()
+    end = parts.store.log.max_offset
     for wrong in (offset + 1, end, end + 1000, -1):
         answer = send_back(peer, wrong)
         assert answer.code == 1
         assert str(wrong) in (answer.remark or "")
-    assert core.store.log.max_offset == end
+    assert parts.store.log.max_offset == end
 
 
 @pytest.mark.case("L8")

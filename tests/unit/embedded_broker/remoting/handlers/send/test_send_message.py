@@ -391,9 +391,9 @@ def test_level_19_is_stored_at_level_18_with_the_delivery_time_as_tag_code(
     due_ms = record.store_timestamp + 2 * 3600 * 1000
     codes = str(due_ms)
     # The tag code of a queue entry is what pulls filter by; the store's own entry shows it.
-    core = broker._core()
-    with core.door:
-        queue = core.store.consume_queue("SCHEDULE_TOPIC_XXXX", 17)
+    parts = broker._parts()
+    with parts.door:
+        queue = parts.store.consume_queue("SCHEDULE_TOPIC_XXXX", 17)
         assert queue is not None
         entry = queue.entry(0)
     assert entry is not None
@@ -492,9 +492,9 @@ def test_a_synchronous_broker_answers_when_the_message_is_durable(
     broker = start_broker(config={"flushDiskType": "SYNC_FLUSH"})
     answer = connect(broker.addr).send("T", properties={"WAIT": wait})
     assert answer.code == 0
-    core = broker._core()
-    with core.door:
-        durable = core.store.flushed_offset >= core.store.log.max_offset
+    parts = broker._parts()
+    with parts.door:
+        durable = parts.store.flushed_offset >= parts.store.log.max_offset
     assert durable or wait == "false"
 
 
@@ -511,12 +511,12 @@ def test_unit_mode_marks_the_topic_and_several_tags_the_record(
 ) -> None:
     peer.send("T", k="true")
     peer.send("%RETRY%g", k="true")
-    core = broker._core()
-    with core.door:
+    parts = broker._parts()
+    with parts.door:
         flags = [
             topic.topic_sys_flag
             for name in ("T", "%RETRY%g")
-            if (topic := core.topics.get(name)) is not None
+            if (topic := parts.topics.get(name)) is not None
         ]
     assert flags == [1, 2]
     peer.create_topic("M", topicFilterType="MULTI_TAG")

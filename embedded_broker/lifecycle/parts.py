@@ -1,7 +1,8 @@
-"""The parts of one broker, until each is handed to whoever needs it.
+"""The parts of one running broker, by name.
 
-``lifecycle/node.py`` builds it and ``remoting/handlers`` adds the tables declared below. A class of
-this room takes the parts it needs, not this.
+Answers: what a view, a snapshot or a reset finds of a broker. Must not know: what any part does.
+Read on: ``assembly.py``, which makes the parts and hands each class those that it needs. Nothing
+below this room sees all of them.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from embedded_broker.core.calls import Calls
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Guards
 from embedded_broker.door import Door
-from embedded_broker.remoting.endpoint import Connection, Endpoint, Handler
+from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, Limits, Profile
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
     from embedded_broker.timer.interface import TimerEngine
     from embedded_broker.timer.levels.service import ScheduleMessageService
 
-__all__ = ["BrokerCore"]
+__all__ = ["BrokerParts"]
 
 
-class BrokerCore:
-    """State owner of one broker. ``handlers.install(core)`` adds the tables declared below."""
+class BrokerParts:
+    """One broker. ``assembly.install`` adds the parts that are declared here."""
 
     topics: "TopicTable"
     groups: "GroupTable"
@@ -124,28 +125,6 @@ class BrokerCore:
         """Flushes now, for work that was given to ``in_background``; may raise ``StoreError``."""
         self.in_background: Callable[[Callable[[], None]], None] = door.after
         """Does slow work, such as writing a table's file, outside the door on another thread."""
-
-    @property
-    def handlers(self) -> dict[int, Handler]:
-        """What the broker's address answers."""
-        return self.endpoint.handlers
-
-    @property
-    def connections(self) -> set[Connection]:
-        """Who is connected to the broker's address."""
-        return self.endpoint.connections
-
-    @property
-    def session_clock(self) -> Clock:
-        """Session time."""
-        return self.session.clock
-
-    def address_for(self, connection: Connection) -> str:
-        """Return the address to tell this peer: the one it came through when we listen on all."""
-        host, _, port = self.address.rpartition(":")
-        if host in {"0.0.0.0", "::", "[::]"}:  # noqa: S104 - compared, not bound
-            return f"{connection.local[0]}:{port}"
-        return self.address
 
 
 def _nothing() -> None:

@@ -1,0 +1,284 @@
+"""How a broker is put together: its tables, what it can do, and who answers for it.
+
+Answers: which part is handed to which. Every class takes the parts that it needs in its
+constructor; this is the one place that knows all of them. Must not know: files, threads, addresses.
+Read on: ``node.py``, which opens the store before and starts the threads afterwards.
+"""
+
+from functools import partial
+from typing import Final
+
+from embedded_broker.core import metrics
+from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
+from embedded_broker.core.consume import Consume
+from embedded_broker.core.produce import Produce
+from embedded_broker.core.queries import Queries
+from embedded_broker.core.recalls import Recalls
+from embedded_broker.core.retries import Retries
+from embedded_broker.core.send_gate import SendGate
+from embedded_broker.core.send_shapes import SendShapes
+from embedded_broker.core.stamps import Stamps
+from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Statistics
+from embedded_broker.core.transactions import TransactionalMessageService
+from embedded_broker.core.transactions.ending import EndTransactions
+from embedded_broker.core.waiters import Waiters
+from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
+from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
+from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor
+from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
+from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
+from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
+from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
+from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.consumers.registry import (
+    ConsumerRegistry,
+    ProducerRegistry,
+    QueueLocks,
+)
+from embedded_broker.tables.files import TableFiles
+from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.protocol.handles import UniqIdGenerator
+
+__all__ = ["install"]
+
+_DAY_MS: Final = 86_400_000
+
+
+def install(parts: BrokerParts) -> None:
+    """Give a broker its tables, what it can do, and its handlers. Under the door.
+
+    The store must be loaded; afterwards the broker answers every request of the table above.
+    """
+    parts.topics = TopicTable(
+        parts.config,
+        parts.profile,
+        parts.clock,
+        cluster_name=parts.cluster_name,
+        broker_name=parts.broker_name,
+    )
+    parts.groups = GroupTable(parts.config, parts.profile, parts.clock)
+    parts.offsets = OffsetTable()
+    parts.deliveries = DeliveryLog(lambda: parts.clock.now_ms)
+    parts.offsets.on_moved = parts.deliveries.committed
+    parts.consumers = ConsumerRegistry()
+    parts.producers = ProducerRegistry()
+    parts.locks = QueueLocks()
+    parts.table_files = _keep_tables(parts)
+    parts.transactions = transactions = transactions_of(parts)
+    transactions.load()
+    parts.housekeeping.append(transactions.end_jump)
+    # Before the offsets are written to their file for the last time.
+    parts.on_close.insert(0, transactions.save_last_progress)
+    parts.sources.append(parts.transactions)
+
+    parts.statistics = _statistics_of(parts)
+    waiters = Waiters(parts.session)
+    parts.consume = Consume(
+        address=parts.address,
+        config=parts.config,
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        consumers=parts.consumers,
+        offsets=parts.offsets,
+        deliveries=parts.deliveries,
+        statistics=parts.statistics,
+        waiters=waiters,
+    )
+    parts.queries = Queries(
+        door=parts.door, store=parts.store, topics=parts.topics, timer_topic=parts.timers.topic
+    )
+    parts.store.on_arrival.append(waiters.on_arrival)
+    parts.door.before_release(waiters.run_woken)
+    parts.on_leave.append(lambda: parts.door.forget(waiters.run_woken))
+    parts.acts = acts = administration_of(parts)
+    parts.endpoint.on_disconnected.append(acts.clients.has_left)
+    sources = metrics.Sources(
+        config=parts.config,
+        clock=parts.clock,
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        consumers=parts.consumers,
+        producers=parts.producers,
+        offsets=acts.offsets,
+        transactions=parts.transactions,
+        timers=parts.timers,
+    )
+    metrics.register(parts.statistics.registry, sources)
+    _take_messages(parts)
+    _register(parts)
+
+
+def _register(parts: BrokerParts) -> None:
+    """Let the broker's address answer the other requests of the table above."""
+    PullMessageProcessor(parts.endpoint, parts.consume).register()
+    QueryMessageProcessor(parts.queries).register(parts.endpoint)
+    ClientManageProcessor(parts.acts, parts.consume.filters).register(parts.endpoint)
+    InspectionProcessor(
+        profile=parts.profile,
+        config=parts.config,
+        clock=parts.clock,
+        store=parts.store,
+        timers=parts.timers,
+        levels=parts.levels,
+        statistics=parts.statistics,
+    ).register(parts.endpoint)
+    AdminBrokerProcessor(parts.acts, parts.store, parts.locks, parts.session).register(
+        parts.endpoint
+    )
+
+
+def transactions_of(parts: BrokerParts) -> TransactionalMessageService:
+    """Make what knows the open transactions of a broker that has its tables."""
+    return TransactionalMessageService(
+        broker_name=parts.broker_name,
+        profile=parts.profile,
+        config=parts.config,
+        clock=parts.clock,
+        session=parts.session,
+        store=parts.store,
+        topics=parts.topics,
+        offsets=parts.offsets,
+        producers=parts.producers,
+        calls=parts.calls,
+    )
+
+
+def _take_messages(parts: BrokerParts) -> None:
+    """Make what accepts messages, and answer the requests that bring them or follow them up."""
+    config, profile, store, topics = parts.config, parts.profile, parts.store, parts.topics
+    gate = SendGate(
+        address=parts.address,
+        config=config,
+        profile=profile,
+        limits=parts.limits,
+        topics=topics,
+        random=parts.random,
+    )
+    new_key = UniqIdGenerator(store.store_host[:-4], now_ms=lambda: parts.clock.now_ms).next
+    stamps = Stamps(config, profile, parts.cluster_name, new_key)
+    retries = Retries(
+        profile=profile,
+        gate=gate,
+        store=store,
+        topics=topics,
+        groups=parts.groups,
+        locks=parts.locks,
+        session=parts.session,
+        random=parts.random,
+    )
+    parts.produce = produce = Produce(
+        broker_name=parts.broker_name,
+        config=config,
+        profile=profile,
+        store=store,
+        timer_topic=parts.timers.topic,
+        durability=parts.durability,
+        gate=gate,
+        stamps=stamps,
+        retries=retries,
+        shapes=SendShapes(
+            gate=gate,
+            stamps=stamps,
+            config=config,
+            store=store,
+            topics=topics,
+            runs=parts.timers.runs,
+            timer_topic=parts.timers.topic,
+            broker_name=parts.broker_name,
+        ),
+    )
+    endpoint = parts.endpoint
+    SendMessageProcessor(
+        endpoint, produce, config=config, profile=profile, store_host=store.store_host
+    ).register()
+    FollowUpProcessor(
+        endpoint,
+        config=config,
+        profile=profile,
+        produce=produce,
+        retries=retries,
+        endings=EndTransactions(
+            config=config, clock=parts.clock, transactions=parts.transactions, produce=produce
+        ),
+        recalls=Recalls(broker_name=parts.broker_name, config=config, store=store, topics=topics),
+    ).register()
+
+
+def _statistics_of(parts: BrokerParts) -> Statistics:
+    """Make the counters of a broker's messages; they sample themselves."""
+    statistics = Statistics(
+        lambda: metrics.totals(parts.store, parts.topics, parts.timers),
+        now_ms=lambda: parts.session.now_ms,
+        day=lambda: parts.clock.now_ms // _DAY_MS,
+    )
+    statistics.start()
+    parts.session.every(SAMPLE_EVERY_MS, statistics.sample, "statistics")
+    return statistics
+
+
+def _keep_tables(parts: BrokerParts) -> TableFiles:
+    """Load the broker's tables from their files and save them from now on."""
+    files = TableFiles(parts.store.fs, parts.session, parts.in_background)
+    for table, path in (
+        (parts.topics, "config/topics.json"),
+        (parts.groups, "config/subscriptionGroup.json"),
+    ):
+        files.keep(table, path)
+        # The original writes these two before it answers who caused the change.
+        parts.before_crash.append(partial(files.begin_save, path))
+    offsets_ms = parts.config.int("flushConsumerOffsetInterval")
+    files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms)
+    parts.on_close.append(files.save)
+    used = [key for key, queue in parts.store.queues.items() if queue.max_offset > 0]
+    parts.topics.restore([*used, *((name, 0) for name in parts.timers.metrics.topics)])
+    return files
+
+
+def administration_of(parts: BrokerParts) -> Administration:
+    """Make the acts on a broker that has its tables and its waiting pulls."""
+    host, _, port = parts.address.rpartition(":")
+    arguments = {
+        "brokerClusterName": parts.cluster_name,
+        "brokerName": parts.broker_name,
+        "brokerIP1": host,
+        "listenPort": port,
+    }
+    return Administration(
+        Settings(
+            config=parts.config,
+            profile=parts.profile,
+            clock=parts.clock,
+            topics=parts.topics,
+            groups=parts.groups,
+            arguments=arguments,
+        ),
+        GroupOffsets(
+            broker_name=parts.broker_name,
+            profile=parts.profile,
+            store=parts.store,
+            topics=parts.topics,
+            groups=parts.groups,
+            consumers=parts.consumers,
+            offsets=parts.offsets,
+            deliveries=parts.deliveries,
+            calls=parts.calls,
+            wake=parts.consume.waiters.wake,
+        ),
+        Clients(
+            door=parts.door,
+            session=parts.session,
+            config=parts.config,
+            profile=parts.profile,
+            topics=parts.topics,
+            groups=parts.groups,
+            consumers=parts.consumers,
+            producers=parts.producers,
+            calls=parts.calls,
+            forget=[parts.consume.waiters.forget, parts.calls.forget],
+        ),
+    )
