@@ -31,7 +31,7 @@ from embedded_broker.store.run import Run, tags_codes
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
-from rocketmq_py.protocol.handles import RecallHandle
+from rocketmq_py.protocol.handles import encode_recall_handle
 from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.names import RETRY_PREFIX, TOPIC_LENGTH_MAX
 from rocketmq_py.protocol.properties import Prop, encode_properties
@@ -108,14 +108,14 @@ class Produce:
         )
 
     def _put(self, run: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> None:
-        for left in self._shapes.put(run, peer, outcomes):
-            outcomes[left.at] = self._one(left.message, peer)
+        for at, message, *_ in self._shapes.put(run, peer, outcomes):
+            outcomes[at] = self._one(message, peer)
 
     def _one(self, message: Incoming, peer: Peer) -> Outcome:
         """Store one message, or one batch, by itself."""
         try:
             topic = self._gate.topic_for(message)
-            if message.is_batch:
+            if message.terms.is_batch:
                 return self._batch(message, topic, peer)
             return self._single(message, topic, peer)
         except Refused as refused:
@@ -144,11 +144,11 @@ class Produce:
             queue_id,
             message.body,
             properties,
-            message.flag,
-            stored_sys_flag(message.sys_flag, topic),
+            message.terms.flag,
+            stored_sys_flag(message.terms.sys_flag, topic),
             message.born_timestamp,
             peer.packed_remote,
-            message.reconsume_times,
+            message.terms.reconsume_times,
             0,
             encoded,
         )
@@ -161,10 +161,11 @@ class Produce:
         handle = None
         if inner.topic == self._timer_topic and Prop.TIMER_OUT_MS in properties:
             handle = self._recall_handle(properties)
-        outcome.unique_key, outcome.recall_handle = properties[Prop.UNIQ_KEY], handle
+        outcome.unique_key = properties[Prop.UNIQ_KEY].encode()
+        outcome.recall_handle = handle
         return outcome
 
-    def _recall_handle(self, properties: Mapping[str, str]) -> str | None:
+    def _recall_handle(self, properties: Mapping[str, str]) -> bytes | None:
         """Give the handle of a timer that admission accepted (attachRecallHandle).
 
         One more than the slot, so that rounding at the recall finds the slot again. A message
@@ -173,12 +174,12 @@ class Produce:
         real_topic = properties[Prop.REAL_TOPIC]
         if real_topic.startswith(RETRY_PREFIX):
             return None
-        return RecallHandle(
-            real_topic,
-            self._broker_name,
+        return encode_recall_handle(
+            real_topic.encode(),
+            self._broker_name.encode(),
             int(properties[Prop.TIMER_OUT_MS]) + 1,
-            properties[Prop.UNIQ_KEY],
-        ).encode()
+            properties[Prop.UNIQ_KEY].encode(),
+        )
 
     def _outcome(self, result: PutResult, queue_id: int, properties: Mapping[str, str]) -> Outcome:
         """Say what became of a put; a message that is not stored has no place."""
@@ -232,13 +233,14 @@ class Produce:
                 (flag, born, body, text, code)
                 for (flag, body, _), text, code in zip(items, texts, tags_codes(texts), strict=True)
             ],
-            stored_sys_flag(message.sys_flag, topic),
+            stored_sys_flag(message.terms.sys_flag, topic),
             peer.packed_remote,
-            message.reconsume_times,
+            message.terms.reconsume_times,
         )
         result = self._store.put(run)
         outcome = self._outcome(result, queue_id, outer)
-        outcome.unique_key = outer.get(Prop.UNIQ_KEY) if self._names_messages else None
+        if self._names_messages and Prop.UNIQ_KEY in outer:
+            outcome.unique_key = outer[Prop.UNIQ_KEY].encode()
         outcome.offsets = result.offsets
         return outcome
 

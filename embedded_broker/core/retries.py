@@ -104,7 +104,10 @@ class Retries:
         lock, which means that an orderly consumer has given up.
         """
         group = self._group(message.topic.removeprefix(RETRY_PREFIX))
-        limit, tried = _limit(group, message.max_reconsume_times), message.reconsume_times
+        limit, tried = (
+            _limit(group, message.terms.max_reconsume_times),
+            message.terms.reconsume_times,
+        )
         given_up = tried > limit or (tried == limit and not self._profile.retries_at_limit)
         if not given_up and self._profile.locked_group_gives_up:
             given_up = self._locks.any_held(group.group_name, now_ms=self._session.clock.now_ms)

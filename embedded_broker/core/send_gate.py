@@ -74,11 +74,11 @@ class SendGate:
         if topic is None:
             topic = self._create_topic(message)
         check_topic_writable(topic)
-        queues = max(topic.write_queue_nums, topic.read_queue_nums)
-        if message.queue_id >= queues or (message.queue_id < 0 and not topic.write_queue_nums):
+        queues, wanted = max(topic.write_queue_nums, topic.read_queue_nums), message.terms.queue_id
+        if wanted >= queues or (wanted < 0 and not topic.write_queue_nums):
             raise Refused(
                 Reason.INVALID_PARAMETER,
-                f"request queueId[{message.queue_id}] is illegal, topic[{name}] has "
+                f"request queueId[{wanted}] is illegal, topic[{name}] has "
                 f"writeQueueNums={topic.write_queue_nums} readQueueNums={topic.read_queue_nums}",
             )
         if not message.body and not self._profile.empty_body_allowed:
@@ -105,10 +105,10 @@ class SendGate:
             raise Refused(Reason.INVALID_PARAMETER, problem)
         is_retry = name.startswith(RETRY_PREFIX)
         sys_flag = 0
-        if message.is_unit:
+        if message.terms.is_unit:
             sys_flag = TopicSysFlag.UNIT_SUB if is_retry else TopicSysFlag.UNIT
         topic = self._topics.create_for_send(
-            name, message.template, message.template_queues, sys_flag=sys_flag
+            name, message.terms.template, message.terms.template_queues, sys_flag=sys_flag
         )
         if topic is None and is_retry:
             topic, _ = self._topics.ensure(name, 1, sys_flag=sys_flag)
@@ -116,7 +116,7 @@ class SendGate:
             raise Refused(
                 Reason.TOPIC_NOT_EXIST,
                 f"topic[{name}] not exist, apply first please! Its template "
-                f"defaultTopic[{message.template}] is missing or not inheritable; "
+                f"defaultTopic[{message.terms.template}] is missing or not inheritable; "
                 "autoCreateTopicEnable="
                 f"{str(self._config.flag('autoCreateTopicEnable')).lower()}",
             )
@@ -124,8 +124,8 @@ class SendGate:
 
     def queue_for(self, message: Incoming, topic: TopicConfig) -> int:
         """Give the queue to write to: the one that is asked for, or any."""
-        if message.queue_id >= 0:
-            return message.queue_id
+        if message.terms.queue_id >= 0:
+            return message.terms.queue_id
         return self._random.randrange(topic.write_queue_nums)
 
     def check_type(self, topic: TopicConfig, properties: Mapping[str, str]) -> None:
@@ -143,7 +143,7 @@ class SendGate:
         TRAN_MSG decides, as on a real broker. That one stores a message which only has the bits
         in its sysFlag where nobody ever finds it; here it is refused.
         """
-        if asks_for_transaction(properties, message.reconsume_times):
+        if asks_for_transaction(properties, message.terms.reconsume_times):
             if self._config.flag("rejectTransactionMessage"):
                 raise Refused(
                     Reason.NO_PERMISSION,
@@ -151,7 +151,7 @@ class SendGate:
                     "rejectTransactionMessage=true",
                 )
             return True
-        if message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED:
+        if message.terms.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED:
             raise Refused(
                 Reason.MESSAGE_ILLEGAL, "sysFlag 4 says half message, but TRAN_MSG is not true"
             )

@@ -11,8 +11,6 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from attrs import define
-
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
@@ -79,22 +77,10 @@ class Place(NamedTuple):
     sys_flag: int
 
 
-@define(slots=True, eq=False)
-class Shaped:
-    """A message of a known shape; `at` says which of those that came together.
-
-    The properties of `item` are complete, unless `timed` is the shape of one that asks for a time.
-    Then its request is still to be looked at, with this `number`.
-    """
-
-    at: int
-    message: Incoming
-    place: tuple[str, int, int]
-    unique_key: str
-    item: Item
-    number: str = ""
-    timed: TimedShape | None = None
-
+Shaped = tuple[int, Incoming, tuple[str, int, int], bytes, Item, str, TimedShape | None]
+"""A message of a known shape: which of those that came together, the message, its topic, queue and
+sysFlag, its UNIQ_KEY, and what is stored of it. Then, of one that asks for a time, the number and
+the shape of its request: its properties are not in the item yet."""
 
 _UNSEEN: Final = PlainShape(b"", b"", -1)
 
@@ -132,15 +118,8 @@ class SendShapes:
 
     def find(self, at: int, message: Incoming) -> Shaped | None:
         """Give the shape of a message; None if it must be looked at by itself."""
-        body, text = message.body, message.properties
-        if (
-            message.flag
-            or message.reconsume_times
-            or message.max_reconsume_times is not None
-            or message.queue_id < 0
-            or message.is_batch
-            or not 0 < len(body) <= self._store.body_size_max
-        ):
+        body, text, terms = message.body, message.properties, message.terms
+        if not (terms.are_usual and 0 < len(body) <= self._store.body_size_max):
             return None
         number = ""
         if _DELAY_SIGN in text and (found := _request(text)) is not None:
@@ -151,22 +130,23 @@ class SendShapes:
         unique_key, _, after = rest.partition("\2")
         if not (unique_key.isalnum() and unique_key.isascii()):
             return None
-        place = (message.topic, message.queue_id, message.sys_flag)
+        key = unique_key.encode()
+        place = (message.topic, terms.queue_id, terms.sys_flag)
         if number:
             timed = self._timed_shape(before, after)
             if timed is None:
                 return None
             item = (0, message.born_timestamp, body, b"", timed.tags_code)
-            return Shaped(at, message, place, unique_key, item, number, timed)
+            return at, message, place, key, item, number, timed
         shape = self._plain.get((before, after), _UNSEEN)
         if shape is _UNSEEN:
             shape = self._learn_plain(before, after)
         if shape is None:
             return None
         head, tail, code = shape
-        properties = head + unique_key.encode() + tail
+        properties = head + key + tail
         item = (0, message.born_timestamp, body, properties, code)
-        return Shaped(at, message, place, unique_key, item)
+        return at, message, place, key, item, "", None
 
     # -- learning -------------------------------------------------------------------------------
 
@@ -250,7 +230,7 @@ class SendShapes:
         Gives those that must be looked at by themselves: all of them if a timer is one, so that
         they keep their order.
         """
-        timed = [one for one in run if one.timed is not None]
+        timed = [one for one in run if one[-1] is not None]
         if timed:
             if not self._put_timed(timed, peer, outcomes):
                 return list(run)
@@ -258,11 +238,11 @@ class SendShapes:
                 return []
         queues: dict[tuple[str, int, int], list[Shaped]] = {}
         for one in run:
-            if one.timed is None:
-                queues.setdefault(one.place, []).append(one)
+            if one[-1] is None:
+                queues.setdefault(one[2], []).append(one)
         left: list[Shaped] = []
         for key, group in queues.items():
-            place = self._place(key, group[0].message)
+            place = self._place(key, group[0][1])
             if place is None or not self._put_plain(group, place, peer, outcomes):
                 left += group
         return left
@@ -270,64 +250,58 @@ class SendShapes:
     def _put_plain(
         self, group: list[Shaped], place: Place, peer: Peer, outcomes: list[Outcome | None]
     ) -> bool:
-        items, queue_id = [one.item for one in group], place.queue_id
+        items, queue_id = [one[4] for one in group], place.queue_id
         run = Run(place.topic.topic_name, queue_id, items, place.sys_flag, peer.packed_remote)
         result = self._store.put(run)
         if not result.ok:
             return False
         queue_offset = result.queue_offset
         for one, offset in zip(group, result.offsets, strict=True):
-            outcomes[one.at] = Outcome(None, None, offset, queue_id, queue_offset, one.unique_key)
+            outcomes[one[0]] = Outcome(None, None, offset, queue_id, queue_offset, one[3])
             queue_offset += 1
         return True
 
     def _put_timed(self, timed: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> bool:
         """Store messages that ask for a time as one run; False if one needs a look by itself."""
         runs, now_ms = self._runs, self._store.clock.now_ms
-        places: list[Place] = []
-        known: dict[tuple[str, int, int], Place] = {}
-        for one in timed:
-            place = known.get(one.place) or self._place(one.place, one.message)
-            if runs is None or place is None:
-                return False
-            known[one.place] = place
-            places.append(place)
-        run = self._timer_run(timed, places, peer, now_ms)
-        result = None if run is None else self._store.put(run, now_ms=now_ms)
-        if run is None or result is None or not result.ok:
-            return False
-        self._note_timed(timed, run, result, outcomes)
-        return True
-
-    def _timer_run(
-        self, timed: list[Shaped], places: list[Place], peer: Peer, now_ms: int
-    ) -> TimerRun | None:
-        sys_flag, instants, runs = places[0].sys_flag, False, self._runs
+        places: dict[tuple[str, int, int], Place] = {}
         items: list[Item] = []
         slots: list[int] = []
-        names: list[str] = []
-        for one, place in zip(timed, places, strict=True):
-            shape = one.timed
-            if runs is None or shape is None or place.sys_flag != sys_flag:
-                return None
-            kind, number, name = shape.kind, one.number, place.topic.topic_name
+        topics: list[str] = []
+        instants, sys_flag = False, -1
+        for _, message, where, key, item, number, shape in timed:
+            place = places.get(where) or self._place(where, message)
+            if runs is None or shape is None or place is None:
+                return False
+            if not places:
+                sys_flag = place.sys_flag
+            places[where] = place
+            kind, topic = shape.kind, where[0]
             slot_ms = runs.slot_of(Delay(kind, int(number)), now_ms)
-            if slot_ms is None:
-                return None
+            if slot_ms is None or place.sys_flag != sys_flag:
+                return False
             instants = instants or not kind.is_relative
-            flag, born, body, _, code = one.item
-            properties = shape.stored(one.unique_key.encode(), number.encode()) + timer_tail(
-                slot_ms, name, place.queue_id
-            )
+            flag, born, body, _, code = item
+            properties = shape.stored(key, number.encode())
+            properties += timer_tail(slot_ms, topic, place.queue_id)
             items.append((flag, born, body, properties, code))
             slots.append(slot_ms)
-            names.append(name)
+            topics.append(topic)
         if not self._store.hooks_ignore_timers(now_ms, instants=instants):
-            return None
-        born_host = peer.packed_remote
-        return TimerRun(
-            self._timer_topic, 0, items, sys_flag, born_host, out_ms=slots, real_topics=names
+            return False
+        run = TimerRun(
+            self._timer_topic,
+            0,
+            items,
+            sys_flag,
+            peer.packed_remote,
+            out_ms=slots,
+            real_topics=topics,
         )
+        result = self._store.put(run, now_ms=now_ms)
+        if result.ok:
+            self._note_timed(timed, run, result, outcomes)
+        return result.ok
 
     def _note_timed(
         self,
@@ -338,15 +312,11 @@ class SendShapes:
     ) -> None:
         """Note the outcome of each; the time of a recall handle is one more than the slot."""
         queue_offset = result.queue_offset
-        for one, name, slot_ms, offset in zip(
-            timed, run.real_topics, run.out_ms, result.offsets, strict=True
-        ):
-            handle = encode_recall_handle(
-                name.encode(), self._broker_name, slot_ms + 1, one.unique_key.encode()
-            )
-            outcomes[one.at] = Outcome(
-                None, None, offset, one.place[1], queue_offset, one.unique_key, handle.decode()
-            )
+        for one, slot_ms, offset in zip(timed, run.out_ms, result.offsets, strict=True):
+            topic, queue_id, _ = one[2]
+            key = one[3]
+            handle = encode_recall_handle(topic.encode(), self._broker_name, slot_ms + 1, key)
+            outcomes[one[0]] = Outcome(None, None, offset, queue_id, queue_offset, key, handle)
             queue_offset += 1
 
 

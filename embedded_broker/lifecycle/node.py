@@ -140,7 +140,7 @@ class BrokerNode:
                 timers.admission,
             ]
             self._arguments.put_hooks.run_before(store.put_hooks)
-            store.on_arrival.append(timers.on_arrival)
+            store.listen(timers.topic, timers.on_arrival)
             assembly.install(parts)
             namesrv.register(
                 parts.topics,

@@ -17,7 +17,7 @@ from typing import Final
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.checkpoint import StoreCheckpoint
-from embedded_broker.store.commit_log import CommitLog
+from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry
 from embedded_broker.store.copies import Copies
 from embedded_broker.store.flush import StoreFlush
@@ -119,6 +119,7 @@ class MessageStore(StoreReader):
         self._hooks_ignore_plain = True
         self._ask_about_timers: list[Callable[..., bool]] = []
         self.on_arrival: list[Callable[[Arrivals], None]] = []
+        self._listeners: dict[str, list[Callable[[Arrivals], None]]] = {}
         self.level_deliver_ms: Callable[[int, int], int] = _unknown_level
         self.checkpoint = StoreCheckpoint(fs)
         self.queues = {}
@@ -238,6 +239,16 @@ class MessageStore(StoreReader):
 
     # --- put ----------------------------------------------------------------------------------
 
+    def listen(self, topic: str, *listeners: Callable[[Arrivals], None]) -> None:
+        """Tell these listeners what becomes visible in one topic, before those of `on_arrival`."""
+        self._listeners.setdefault(topic, []).extend(listeners)
+
+    def _tell(self, arrivals: Arrivals) -> None:
+        for listener in self._listeners.get(arrivals.topic, ()):
+            listener(arrivals)
+        for listener in self.on_arrival:
+            listener(arrivals)
+
     def put(
         self, first: InnerMessage | Run, *others: InnerMessage, now_ms: int | None = None
     ) -> PutResult:
@@ -265,14 +276,18 @@ class MessageStore(StoreReader):
             refused = self._prepare(first, now_ms)
             if refused is not None:
                 return refused
-            items = [self._item(first, now_ms)]
+            code = self._code(first.topic, first.properties, now_ms)
+            stored = first.properties_bytes or b""
+            items = [(first.flag, first.born_timestamp, first.body, stored, code)]
             return self._put_here(first, items, now_ms) or self._write([(first, items)], now_ms)
         parts: list[_Part] = []
         for msg in messages:
             refused = self._prepare(msg, now_ms)
             if refused is not None:
                 return refused
-            parts.append((msg, [self._item(msg, now_ms)]))
+            code = self._code(msg.topic, msg.properties, now_ms)
+            stored = msg.properties_bytes or b""
+            parts.append((msg, [(msg.flag, msg.born_timestamp, msg.body, stored, code)]))
         return self._write(parts, now_ms)
 
     def _put_here(
@@ -282,14 +297,31 @@ class MessageStore(StoreReader):
 
         None when they do not fit there, or when one of them is too large for any file.
         """
-        files, size_max = self.log.files, self._body_size_max
-        begin = files.max_offset
+        files, topic, queue_id = self.log.files, source.topic, source.queue_id
+        begin, queue, queue_offset = files.max_offset, None, 0
+        if source.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
+            queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
+            queue_offset = queue.max_offset
         try:
-            data, queue, arrivals = self._encode(source, items, begin, now_ms)
+            data, entries = encode_neighbours(
+                items,
+                topic=topic,
+                queue_id=queue_id,
+                queue_offset=queue_offset,
+                commit_log_offset=begin,
+                sys_flag=source.sys_flag,
+                born_host=source.born_host,
+                store_timestamp=now_ms,
+                store_host=self.store_host,
+                reconsume_times=source.reconsume_times,
+                prepared_transaction_offset=source.prepared_transaction_offset,
+            )
         except RecordError:
             return None
-        size, entries = len(data), arrivals.entries
-        if not self.log.fits(size) or (size > size_max and max(map(_size, entries)) > size_max):
+        size, size_max = len(data), self._body_size_max
+        if size + BLANK_SIZE_MIN > files.room or (
+            size > size_max and max(map(_size, entries)) > size_max
+        ):
             return None
         try:
             files.append(data)
@@ -297,18 +329,18 @@ class MessageStore(StoreReader):
                 queue.append(entries)
         except StoreError as error:
             if queue is not None:
-                queue.take_back(arrivals.queue_offset)
+                queue.take_back(queue_offset)
             files.take_back(begin)
             return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
         self._last_store_timestamp = now_ms
         if queue is not None:
             self._dirty.add(queue)
-            if queue.topic in _DELAY_TOPICS:
+            if topic in _DELAY_TOPICS:
                 self.delayed_puts += len(entries)
-            for listener in self.on_arrival:
-                listener(arrivals)
+            arrivals = Arrivals(topic, queue_id, queue_offset, entries, now_ms, source)
+            self._tell(arrivals)
         offsets = [entry[0] for entry in entries]
-        return PutResult(_OK, begin, arrivals.queue_offset, size, now_ms, None, offsets)
+        return PutResult(_OK, begin, queue_offset, size, now_ms, None, offsets)
 
     def _write(self, parts: Sequence[_Part], now_ms: int) -> PutResult:
         """Write messages, in the next file of the log if this one has no room for all of them."""
@@ -330,14 +362,6 @@ class MessageStore(StoreReader):
             written = self._encode_all(parts, begin, now_ms)
             data = b"".join([one[0] for one in written])
         return self._append(data, written, now_ms)
-
-    def _item(self, msg: InnerMessage, now_ms: int) -> Item:
-        """Give what is stored of a message that hooks have seen."""
-        properties, code = (
-            msg.properties_bytes or b"",
-            self._code(msg.topic, msg.properties, now_ms),
-        )
-        return msg.flag, msg.born_timestamp, msg.body, properties, code
 
     def _encode_all(self, parts: Sequence[_Part], begin: int, now_ms: int) -> list[_Written]:
         """Encode messages that are to lie at ``begin``."""
@@ -395,8 +419,7 @@ class MessageStore(StoreReader):
         for _, queue, arrivals in written:
             offsets += map(_offset, arrivals.entries)
             if queue is not None:
-                for listener in self.on_arrival:
-                    listener(arrivals)
+                self._tell(arrivals)
         queue_offset = written[0][2].queue_offset
         return PutResult(_OK, begin, queue_offset, len(data), now_ms, None, offsets)
 
@@ -452,9 +475,7 @@ class MessageStore(StoreReader):
             return False
         for queue, added in copies.entries.items():
             first = queue.max_offset - len(added)
-            arrivals = Arrivals(queue.topic, queue.queue_id, first, added, now_ms)
-            for listener in self.on_arrival:
-                listener(arrivals)
+            self._tell(Arrivals(queue.topic, queue.queue_id, first, added, now_ms))
         return True
 
     def _needs_no_look(self, run: Run) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import frozen
 
-from embedded_broker.core.incoming import Incoming
+from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.code_meanings import code_for
@@ -82,10 +82,8 @@ def send_message(
         topic,
         bytes(body),
         encode_properties(carried).decode(),
-        -1 if queue is None else queue,
-        born_timestamp=parts.clock.now_ms,
-        template=AUTO_CREATE_TOPIC,
-        template_queues=4,
+        parts.clock.now_ms,
+        Terms(-1 if queue is None else queue, template=AUTO_CREATE_TOPIC, template_queues=4),
     )
     caller = _Caller()
     with parts.door:
@@ -103,11 +101,11 @@ def send_message(
         raise MQBrokerException(code, outcome.remark, parts.address, topic=topic)
     offset_msg_id = encode_offset_id(parts.store.store_host, outcome.commit_log_offset)
     return SentMessage(
-        msg_id=outcome.unique_key or offset_msg_id,
+        msg_id=(outcome.unique_key or b"").decode() or offset_msg_id,
         offset_msg_id=offset_msg_id,
         queue_id=outcome.queue_id,
         queue_offset=outcome.queue_offset,
-        recall_handle=outcome.recall_handle,
+        recall_handle=None if outcome.recall_handle is None else outcome.recall_handle.decode(),
     )
 
 
@@ -152,7 +150,7 @@ def _noted(parts: BrokerParts, caller: Peer, message: Incoming) -> Exchange:
     fields = {
         "a": "embedded-broker",
         "b": message.topic,
-        "e": str(message.queue_id),
+        "e": str(message.terms.queue_id),
         "g": str(message.born_timestamp),
         "i": message.properties,
     }

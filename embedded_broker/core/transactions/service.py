@@ -146,7 +146,7 @@ class TransactionalMessageService:
             self._open[offset] = half
             self._push(self._due_ms(half), offset)
         self._known_as = {old: new for old, new in self._known_as.items() if new in found}
-        self._store.on_arrival.append(self._on_arrival)
+        self._store.listen(HALF_TOPIC, self._on_arrival)
         self._config.on_change(self._read_settings)
         self._session.every(self._config.int("flushConsumerOffsetInterval"), self._save_progress)
 

@@ -140,7 +140,7 @@ class ScheduleMessageService:
                 self._find_head(level, self._clock.now_ms)
         for level in [one for one in self._offsets if one not in self._known_queues()]:
             self._offsets[level] = self._next[level] = 0
-        self._store.on_arrival += [self.on_arrival, self.tally.on_arrival]
+        self._store.listen(SCHEDULE_TOPIC, self.on_arrival, self.tally.on_arrival)
         self._running = True
 
     def close(self) -> None:

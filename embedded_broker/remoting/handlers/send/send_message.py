@@ -7,9 +7,10 @@ MSG_REGION and TRACE_ON. Read on: `embedded_broker/core/produce.py` for what bec
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Final
 
-from embedded_broker.core.incoming import Incoming, Outcome
+from embedded_broker.core.incoming import Incoming, Outcome, Terms
 from embedded_broker.core.produce import Produce
 from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.remoting.endpoint import (
@@ -43,8 +44,8 @@ _INT32_MAX: Final = 0x7FFF_FFFF
 _LONG_DIGITS: Final = 19
 FORMS_MAX: Final = 1024
 """So many forms of headers are remembered."""
-_FORM: Final = ("c", "d", "e", "f", "h", "j", "k", "l", "m")
-"""Fields that are the same in many headers; `l` is looked at one by one."""
+# Fields that are the same in many headers.
+_form: Final = itemgetter("c", "d", "e", "f", "h", "j", "k", "m")
 # Values that occur nowhere else in an answer: what is around them is kept.
 _SAMPLES: Final = {
     "5A5A5A5A5A5A5A5A": b"%016X",
@@ -75,7 +76,7 @@ class SendMessageProcessor:
         self._host_digits = store_host.hex().upper()
         self._marks: dict[str, str] = {}
         self._pattern = self._recall_pattern = b""
-        self._forms: dict[tuple[str | None, ...], Incoming] = {}
+        self._terms: dict[tuple[str, ...], Terms] = {}
         self._read_settings(frozenset())
         config.on_change(self._read_settings)
 
@@ -105,10 +106,12 @@ class SendMessageProcessor:
             header = read(command.ext_fields)
         except HeaderError as error:
             raise self._refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        message = _incoming(header, command.body)
-        message.is_batch |= command.code == RequestCode.SEND_BATCH_MESSAGE
+        terms = _terms(header, is_batch=command.code == RequestCode.SEND_BATCH_MESSAGE)
         if command.version < MQVersion.V3_4_9:
-            message.max_reconsume_times = None  # these clients do not mean what they write there
+            terms.max_reconsume_times = None  # these clients do not mean what they write there
+        message = Incoming(
+            header.topic, command.body, header.properties or "", header.born_timestamp, terms
+        )
         (outcome,) = self._produce([message], request.connection)
         return self._answer(outcome, request)
 
@@ -132,9 +135,9 @@ class SendMessageProcessor:
             "queueOffset": str(outcome.queue_offset),
         }
         if outcome.unique_key is not None:
-            fields["transactionId"] = outcome.unique_key
+            fields["transactionId"] = outcome.unique_key.decode()
         if outcome.recall_handle is not None:
-            fields["recallHandle"] = outcome.recall_handle
+            fields["recallHandle"] = outcome.recall_handle.decode()
         return fields
 
     def _refusal(self, code: int, remark: str) -> RequestError:
@@ -157,45 +160,33 @@ class SendMessageProcessor:
                 or type(opaque) is not int
                 or not -_INT32_MAX <= opaque <= _INT32_MAX
                 or not (born.isdecimal() and born.isascii() and len(born) < _LONG_DIGITS)
+                or "l" in ext
                 or not (ext["a"] and topic and type(topic) is type(text) is str)
             ):
                 return None
-            form = tuple(map(ext.get, _FORM))
-            known = self._forms.get(form) or self._learn(form, ext)
-            if known is None:
+            form = _form(ext)
+            terms = self._terms.get(form)
+            if terms is None and (terms := self._learn(form, ext)) is None:
                 return None
-            message = Incoming(
-                topic,
-                frame.body,
-                text,
-                known.queue_id,
-                known.flag,
-                known.sys_flag,
-                int(born),
-                known.reconsume_times,
-                known.max_reconsume_times,
-                known.template,
-                known.template_queues,
-                known.is_unit,
-            )
+            message = Incoming(topic, frame.body, text, int(born), terms)
         except (AttributeError, KeyError, TypeError, ValueError):
             return None  # an odd header: `_send` says what is wrong with it
         return Send(frame, opaque, ext, message)
 
-    def _learn(self, form: tuple[str | None, ...], ext: Mapping[str, str]) -> Incoming | None:
+    def _learn(self, form: tuple[str, ...], ext: Mapping[str, str]) -> Terms | None:
         """Read a header whose fields look like this, so that the next one need not be read."""
-        if not all(isinstance(value, str) for value in ext.values()) or "l" in ext:
+        if not all(isinstance(value, str) for value in ext.values()):
             return None
         try:
-            message = _incoming(SendMessageRequestHeader.from_ext_v2(ext), b"")
+            terms = _terms(SendMessageRequestHeader.from_ext_v2(ext))
         except HeaderError:
             return None
-        if message.is_batch:
+        if terms.is_batch:
             return None
-        if len(self._forms) >= FORMS_MAX:
-            self._forms.clear()
-        self._forms[form] = message
-        return message
+        if len(self._terms) >= FORMS_MAX:
+            self._terms.clear()
+        self._terms[form] = terms
+        return terms
 
     def take(self, connection: Connection, sends: Sequence[Send]) -> Iterator[bytes | Handler]:
         """Accept sends; give the header of each answer, or who answers the request."""
@@ -204,18 +195,19 @@ class SendMessageProcessor:
 
     def _ready(self, outcome: Outcome, opaque: int) -> bytes | Handler:
         key, handle = outcome.unique_key, outcome.recall_handle
-        if (
-            outcome.reason is not None
-            or outcome.synced_at
-            or key is None
-            or not (key.isalnum() and key.isascii())
-        ):
+        if outcome.reason is not None or outcome.synced_at or key is None or not key.isalnum():
             return partial(self._answer, outcome)
         offset, queue_id = outcome.commit_log_offset, outcome.queue_id
-        place = (offset, queue_id, outcome.queue_offset, key.encode())
         if handle is None:
-            return self._pattern % (*place, opaque)
-        return self._recall_pattern % (*place, handle.encode(), opaque)
+            return self._pattern % (offset, queue_id, outcome.queue_offset, key, opaque)
+        return self._recall_pattern % (
+            offset,
+            queue_id,
+            outcome.queue_offset,
+            key,
+            handle,
+            opaque,
+        )
 
     def _read_settings(self, _changed: frozenset[str]) -> None:
         """Keep what every answer begins with, and whole answers but for what differs in them."""
@@ -224,9 +216,11 @@ class SendMessageProcessor:
             Prop.TRACE_ON: str(self._config.flag("traceOn")).lower(),
         }
         offset, queue_id, queue_offset, key, handle, _ = _SAMPLES
-        outcome = Outcome(None, None, int(offset, 16), int(queue_id), int(queue_offset), key)
+        outcome = Outcome(
+            None, None, int(offset, 16), int(queue_id), int(queue_offset), key.encode()
+        )
         self._pattern = self._header_pattern(outcome)
-        outcome.recall_handle = handle
+        outcome.recall_handle = handle.encode()
         self._recall_pattern = self._header_pattern(outcome)
 
     def _header_pattern(self, outcome: Outcome) -> bytes:
@@ -245,19 +239,15 @@ class SendMessageProcessor:
         return header
 
 
-def _incoming(header: SendMessageRequestHeader, body: bytes) -> Incoming:
-    return Incoming(
-        header.topic,
-        body,
-        header.properties or "",
+def _terms(header: SendMessageRequestHeader, *, is_batch: bool = False) -> Terms:
+    return Terms(
         header.queue_id,
         header.flag,
         header.sys_flag,
-        header.born_timestamp,
         header.reconsume_times or 0,
         header.max_reconsume_times,
         header.default_topic,
         header.default_topic_queue_nums,
         bool(header.unit_mode),
-        bool(header.batch),
+        is_batch or bool(header.batch),
     )
