@@ -52,8 +52,8 @@ class Incoming:
     topic: str
     body: bytes
     properties: str
-    born_timestamp: int
-    terms: Terms
+    born_timestamp: int = 0
+    terms: Terms = field(factory=Terms)
 
 
 @define(slots=True, eq=False)

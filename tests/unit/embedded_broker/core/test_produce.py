@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.broker_core import BrokerCore
 from embedded_broker.core.incoming import Incoming, Outcome, Terms
 from embedded_broker.core.refusals import Reason
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.message_codec import encode_batch
@@ -23,9 +23,9 @@ class Guest(Peer):
 
 
 @pytest.fixture
-def core(broker: EmbeddedBroker) -> BrokerCore:
+def core(broker: EmbeddedBroker) -> BrokerParts:
     broker.topics.create("T", queues=4)
-    return broker._core()
+    return broker._parts()
 
 
 def message(
@@ -35,18 +35,18 @@ def message(
     return Incoming(topic, body, text, 7, Terms(1) if terms is None else terms)
 
 
-def produced(core: BrokerCore, *messages: Incoming) -> list[Outcome]:
+def produced(core: BrokerParts, *messages: Incoming) -> list[Outcome]:
     with core.door:
         return core.produce(messages, Guest(("10.0.0.9", 50_000), ("127.0.0.1", 10_911)))
 
 
-def stored(core: BrokerCore, topic: str = "T", queue_id: int = 1) -> list[bytes]:
+def stored(core: BrokerParts, topic: str = "T", queue_id: int = 1) -> list[bytes]:
     queue = core.store.queues.get((topic, queue_id))
     found = [] if queue is None else [core.store.record(one[0]) for _, one in queue.iterate(0)]
     return [record.body for record in found if record is not None]
 
 
-def test_a_message_lies_where_its_outcome_says(core: BrokerCore) -> None:
+def test_a_message_lies_where_its_outcome_says(core: BrokerParts) -> None:
     (outcome,) = produced(core, message(b"hello", TAGS="a"))
     assert outcome.reason is None
     assert (outcome.queue_id, outcome.queue_offset, outcome.unique_key) == (1, 0, b"AB")
@@ -56,7 +56,7 @@ def test_a_message_lies_where_its_outcome_says(core: BrokerCore) -> None:
     assert record.born_host == b"\x0a\x00\x00\x09\x00\x00\xc3\x50"
 
 
-def test_each_of_many_has_an_outcome_of_its_own(core: BrokerCore) -> None:
+def test_each_of_many_has_an_outcome_of_its_own(core: BrokerParts) -> None:
     outcomes = produced(
         core,
         message(b"plain"),
@@ -77,7 +77,7 @@ def test_each_of_many_has_an_outcome_of_its_own(core: BrokerCore) -> None:
     assert stored(core, HALF_TOPIC, 0) == [b"half"]
 
 
-def test_nothing_is_announced_twice(core: BrokerCore) -> None:
+def test_nothing_is_announced_twice(core: BrokerParts) -> None:
     told: list[tuple[str, int, int]] = []
     core.store.on_arrival.append(
         lambda one: told.append((one.topic, one.queue_offset, len(one.entries)))
@@ -88,7 +88,7 @@ def test_nothing_is_announced_twice(core: BrokerCore) -> None:
     assert told == [("T", 0, 5), (TIMER_TOPIC, 0, 3), (SCHEDULE_TOPIC, 0, 1)]
 
 
-def test_a_batch_is_one_message_to_accept_and_many_to_store(core: BrokerCore) -> None:
+def test_a_batch_is_one_message_to_accept_and_many_to_store(core: BrokerParts) -> None:
     body = encode_batch([(0, b"one", b""), (0, b"two", b"")])
     (outcome,) = produced(core, message(body, terms=Terms(1, is_batch=True)))
     assert [core.store.record(offset) is not None for offset in outcome.offsets] == [True, True]
@@ -97,7 +97,7 @@ def test_a_batch_is_one_message_to_accept_and_many_to_store(core: BrokerCore) ->
     assert outcome.reason is Reason.MESSAGE_ILLEGAL
 
 
-def test_an_unknown_topic_is_made_after_its_template(core: BrokerCore) -> None:
+def test_an_unknown_topic_is_made_after_its_template(core: BrokerParts) -> None:
     terms = Terms(template="TBW102", template_queues=2)
     (outcome,) = produced(core, message(topic="New", terms=terms))
     assert outcome.is_stored
@@ -105,7 +105,7 @@ def test_an_unknown_topic_is_made_after_its_template(core: BrokerCore) -> None:
     assert outcome.reason is Reason.TOPIC_NOT_EXIST
 
 
-def test_a_failing_message_does_not_take_the_others_along(core: BrokerCore) -> None:
+def test_a_failing_message_does_not_take_the_others_along(core: BrokerParts) -> None:
     class Broken:
         name = "broken"
 
@@ -122,7 +122,7 @@ def test_a_failing_message_does_not_take_the_others_along(core: BrokerCore) -> N
     assert last.is_stored
 
 
-def test_the_brokers_own_copy_passes_no_gate_but_the_stores(core: BrokerCore) -> None:
+def test_the_brokers_own_copy_passes_no_gate_but_the_stores(core: BrokerParts) -> None:
     copy = InnerMessage("Not there", 0, b"copy", {"K": "v"})
     with core.door:
         outcome = core.produce.copy(copy)

@@ -9,7 +9,7 @@ from attrs import define, field
 from embedded_broker import EmbeddedBroker
 from embedded_broker.core.consume import Pull, Pulled
 from embedded_broker.core.guards import Action, Resource, ResourceKind
-from embedded_broker.core.incoming import Incoming
+from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.message_codec import decode_records
@@ -51,7 +51,8 @@ class Line(Peer):
 
     def _send(self, topic: str, body: str, delay_ms: str = "") -> None:
         asked = {"TIMER_DELAY_MS": delay_ms} if delay_ms else {}
-        message = Incoming(topic, body.encode(), encode_properties(asked).decode(), queue_id=0)
+        text = encode_properties(asked).decode()
+        message = Incoming(topic, body.encode(), text, terms=Terms(queue_id=0))
         (outcome,) = self.parts.produce([message], self)
         if outcome.reason is not None:
             raise Refused(outcome.reason, outcome.remark or "")
