@@ -154,7 +154,8 @@ class WorkerPool:
     @property
     def unfinished(self) -> int:
         """Tasks that wait or run."""
-        return len(self._tasks) + self._running
+        with self._lock:  # else a task that is just begun is seen twice
+            return len(self._tasks) + self._running
 
     @property
     def size(self) -> int:
