@@ -16,6 +16,7 @@ from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
+from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.run import Arrival, Arrivals
 from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.recall import Mark, UnsettledMarks
@@ -78,6 +79,8 @@ class WheelArrivals:
         source = arrivals.source
         if isinstance(source, TimerRun):
             self._take_run(arrivals, source)
+        elif isinstance(source, InnerMessage):
+            self._take_one(arrivals.at(0))
         elif source is not None:  # copies of ours are hops: a step reads them from the queue
             for arrival in arrivals.each():
                 self._take_one(arrival)
