@@ -337,9 +337,8 @@ class MessageStore(StoreReader):
             self._dirty.add(queue)
             if topic in _DELAY_TOPICS:
                 self.delayed_puts += len(entries)
-            arrivals = Arrivals(topic, queue_id, queue_offset, entries, now_ms, source)
-            self._tell(arrivals)
-        offsets = [entry[0] for entry in entries]
+            self._tell(Arrivals(topic, queue_id, queue_offset, entries, now_ms, source))
+        offsets = [begin] if len(entries) == 1 else list(map(_offset, entries))
         return PutResult(_OK, begin, queue_offset, size, now_ms, None, offsets)
 
     def _write(self, parts: Sequence[_Part], now_ms: int) -> PutResult:
@@ -379,17 +378,15 @@ class MessageStore(StoreReader):
         items: Sequence[Item],
         begin: int,
         now_ms: int,
-        ends: dict[ConsumeQueue, int] | None = None,
+        ends: dict[ConsumeQueue, int],
     ) -> _Written:
         """Encode the messages of one queue; ``ends`` are the queues' as far as they have moved."""
         topic, queue_id = source.topic, source.queue_id
         queue, queue_offset = None, 0
         if source.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
             queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
-            queue_offset = queue.max_offset
-            if ends is not None:
-                queue_offset = ends.get(queue, queue_offset)
-                ends[queue] = queue_offset + len(items)
+            queue_offset = ends.get(queue, queue.max_offset)
+            ends[queue] = queue_offset + len(items)
         data, entries = encode_neighbours(
             items,
             topic=topic,

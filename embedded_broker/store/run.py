@@ -7,7 +7,7 @@ batch, or sends that arrived in one piece of the stream. Must not know: files, r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import define
 
@@ -132,6 +132,8 @@ class Arrivals:
             properties,
         )
 
-    def each(self) -> Iterator[Arrival]:
+    def each(self) -> Iterable[Arrival]:
         """Give the messages one by one, in their order."""
+        if len(self.entries) == 1:
+            return (self.at(0),)
         return map(self.at, range(len(self.entries)))
