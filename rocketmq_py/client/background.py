@@ -162,6 +162,12 @@ class WorkerPool:
         """Threads at most."""
         return self._size
 
+    def start(self, threads: int) -> None:
+        """Start threads before there is work, until there are so many."""
+        with self._lock:
+            while not self._closed and len(self._threads) < min(threads, self._size):
+                self._add_thread()
+
     def submit(self, task: Callable[..., object], *args: object) -> bool:
         """Run ``task(*args)`` on a worker; False when the pool is full or closed."""
         return self.submit_all((partial(task, *args) if args else task,))
@@ -220,11 +226,14 @@ class WorkerPool:
             self._idle -= 1
             self._calls.put(None)
         elif not self._closed and len(self._threads) < self._size:
-            name = f"{self._name}-{next(self._serial)}"
-            thread = threading.Thread(target=self._work, name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+            self._add_thread()
             self._called = True
+
+    def _add_thread(self) -> None:
+        name = f"{self._name}-{next(self._serial)}"
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def _call_all(self) -> None:
         for _ in range(self._idle):

@@ -65,8 +65,6 @@ TransactionDelay = Literal["error", "drop", "at_commit"]
 
 CHECK_ANSWER_TIMEOUT_MS = 3_000
 CHECK_THREADS_MAX = 1_024
-START_WAIT_S = 1.0
-
 
 _NUMBER_OF = {
     LocalTransactionState.COMMIT_MESSAGE: TRANSACTION_COMMIT,
@@ -198,10 +196,7 @@ class TransactionMQProducer(DefaultMQProducer):
         if self._executor is None:
             least, most = self._check_threads
             self._checks = WorkerPool("rocketmq-transaction-check", most, self._hold_max)
-            all_asked = threading.Event()  # a thread that is done at once would serve twice
-            for _ in range(least):
-                self._checks.submit(all_asked.wait, START_WAIT_S)
-            all_asked.set()
+            self._checks.start(least)
         engine.instance.transaction_checks.register(self.producer_group, self._asked)
         engine.instance.add_probe(self._is_busy)
         # Brokers must know this producer before they ask, also when it sends nothing.

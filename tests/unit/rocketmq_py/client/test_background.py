@@ -276,3 +276,16 @@ def test_closing_starts_no_thread_that_nobody_joins() -> None:
     closing.join(PATIENCE)
     assert all(done.acquire(timeout=PATIENCE) for _ in range(5))
     assert not [one for one in threading.enumerate() if one.name.startswith("closing-")]
+
+
+def test_threads_that_start_before_there_is_work_take_no_room_of_tasks() -> None:
+    pool = WorkerPool("early", 2, 1)
+    hold = threading.Event()
+    pool.start(2)
+    try:
+        assert sum(one.name.startswith("early-") for one in threading.enumerate()) == 2
+        assert pool.unfinished == 0
+        assert pool.submit(hold.wait, 20)
+    finally:
+        hold.set()
+        assert pool.close(20)
