@@ -238,10 +238,10 @@ class Endpoint:
         self, connection: Connection, frames: list[Frame], started_ns: int
     ) -> RemotingCommandException | None:
         """Handle frames in one hold of the door; give what is wrong with the first bad header."""
-        sends = None if self.interceptors else self.sends
         together: list[Send] = []
         with self.door:
             now_ms = self.clock.now_ms
+            sends = None if self.interceptors else self.sends
             try:
                 for frame in frames:
                     refused = None
@@ -251,8 +251,8 @@ class Endpoint:
                         if refused is None:
                             together.append(send)
                             continue
-                    if together:
-                        self._accept(connection, together, now_ms, started_ns)
+                    if together and sends is not None:
+                        self._accept(sends, connection, together, now_ms, started_ns)
                         together = []
                     command = RemotingCommand.decode(frame)
                     exchange = self._note(connection, frame, command, now_ms, started_ns)
@@ -267,8 +267,8 @@ class Endpoint:
             except RemotingCommandException as error:
                 return error
             finally:
-                if together:
-                    self._accept(connection, together, now_ms, started_ns)
+                if together and sends is not None:
+                    self._accept(sends, connection, together, now_ms, started_ns)
         return None
 
     def _check(self, connection: Connection, code: int, fields: dict[str, str]) -> Refused | None:
@@ -277,11 +277,15 @@ class Endpoint:
         return self.guards.check(connection, action_of(code), resources_of(fields))
 
     def _accept(
-        self, connection: Connection, together: list[Send], now_ms: int, started_ns: int
+        self,
+        sends: Sends,
+        connection: Connection,
+        together: list[Send],
+        now_ms: int,
+        started_ns: int,
     ) -> None:
         """Let sends be taken together, then journal and answer each."""
-        assert self.sends is not None  # noqa: S101 - it has read them
-        answers = self.sends.take(connection, together)
+        answers = sends.take(connection, together)
         micros = (monotonic_ns() - started_ns) // 1000
         name, append, emit = self.name, self._journal.append, self.door.emit
         for send, answer in zip(together, answers, strict=True):
