@@ -115,7 +115,7 @@ def test_ranges_are_given_as_json(spark: SparkSession, cluster: EmbeddedCluster)
         ("broker-b", 0): 1,
         ("broker-b", 3): 50,
     }
-    with pytest.raises(PySparkException, match="startingOffsets: latest"):
+    with pytest.raises(PySparkException, match="startingOffsets: a batch that begins at latest"):
         read(spark, cluster, startingOffsets='{"T":{"broker-a":{"0":-1}}}').collect()
     with pytest.raises(PySparkException, match="it lives on broker-a, broker-b"):
         read(spark, cluster, startingOffsets='{"T":{"0":1}}').collect()
