@@ -117,7 +117,7 @@ def test_ranges_are_given_as_json(spark: SparkSession, cluster: EmbeddedCluster)
     }
     with pytest.raises(PySparkException, match="startingOffsets: a batch that begins at latest"):
         read(spark, cluster, startingOffsets='{"T":{"broker-a":{"0":-1}}}').collect()
-    with pytest.raises(PySparkException, match="it lives on broker-a, broker-b"):
+    with pytest.raises(PySparkException, match="it is on broker-a, broker-b"):
         read(spark, cluster, startingOffsets='{"T":{"0":1}}').collect()
 
 
