@@ -9,6 +9,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -57,7 +58,7 @@ def fetched(name: str, *coordinates: str, alone: bool = False) -> Path:
         wanted = "".join(DEPENDENCY.format(*one.split(":"), last) for one in coordinates)
         (home / "pom.xml").write_text(POM.format(wanted), encoding="utf-8")
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
-        subprocess.run(command, cwd=home, check=True)
+        subprocess.run(command, cwd=home, check=True, stdout=sys.stderr)
         done.touch()
     return home / "lib"
 

@@ -100,6 +100,7 @@ def compared(take: Take, old_tree: Path) -> list[Figure]:
     """Take a figure in both trees in turn; a ratio above 1 says that the new tree is worse."""
     pairs = [(taken(take, old_tree), taken(take, ROOT)) for _ in range(RUNS)]
     ratios = [(old / new) if take.grows else (new / old) for old, new in pairs]
+    print(f"{take.name}: {statistics.median(ratios):.3f}", flush=True)
     return [
         figure(f"{take.name}: cost against before", "x", ratios, at_most=WORSE_AT_MOST),
         figure(f"{take.name}: before", take.unit, [old for old, _ in pairs]),
