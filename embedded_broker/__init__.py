@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         FaultNotUsedError,
         MessageNotFound,
         SettleTimeout,
+        StoreDamagedError,
         StoreError,
         StoreLockedError,
         TimerNotPending,
@@ -74,7 +75,8 @@ _NAMES_OF = {
     "core.put_hooks": "PutHooks",
     "errors": (
         "BrokerStateError ClockError DoorReentryError FaultNotUsedError MessageNotFound "
-        "SettleTimeout StoreError StoreLockedError TimerNotPending WaitTimeoutError"
+        "SettleTimeout StoreDamagedError StoreError StoreLockedError TimerNotPending "
+        "WaitTimeoutError"
     ),
     "lifecycle.arguments": "TopicSpec",
     "lifecycle.recovery_report": "RecoveryReport",
@@ -131,6 +133,7 @@ __all__ = [
     "SettleTimeout",
     "Settled",
     "StageView",
+    "StoreDamagedError",
     "StoreError",
     "StoreLockedError",
     "StoredMessage",

@@ -9,6 +9,7 @@ and the client's branches.
     RocketMQError
     ├── ClockError            the clock was asked for something it cannot do
     ├── StoreError            the files under the broker are not what they should be
+    │   ├── StoreDamagedError a file holds damaged bytes, and opening would lose what is behind
     │   └── StoreLockedError  another broker holds the directory
     ├── BrokerStateError      the broker is not in the state that the call needs
 │   └── DoorReentryError  code that runs inside the broker called it again
@@ -28,6 +29,7 @@ __all__ = [
     "FaultNotUsedError",
     "MessageNotFound",
     "SettleTimeout",
+    "StoreDamagedError",
     "StoreError",
     "StoreLockedError",
     "TimerNotPending",
@@ -41,6 +43,10 @@ class ClockError(RocketMQError):
 
 class StoreError(RocketMQError):
     """A file of the store has a size, a name or a content that the broker cannot use."""
+
+
+class StoreDamagedError(StoreError):
+    """Bytes of the store are damaged. The text names the place and the command that mends it."""
 
 
 class StoreLockedError(StoreError):

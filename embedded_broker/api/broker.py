@@ -223,6 +223,11 @@ class EmbeddedBroker:
         """
         self._ensemble.crash()
 
+    @property
+    def recovery(self) -> RecoveryReport:
+        """What was found and repaired when the store was opened last."""
+        return self._node().recovery
+
     def restart(self) -> RecoveryReport:
         """Close if it runs, and start again with the same ports and the same data.
 

@@ -223,7 +223,14 @@ def _statistics_of(parts: BrokerParts) -> Statistics:
 
 def _keep_tables(parts: BrokerParts) -> TableFiles:
     """Load the broker's tables from their files and save them from now on."""
-    files = TableFiles(parts.store.fs, parts.session, parts.in_background)
+    store = parts.store
+    files = TableFiles(
+        store.fs,
+        parts.session,
+        parts.in_background,
+        store.problems.append,
+        parts.config.text("damagedRecords") == "skip",
+    )
     for table, path in (
         (parts.topics, "config/topics.json"),
         (parts.groups, "config/subscriptionGroup.json"),
@@ -234,8 +241,9 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
     offsets_ms = parts.config.int("flushConsumerOffsetInterval")
     files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms)
     parts.on_close.append(files.save)
-    used = [key for key, queue in parts.store.queues.items() if queue.max_offset > 0]
-    parts.topics.restore([*used, *((name, 0) for name in parts.timers.metrics.topics)])
+    used = [key for key, queue in store.queues.items() if queue.max_offset > 0]
+    timed = ((name, 0) for name in parts.timers.metrics.topics)
+    store.problems += parts.topics.restore([*used, *timed])
     return files
 
 

@@ -78,7 +78,8 @@ class BrokerNode:
         store_host = pack_address(host.strip("[]"), int(port))
         owner = f"embedded broker {arguments.broker_name} at {address}"
         store = MessageStore(fs, config, clock, store_host, owner=owner)
-        offsets_file = DelayOffsetFile(fs)
+        skip_damage = config.text("damagedRecords") == "skip"
+        offsets_file = DelayOffsetFile(fs, skip_damage=skip_damage)
         levels = ScheduleMessageService(store, fs, config, clock, file=offsets_file)
         self._undo.append(store.close)
         found = store.load()
@@ -94,11 +95,12 @@ class BrokerNode:
         timers.admission.honours_timers = arguments.profile.timer_messages
         timers.admission.set_limits(arguments.limits)
         if isinstance(clock, VirtualClock):
-            _restore(clock, self._clock_file.load(), store.last_store_timestamp)
+            saved = self._clock_file.load(skip_damage=True)
+            _restore(clock, saved, store.last_store_timestamp)
         elif fs.exists(CLOCK_PATH):
-            _tell_of_left_time(owner, clock, self._clock_file.load())
+            _tell_of_left_time(owner, clock, self._clock_file.load(skip_damage=True))
         self._undo.append(timers.close)
-        self.recovery = RecoveryReport.of(found, timers.load())
+        timers_found = timers.load()
         self._undo.append(levels.close)
         if arguments.levels:
             levels.load()
@@ -126,6 +128,9 @@ class BrokerNode:
         levels.session_timer = parts.session.after
         levels.request_flush = self._flusher.request
         self._install(parts)
+        wrong = (self._clock_file.problem, offsets_file.problem, timers.metrics.problem)
+        store.problems += [one for one in wrong if one is not None]
+        self.recovery = RecoveryReport.of(found, timers_found, store.problems)
         config.on_change(self._note_change)
         self._watch(parts)
         if self._predecessor is None:

@@ -4,6 +4,8 @@ Answers: what ``broker.restart()`` returns. Must not know: how it was found. Rea
 ``embedded_broker/store/recovery.py`` and ``embedded_broker/timer/wheel/recovery.py`` for that.
 """
 
+from collections.abc import Iterable
+
 from attrs import frozen
 
 from embedded_broker.store.recovery import StoreRecovery
@@ -22,7 +24,7 @@ class RecoveryReport:
     entries of messages that are not there. ``timers_pending``: timers that wait.
     ``timer_records_read`` and ``timer_truncated_bytes``: the same for the timer log.
     ``timers_already_released``: timers that the wheel still names and that will not be released
-    again.
+    again. ``problems``: what else was wrong with a file, and what was done about it, a line each.
     """
 
     clean: bool
@@ -34,10 +36,13 @@ class RecoveryReport:
     timer_records_read: int
     timer_truncated_bytes: int
     timers_already_released: int
+    problems: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, store: StoreRecovery, timers: TimerRecovery) -> "RecoveryReport":
-        """Join the reports of the store and of its timers."""
+    def of(
+        cls, store: StoreRecovery, timers: TimerRecovery, problems: Iterable[str]
+    ) -> "RecoveryReport":
+        """Join the reports of the store and of its timers, and what was wrong with files."""
         return cls(
             clean=store.clean,
             records_read=store.records_read,
@@ -48,4 +53,5 @@ class RecoveryReport:
             timer_records_read=timers.records_scanned,
             timer_truncated_bytes=timers.truncated_bytes,
             timers_already_released=timers.already_released,
+            problems=tuple(problems),
         )

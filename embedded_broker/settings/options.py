@@ -288,6 +288,13 @@ _STORE = (
         choices=("ASYNC_FLUSH", "SYNC_FLUSH"),
         live=False,
     ),
+    Option(
+        "damagedRecords",
+        "refuse",
+        "a store with damaged files is refused at opening, or opened without what is damaged; ours",
+        choices=("refuse", "skip"),
+        live=False,
+    ),
     Option("syncFlushTimeout", 5000, "ms after which a send without a sync answers 10", low=1),
     Option("flushIntervalCommitLog", 500, "ms between syncs of the commit log", low=1),
     Option("flushIntervalConsumeQueue", 1000, "no effect: synced with the commit log", fixed=True),

@@ -1,19 +1,22 @@
 """How the broker's tables survive a restart: the JSON files under ``config/``.
 
-Every save makes the previous file the ``.bak``, so that a crash in the middle leaves one good
-generation. Reading accepts what Java writes (bare integer keys, pretty or not). Must not know: what
-the tables mean. Rules as ``ConfigManager.persist`` / ``load``; formats in
-``rocketmq_py.protocol.lenient_json``. Read on: ``tables/topics/``, ``tables/offsets/``,
-``timer/levels/service.py``.
+A save writes a temporary file, syncs it and renames it into place; the file that stood there
+becomes the ``.bak``. So one readable generation is there at every moment, on a full disk too.
+Reading accepts what Java writes (bare integer keys, pretty or not). Must not know: what the tables
+mean. Rules as ``ConfigManager.persist`` / ``load``; formats in ``rocketmq_py.protocol``. Read
+on: ``tables/files.py`` for when, ``tables/topics/``, ``timer/levels/service.py``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import posixpath
 from typing import Any
 
+from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.side_files import set_aside
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 
@@ -26,49 +29,86 @@ class JsonConfigFile:
     """One file, such as ``config/topics.json``.
 
     ``pretty`` writes tabs and line breaks as the original's ``topics.json`` has them; without it
-    the file is one line, as ``timermetrics`` is.
+    the file is one line, as ``timermetrics`` is. A file without ``key`` is another one in its
+    place. ``problem`` says what was wrong at ``load``, None
+    when all was well.
     """
 
-    def __init__(self, fs: FileSystem, path: str, *, pretty: bool = True) -> None:
+    def __init__(
+        self, fs: FileSystem, path: str, *, key: str | None = None, pretty: bool = True
+    ) -> None:
         self._fs = fs
+        self._key = key
         self._pretty = pretty
+        self._known_good = False
         self.path = path
         self.backup_path = path + ".bak"
+        self._new_path = path + ".tmp"
+        self.problem: str | None = None
 
-    def load(self) -> Any | None:  # a JSON edge: each table checks its own shape
-        """Give the decoded content; of the backup if the file is missing, empty or unreadable.
+    def load(self, *, skip_damage: bool = False) -> dict[str, Any] | None:
+        """Give the decoded content, None if there is no file; of the backup if need be.
 
-        None if there is neither. An unreadable main file is removed, so that the next save does
-        not make it the backup.
+        Nothing is changed on the disk: an unreadable file is set aside by the next save. If there
+        are files and none can be read, it raises ``StoreDamagedError``, or gives None with
+        ``skip_damage``.
         """
-        found = self._read(self.path)
-        if found is None:
-            self._fs.remove(self.path)
-            found = self._read(self.backup_path)
+        found, wrong = self._read(self.path)
+        self._known_good = found is not None
+        if found is not None:
+            return found
+        found, wrong_too = self._read(self.backup_path)
+        wrong = wrong or (found is not None and "is missing") or None
+        if found is not None:
+            self.problem = f"{self.path} {wrong}: {self.backup_path}, the one before, was read"
+            _LOG.warning("%s", self.problem)
+        elif wrong or wrong_too:
+            file, what = (self.path, wrong) if wrong else (self.backup_path, wrong_too)
+            self.problem = f"{file} {what}, and there is no other generation of it"
+            if skip_damage:
+                _LOG.warning("%s", self.problem)
+                return None
+            raise StoreDamagedError(
+                f"{self.problem}. `rocketmq-py store repair DIR` sets it aside and opens without "
+                "it; so does the option damagedRecords=skip"
+            )
         return found
 
     def save(self, content: Any) -> None:
-        """Write the content durably; the previous file becomes the backup.
+        """Write the content durably; the previous file becomes the backup if it can be read.
 
-        Raises ``StoreError``; then the backup still holds the previous content.
+        Raises ``StoreError``; then a generation that could be read before still can be.
         """
-        data = dumps_fastjson(content, pretty=self._pretty)
         folder = posixpath.dirname(self.path)
+        try:
+            self._fs.write_file(self._new_path, dumps_fastjson(content, pretty=self._pretty))
+            self._fs.sync_file(self._new_path)
+        except StoreError:
+            with contextlib.suppress(StoreError):
+                self._fs.remove(self._new_path)  # on a full disk half a file is in the way
+            raise
         if self._fs.exists(self.path):
-            self._fs.rename(self.path, self.backup_path)
-            self._fs.sync_dir(folder)
-        self._fs.write_file(self.path, data)
-        self._fs.sync_file(self.path)
+            if self._known_good or self._read(self.path)[0] is not None:
+                self._fs.rename(self.path, self.backup_path)
+            else:
+                set_aside(self._fs, self.path)
+        self._fs.rename(self._new_path, self.path)
+        self._known_good = True
         self._fs.sync_dir(folder)
 
-    def _read(self, path: str) -> Any | None:
+    def _read(self, path: str) -> tuple[dict[str, Any] | None, str | None]:
+        """Give the content and what is wrong with the file; both None where there is none."""
         if not self._fs.exists(path):
-            return None
+            return None, None
         data = self._fs.read_file(path)
         if not data.strip():
-            return None
+            return None, "is empty"
         try:
-            return loads_lenient(data)
+            content = loads_lenient(data)
         except BodyError as error:
-            _LOG.warning("unreadable config file %s: %s", path, error)
-            return None
+            return None, f"cannot be read ({error})"
+        if not isinstance(content, dict):
+            return None, "holds no JSON object"
+        if self._key is not None and self._key not in content:
+            return None, f"has no {self._key}: another file stands in its place"
+        return content, None

@@ -238,7 +238,8 @@ class DirectoryFileSystem:
             raise StoreError(f"{path}: cannot remove: {error}") from error
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file over another one."""
+        """Move a file over another one, into a folder that is made if need be."""
+        self._make_folder(posixpath.dirname(target))
         try:
             self._full(source).replace(self._full(target))
         except OSError as error:

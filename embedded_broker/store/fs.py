@@ -120,7 +120,7 @@ class FileSystem(Protocol):
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file over another one, at once or not at all."""
+        """Move a file over another one, at once or not at all; its folder is made if need be."""
         ...
 
     def read_file(self, path: str) -> bytes:

@@ -178,8 +178,10 @@ class MemoryFileSystem:
     def rename(self, source: str, target: str) -> None:
         """Move a small file over another one."""
         data = self.read_file(source)
-        self.remove(source)
-        self.write_file(target, data)
+        for path in (source, target):
+            self._files.pop(path, None)
+            self._segments.pop(path, None)
+        self._files[target] = data
 
     def read_file(self, path: str) -> bytes:
         """Give the whole file."""

@@ -132,6 +132,8 @@ class MessageStore(StoreReader):
         self._open = False
         self.was_clean = False
         """Whether the last owner closed the store; known after ``load``."""
+        self.problems: list[str] = []
+        """What was wrong with files of the store when it was opened, a line each."""
         self._limits = PullLimits(1, 1)
         self._body_size_max = 0
         self._read_settings()

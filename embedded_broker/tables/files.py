@@ -10,12 +10,12 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
@@ -27,17 +27,24 @@ logger = logging.getLogger(__name__)
 
 SOON_MS: Final = 100
 """Settings are saved this long after the first unsaved change: many topics, one write."""
+RETRY_MS: Final = 1_000
+"""A save that failed is tried again after this, until the disk takes it."""
 
 
 class Table(ABC):
     """A table that is kept in a file.
 
     `changed` is true while something is not saved yet, and `on_changed` is called when it turns
-    true.
+    true. A save that fails is tried again every `RETRY_MS`.
     """
+
+    document_key: ClassVar[str]
+    """The one key that every document of this table has."""
 
     def __init__(self) -> None:
         self.changed = False
+        self.unsaved: str | None = None
+        """Why the last save failed; None when all that was to be saved is."""
         self.on_changed: Callable[[], None] = _nothing
 
     def note_change(self) -> None:
@@ -89,20 +96,35 @@ class VersionedTable(Table):
 class TableFiles:
     """The files of one broker's tables.
 
-    `in_background` writes them, outside the door and on another thread.
+    `in_background` writes them, outside the door and on another thread. `note` is told what was
+    wrong with a file; with `skip_damage` a table whose file cannot be read starts empty.
     """
 
     _fs: FileSystem
     _session: Session
     _in_background: Callable[[Callable[[], None]], None]
+    _note: Callable[[str], None]
+    _skip_damage: bool
     _files: "dict[str, _TableFile]" = field(factory=dict, init=False)
 
     def keep(self, table: Table, path: str, wait_ms: int = SOON_MS) -> None:
-        """Load a table from its file; from now on it is saved `wait_ms` after a change."""
-        file = self._files[path] = _TableFile(table, JsonConfigFile(self._fs, path))
+        """Load a table from its file; from now on it is saved `wait_ms` after a change.
+
+        Raises `StoreDamagedError` if no generation of the file can be read.
+        """
+        stored = JsonConfigFile(self._fs, path, key=table.document_key)
+        file = self._files[path] = _TableFile(table, stored)
+        file.load(skip_damage=self._skip_damage)
+        if stored.problem is not None:
+            self._note(stored.problem)
 
         def save() -> None:
             self._save(file)
+            self._session.after(RETRY_MS, retry, "save of " + path)
+
+        def retry() -> None:
+            if table.unsaved is not None:
+                save()
 
         def schedule() -> None:
             self._session.after(wait_ms, save, "save of " + path)
@@ -115,7 +137,7 @@ class TableFiles:
             self._save(file)
 
     def _save(self, file: "_TableFile") -> None:
-        if file.table.changed or file.failed:
+        if file.table.changed or file.table.unsaved is not None:
             self._in_background(file.begin())
 
     def begin_save(self, path: str) -> Callable[[], None]:
@@ -137,11 +159,17 @@ class _TableFile:
         self._writing = Lock()
         self._made = 0
         self._written = 0
-        self.failed = False
-        stored = file.load()
-        if isinstance(stored, dict):
-            table.load_document(stored)
-        table.changed = False
+
+    def load(self, *, skip_damage: bool) -> None:
+        stored = self._file.load(skip_damage=skip_damage)
+        if stored is not None:
+            try:
+                self.table.load_document(stored)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                self._file.problem = f"{self._file.path} does not hold what it should: {error}"
+                if not skip_damage:
+                    raise StoreDamagedError(self._file.problem) from error
+        self.table.changed = False
 
     def begin(self) -> Callable[[], None]:
         self.table.changed = False
@@ -153,12 +181,17 @@ class _TableFile:
                 if number < self._written:
                     return  # a newer save has overtaken this one on another thread
                 self._written = number
+                table = self.table
                 try:
                     self._file.save(document)
-                    self.failed = False
-                except StoreError:
-                    self.failed = True
-                    logger.exception("could not save %s; closing tries again", self._file.path)
+                except StoreError as error:
+                    if table.unsaved is None:
+                        logger.exception("could not save %s; trying again", self._file.path)
+                    table.unsaved = str(error)
+                else:
+                    if table.unsaved is not None:
+                        logger.warning("%s is saved again", self._file.path)
+                    table.unsaved = None
 
         return write
 

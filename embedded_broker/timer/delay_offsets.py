@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 
@@ -39,6 +40,8 @@ does not wait."""
 class DelayOffsetFile:
     """One broker's file; its writers share the object. Saves come one at a time.
 
+    With ``skip_damage`` a file that cannot be read counts as missing, and ``problem`` says so.
+
     >>> from embedded_broker.store.memory_fs import MemoryFileSystem
     >>> fs = MemoryFileSystem()
     >>> DelayOffsetFile(fs).save({"offsetTable": {3: 7}})
@@ -47,8 +50,9 @@ class DelayOffsetFile:
     ['offsetTable', 'sliceDelayOffset']
     """
 
-    def __init__(self, fs: FileSystem) -> None:
+    def __init__(self, fs: FileSystem, *, skip_damage: bool = False) -> None:
         self._file = JsonConfigFile(fs, OFFSETS_FILE)
+        self._skip_damage = skip_damage
         self._content: dict[str, Any] | None = None  # Any: JSON, each writer checks its part
 
     @property
@@ -56,11 +60,25 @@ class DelayOffsetFile:
         """Where it lies in the store."""
         return self._file.path
 
+    @property
+    def problem(self) -> str | None:
+        """What was wrong with the file when it was read."""
+        return self._file.problem
+
     def load(self) -> dict[str, Any]:  # a JSON edge: whoever reads a key checks its shape
-        """Give everything in the file; empty when there is none, or none that can be read."""
+        """Give everything in the file; empty when there is none.
+
+        Raises ``StoreDamagedError`` when it cannot be read, unless that may be skipped.
+        """
         if self._content is None:
-            found = self._file.load()
-            self._content = _with_bare_keys(found) if isinstance(found, dict) else {}
+            content = _with_bare_keys(self._file.load(skip_damage=self._skip_damage) or {})
+            levels = content.get("offsetTable") or {}
+            if not all(isinstance(one, int) for pair in levels.items() for one in pair):
+                self._file.problem = f"{self.path}: offsetTable is no table of levels and offsets"
+                if not self._skip_damage:
+                    raise StoreDamagedError(self._file.problem)
+                content = {}
+            self._content = content
         return dict(self._content)
 
     def save(self, part: Mapping[str, Any]) -> None:

@@ -100,10 +100,15 @@ class TimerMetrics:
         """Store a snapshot (by default the present one); the old file becomes `.bak`."""
         self._file.save(self.snapshot() if snapshot is None else snapshot)
 
+    @property
+    def problem(self) -> str | None:
+        """What was wrong with the file when it was read; it is counted anew then."""
+        return self._file.problem
+
     def load(self) -> bool:
         """Read the file, or `.bak` if it is missing or damaged; say whether anything was read."""
         # Any: a JSON text; what does not fit raises one of the errors below.
-        table: Any = self._file.load()
+        table: Any = self._file.load(skip_damage=True)
         if table is None:
             return False
         try:

@@ -187,7 +187,8 @@ class GroupOffsets:
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Store an offset; from 5.1 on group and topic must be known.
 
-        While a reset waits for the group's next pull, what its members commit is stale.
+        While a reset waits for the group's next pull, what its members commit is stale. While the
+        offsets cannot be saved, they are kept in memory and the answer says so.
         """
         if not self._profile.unknown_offset_group_accepted:
             if group not in self._groups:
@@ -200,6 +201,12 @@ class GroupOffsets:
                 "Offset has been previously reset: the next pull says where the group continues",
             )
         self._offsets.commit(group, topic, queue_id, offset)
+        if self._offsets.unsaved is not None:
+            raise Refused(
+                Reason.FAILED,
+                f"offset {offset} is kept in memory only, config/consumerOffset.json cannot be "
+                f"saved at present: {self._offsets.unsaved}",
+            )
 
     # -- reset ------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from embedded_broker.settings.config import BrokerConfig, check_known, read_prop
 from embedded_broker.settings.options import ARGUMENT_NAMES, show
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.files import Table
 from embedded_broker.tables.topics.attributes import TopicAttributeError, parse_attributes
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.clock import Clock
@@ -28,6 +29,12 @@ __all__ = ["Settings"]
 _MIXED: Final = "MIXED"
 BLACK_LIST: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 """Names that nobody may change by request (BrokerConfig.configBlackList)."""
+
+
+def check_saved(table: Table, path: str) -> None:
+    """Refuse a change that would not outlive the broker."""
+    if table.unsaved is not None:
+        raise Refused(Reason.FAILED, f"{path} cannot be saved at present: {table.unsaved}")
 
 
 @define(eq=False, kw_only=True)
@@ -78,6 +85,7 @@ class Settings:
                     Reason.INVALID_PARAMETER,
                     "MIXED message type is not supported: enableMixedMessageType=false",
                 )
+            check_saved(self._topics, "config/topics.json")
             self._topics.update(wanted, changes)
         except TopicAttributeError as error:
             raise Refused(Reason.FAILED, str(error)) from error
@@ -87,6 +95,7 @@ class Settings:
         problem = self._groups.problem(group.group_name)
         if problem is not None and self._profile.checks_group_names:
             raise Refused(Reason.INVALID_PARAMETER, problem)
+        check_saved(self._groups, "config/subscriptionGroup.json")
         self._groups.put(group)
 
     def update_options(self, text: str) -> list[str]:

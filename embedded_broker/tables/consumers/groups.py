@@ -21,6 +21,8 @@ from rocketmq_py.protocol.names import READY_MADE_GROUPS, group_problem, is_syst
 class GroupTable(VersionedTable):
     """Group name to settings. Every call is made under the door."""
 
+    document_key = "subscriptionGroupTable"
+
     def __init__(self, config: BrokerConfig, profile: Profile, clock: Clock) -> None:
         super().__init__(clock, profile)
         self._config = config

@@ -21,6 +21,8 @@ class OffsetTable(Table):
     is called when an offset changes by a commit; before the first one it is -1.
     """
 
+    document_key = "offsetTable"
+
     def __init__(self) -> None:
         super().__init__()
         self._offsets: dict[tuple[str, str], dict[int, int]] = {}

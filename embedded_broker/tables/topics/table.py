@@ -34,6 +34,8 @@ class TopicTable(VersionedTable):
     `listeners` are called under the door with every configuration that is new or changed.
     """
 
+    document_key = "topicConfigTable"
+
     def __init__(
         self,
         config: BrokerConfig,
@@ -145,12 +147,13 @@ class TopicTable(VersionedTable):
         """Say whether the topic belongs to the broker itself, so that nobody may redefine it."""
         return name in self._ready_made or is_system_topic(name)
 
-    def restore(self, used: Iterable[tuple[str, int]]) -> None:
+    def restore(self, used: Iterable[tuple[str, int]]) -> list[str]:
         """Make the topics anew that have messages or waiting timers and are in no file.
 
         That is when the process died between a topic's creation and the save. `used` names each
         topic with a queue that was used. It gets as many queues as are known, and at least those of
         the template from which sends create topics: a waiting timer may belong to any of them.
+        Gives a line about each of them.
         """
         template = self._topics.get(AUTO_CREATE_TOPIC)
         at_least = 1 if template is None else template.write_queue_nums
@@ -158,9 +161,12 @@ class TopicTable(VersionedTable):
         for name, queue_id in used:
             if name not in self._topics and not self.is_system(name):
                 queues[name] = max(queues.get(name, at_least), queue_id + 1)
+        lines = []
         for name, count in queues.items():
-            logger.warning("topic %s was in no file; it has %d queues again", name, count)
+            lines.append(f"topic {name} was in no file; it has {count} queues again")
+            logger.warning("%s", lines[-1])
             self.put(TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count))
+        return lines
 
     def to_document(self) -> dict[str, Any]:
         """Give the object of `config/topics.json`."""

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+
 import pytest
 
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.config_files import JsonConfigFile
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.fault_points import DiskFault
+from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
+from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 
 
 def test_nothing_is_loaded_where_nothing_is() -> None:
@@ -30,10 +35,14 @@ def test_an_unreadable_file_gives_way_to_its_backup(damage: bytes) -> None:
     file.save({"a": 1})
     file.save({"a": 2})
     fs.write_file("config/topics.json", damage)
+    file = JsonConfigFile(fs, "config/topics.json")
     assert file.load() == {"a": 1}
-    assert not fs.exists("config/topics.json")
+    assert file.problem is not None
+    assert file.problem.startswith("config/topics.json ")
     file.save({"a": 3})
     assert file.load() == {"a": 3}
+    assert loads_lenient(fs.read_file("config/topics.json.bak")) == {"a": 1}
+    assert fs.read_file("damaged/0001-topics.json") == damage
 
 
 def test_java_writes_bare_integer_keys_and_we_read_and_write_them() -> None:
@@ -48,19 +57,55 @@ def test_java_writes_bare_integer_keys_and_we_read_and_write_them() -> None:
 
 
 def test_a_failed_save_leaves_the_previous_content_in_the_backup() -> None:
-    class Broken(MemoryFileSystem):
-        broken = False
-
-        def write_file(self, path: str, data: bytes) -> None:
-            if self.broken and not path.endswith(".bak"):
-                raise StoreError(f"{path}: no space left on device")
-            super().write_file(path, data)
-
-    fs = Broken()
+    fs = MemoryFileSystem()
     file = JsonConfigFile(fs, "config/topics.json", pretty=False)
     file.save({"a": 1})
     assert fs.read_file("config/topics.json") == b'{"a":1}'
-    fs.broken = True
+    fs.faults.add_write(DiskFault("no space left on device", "config", left=None))
     with pytest.raises(StoreError):
         file.save({"a": 2})
     assert file.load() == {"a": 1}
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_a_disk_that_is_full_at_any_byte_of_two_saves_leaves_a_readable_generation(
+    tmp_path: Path, *, on_disk: bool
+) -> None:
+    last = {"a": 3, "text": "xyz"}
+    size = len(dumps_fastjson(last, pretty=True))
+    for room in range(2 * size):
+        fs = DirectoryFileSystem(tmp_path / str(room)) if on_disk else MemoryFileSystem()
+        file = JsonConfigFile(fs, "config/topics.json")
+        file.save({"a": 0, "text": "xyz"})
+        file.save({"a": 1, "text": "xyz"})
+        fs.faults.add_write(DiskFault("no space left on device", left=None, room=room, of_all=True))
+        saved = {"a": 1, "text": "xyz"}
+        for content in ({"a": 2, "text": "xyz"}, last):
+            with contextlib.suppress(StoreError):
+                file.save(content)
+                saved = content
+        # A second process reads what the first one saved last, never an older or a torn one.
+        assert JsonConfigFile(fs, "config/topics.json").load() == saved
+        fs.faults.clear()
+        file.save(last)
+        assert JsonConfigFile(fs, "config/topics.json").load() == last
+        assert not fs.exists("config/topics.json.tmp")
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"a":', b"null", b"[]"])
+def test_files_of_which_none_can_be_read_are_damage(damage: bytes) -> None:
+    fs = MemoryFileSystem()
+    fs.write_file("config/topics.json", damage)
+    fs.write_file("config/topics.json.bak", b"")
+    with pytest.raises(StoreDamagedError, match=r"config/topics\.json .* store repair DIR"):
+        JsonConfigFile(fs, "config/topics.json").load()
+    assert fs.read_file("config/topics.json") == damage
+
+
+def test_a_file_that_is_gone_gives_way_to_its_backup_and_says_so() -> None:
+    fs = MemoryFileSystem()
+    fs.write_file("config/topics.json.bak", b'{"a":1}')
+    file = JsonConfigFile(fs, "config/topics.json")
+    assert file.load() == {"a": 1}
+    assert file.problem is not None
+    assert "config/topics.json is missing" in file.problem

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError, StoreError
+from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.fs import MemoryFileSystem
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.lenient_json import loads_lenient
@@ -66,6 +68,86 @@ def test_settings_are_saved_soon_and_offsets_after_their_interval(
     assert {int(q): n for q, n in offsets["offsetTable"]["T@g"].items()} == {3: 7}
 
 
+def saved(fs: MemoryFileSystem, path: str, key: str) -> dict[str, Any]:
+    found: dict[str, Any] = loads_lenient(fs.read_file(path))[key]
+    return found
+
+
+def test_a_full_disk_loses_no_table_and_whoever_changes_one_is_told(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    broker = start_broker(session_clock=session, fs=fs)
+    peer = connect(broker.addr)
+    use(peer)
+    session.advance(5)
+    full = DiskFault("no space left on device", "config", left=None)
+    fs.faults.add_write(full)
+    assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, COMMIT | {"commitOffset": "60"}).code == 0
+    session.advance(5)  # nobody can know before the first save has failed
+    for _ in range(2):
+        refused = peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, COMMIT | {"commitOffset": "61"})
+        assert refused.code == 1
+        assert "config/consumerOffset.json cannot be saved" in (refused.remark or "")
+        session.advance(5)
+    stored = saved(fs, "config/consumerOffset.json", "offsetTable")["T@g"]
+    assert {int(queue): offset for queue, offset in stored.items()} == {3: 7}
+    fs.faults.remove(full)
+    session.advance(5)  # the space is back: saved without another commit
+    stored = saved(fs, "config/consumerOffset.json", "offsetTable")["T@g"]
+    assert {int(queue): offset for queue, offset in stored.items()} == {3: 61}
+    again = peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, COMMIT | {"commitOffset": "62"})
+    assert again.code == 0
+
+
+def test_a_topic_that_cannot_be_saved_is_refused(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    peer = connect(start_broker(session_clock=session, fs=fs).addr)
+    peer.create_topic("Before")
+    session.advance(1)
+    full = DiskFault("no space left on device", "config", left=None)
+    fs.faults.add_write(full)
+    peer.create_topic("Unsaved")
+    session.advance(1)
+    fields = {"topic": "Late", "defaultTopic": "TBW102", "readQueueNums": "1"} | {
+        "writeQueueNums": "1",
+        "perm": "6",
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+    }
+    refused = peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields)
+    assert refused.code == 1
+    assert "config/topics.json cannot be saved" in (refused.remark or "")
+    fs.faults.remove(full)
+    session.advance(5)
+    names = saved(fs, "config/topics.json", "topicConfigTable")
+    assert {"Before", "Unsaved"} <= set(names)
+    assert "Late" not in names
+    assert peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, fields).code == 0
+
+
+@pytest.mark.parametrize(
+    "path", ["config/topics.json", "config/subscriptionGroup.json", "config/consumerOffset.json"]
+)
+@pytest.mark.parametrize("content", [b"", b"{", b'{"offsets":{}}'])
+def test_a_table_that_cannot_be_read_stops_the_opening_unless_it_may_be_skipped(
+    path: str, content: bytes
+) -> None:
+    fs = MemoryFileSystem()
+    with EmbeddedBroker(fs=fs, tcp=False) as broker:
+        broker.send("T", b"x")
+    fs.write_file(path, content)
+    fs.remove(path + ".bak")
+    with pytest.raises(StoreDamagedError, match=path):
+        EmbeddedBroker(fs=fs, tcp=False).start()
+    with EmbeddedBroker(fs=fs, tcp=False, config={"damagedRecords": "skip"}) as broker:
+        assert any(path in line for line in broker.recovery.problems)
+        assert broker.topics.names() == ["T"]
+
+
 def test_a_save_that_fails_is_logged_and_made_up_for_at_close(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -73,7 +155,7 @@ def test_a_save_that_fails_is_logged_and_made_up_for_at_close(
     write = fs.write_file
 
     def full(path: str, data: bytes) -> None:
-        if path.endswith("topics.json"):
+        if path.startswith("config/topics.json"):
             raise StoreError("no space left")
         write(path, data)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.timer.delay_offsets import OFFSETS_FILE, DelayOffsetFile
 from tests.unit.embedded_broker.timer.slices.slice_rig import SliceRig
@@ -74,10 +75,15 @@ def test_both_writers_of_one_broker_save_without_losing_each_other_s_part() -> N
     assert rig.bodies() == [b"2", b"1"]
 
 
-@pytest.mark.parametrize("content", [b"[1,2]", b"", b"{"])
-def test_a_file_that_holds_no_table_counts_as_missing(content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"[1,2]", b"", b"{", b'{"offsetTable":{"T@g":{0:1}}}'])
+def test_a_file_that_holds_no_table_counts_as_missing_where_damage_may_be_skipped(
+    content: bytes,
+) -> None:
     fs = MemoryFileSystem()
     fs.write_file(OFFSETS_FILE, content)
-    file = DelayOffsetFile(fs)
+    with pytest.raises(StoreDamagedError, match=OFFSETS_FILE):
+        DelayOffsetFile(fs).load()
+    file = DelayOffsetFile(fs, skip_damage=True)
     assert file.load() == {}
+    assert file.problem is not None
     assert file.path == OFFSETS_FILE

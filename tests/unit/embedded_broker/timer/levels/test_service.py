@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
@@ -384,15 +384,19 @@ def test_quoted_keys_and_a_missing_version_are_read_and_nonsense_is_not() -> Non
     for stored, expected in (
         (b'{"offsetTable":{"1":1}}', {1: 1}),
         (b'{"offsetTable":{}}', {1: 0}),
-        (b'{"offsetTable":{"x":1,"1":"y"},"dataVersion":7}', {1: 0}),
-        (b"[1]", {1: 0}),
+        (b'{"offsetTable":{"x":1,"1":"y"},"dataVersion":7}', None),
+        (b"[1]", None),
     ):
         rig = Rig()
         send_level(rig, 1)
         rig.close()
         rig.fs.write_file(OFFSETS_FILE, stored)
-        rig.open()
-        assert rig.levels.offsets() == expected
+        if expected is None:
+            with pytest.raises(StoreDamagedError, match=OFFSETS_FILE):
+                rig.open()
+        else:
+            rig.open()
+            assert rig.levels.offsets() == expected
 
 
 def test_offsets_are_written_only_when_they_changed_and_again_after_a_failure() -> None:

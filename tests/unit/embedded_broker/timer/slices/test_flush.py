@@ -60,8 +60,8 @@ def test_progress_follows_what_it_accounts_for_and_files_go_last() -> None:
     wanted = [
         "sync commitlog",
         "sync dcommitlog",
-        "sync config/slicemetrics",
-        "sync config/delayOffset.json",
+        "sync config/slicemetrics.tmp",
+        "sync config/delayOffset.json.tmp",
         "remove dcommitlog",
     ]
     assert list(dict.fromkeys(step for step in fs.steps if step in wanted)) == wanted
@@ -80,7 +80,7 @@ def test_a_slice_s_files_stay_until_the_progress_is_saved() -> None:
     assert flush.counters == {"begun": 1, "slices_removed": 1}
 
 
-@pytest.mark.parametrize("step", ["sync dcommitlog", "sync config/delayOffset.json"])
+@pytest.mark.parametrize("step", ["sync dcommitlog", "sync config/delayOffset.json.tmp"])
 def test_what_a_flush_could_not_do_the_next_one_does(step: str) -> None:
     fs = NotingFileSystem()
     rig = SliceRig(fs)
@@ -94,7 +94,7 @@ def test_what_a_flush_could_not_do_the_next_one_does(step: str) -> None:
     fs.refused = ""
     fs.steps.clear()
     rig.flush()
-    assert "sync config/delayOffset.json" in fs.steps
+    assert "sync config/delayOffset.json.tmp" in fs.steps
     assert len(rig.slices()) == 1
     assert DelayOffsetFile(fs).load()["sliceDelayOffset"] == 2
 
