@@ -128,7 +128,7 @@ class EmbeddedBroker:
         )
         self._slot = BrokerSlot(self._arguments, next(_numbers))
         self._ensemble = Ensemble([self._slot])
-        self.faults = Faults(self._slot, self._slot.request_faults)
+        self.faults = Faults(self._slot)
         """Faults on purpose: of answers and of the disk."""
         self.topics = TopicsView(self._parts)
         """Create, look up and list topics."""

@@ -7,13 +7,12 @@ not know: how files are written, how requests are handled. Read on:
 where faults take effect.
 """
 
-from random import Random
-from typing import Final, Protocol
+from typing import Final
 
 from embedded_broker.errors import FaultNotUsedError
-from embedded_broker.remoting.request_faults import Fault, RequestFaults
+from embedded_broker.lifecycle.ensemble import BrokerSlot
+from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.fs import FileSystem
 from rocketmq_py.errors import ConfigError
 
 __all__ = ["DiskFaults", "Faults"]
@@ -21,38 +20,16 @@ __all__ = ["DiskFaults", "Faults"]
 COMMIT_LOG: Final = "commitlog"
 
 
-class Disk(Protocol):
-    """The disk of one broker; ``embedded_broker.lifecycle.ensemble.BrokerSlot`` has it."""
-
-    @property
-    def file_system(self) -> FileSystem:
-        """Where the bytes go; the same object in every life of the broker."""
-        ...
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the broker writes to it."""
-        ...
-
-    @property
-    def random(self) -> Random:
-        """What the broker's seed gives."""
-        ...
-
-    loses: "bool | None"
-    """Whether the next crash loses unsynced bytes: all (False) or random last parts (True)."""
-
-
 class DiskFaults:
     """``broker.faults.disk``: faults of the disk, for stores in memory and in a directory."""
 
-    def __init__(self, disk: Disk) -> None:
-        self._disk = disk
+    def __init__(self, slot: BrokerSlot) -> None:
+        self._slot = slot
         self._asked: list[DiskFault] = []
 
     def __repr__(self) -> str:
         told = [f"{one.what} ({one.hits} hits)" for one in self._asked]
-        if self._disk.loses is not None:
+        if self._slot.loses is not None:
             told.append("the next crash loses unsynced bytes")
         return f"<disk faults: {'; '.join(told) or 'none'}>"
 
@@ -66,7 +43,7 @@ class DiskFaults:
         if times < 1:
             raise ConfigError("times", times, "1 or more")
         fault = DiskFault("the sync failed because a test asked for it", path, left=times)
-        self._disk.file_system.faults.add_sync(fault)
+        self._slot.file_system.faults.add_sync(fault)
         return self._note(fault)
 
     def tear_next_write(self, at: int, *, path: str = COMMIT_LOG) -> DiskFault:
@@ -78,7 +55,7 @@ class DiskFaults:
         if at < 0:
             raise ConfigError("at", at, "0 or more bytes")
         fault = DiskFault("the write was torn because a test asked for it", path, room=at)
-        self._disk.file_system.faults.add_write(fault)
+        self._slot.file_system.faults.add_write(fault)
         return self._note(fault)
 
     def fill_after(self, bytes: int) -> DiskFault:  # noqa: A002 - reads as fill_after(bytes=...)
@@ -88,7 +65,7 @@ class DiskFaults:
         fault = DiskFault(
             "no space left on the disk: a test asked for it", left=None, room=bytes, of_all=True
         )
-        self._disk.file_system.faults.add_write(fault)
+        self._slot.file_system.faults.add_write(fault)
         return self._note(fault)
 
     def lose_unsynced(self, *, random_prefix: bool = False) -> None:
@@ -97,16 +74,16 @@ class DiskFaults:
         With ``random_prefix`` each file keeps the first of these bytes; the broker's seed says how
         many. A clean ``close()`` syncs everything, so nothing is lost then.
         """
-        if self._disk.is_running:
-            self._disk.loses = random_prefix
+        if self._slot.is_running:
+            self._slot.loses = random_prefix
             return
-        random = self._disk.random if random_prefix else None
-        self._disk.file_system.lose_unsynced(random)
+        random = self._slot.random if random_prefix else None
+        self._slot.file_system.lose_unsynced(random)
 
     def clear(self) -> None:
         """Let the disk work again."""
-        self._disk.file_system.faults.clear()
-        self._disk.loses = None
+        self._slot.file_system.faults.clear()
+        self._slot.loses = None
         self._asked.clear()
 
     @property
@@ -122,10 +99,10 @@ class DiskFaults:
 class Faults:
     """``broker.faults``: what goes wrong on purpose."""
 
-    def __init__(self, disk: Disk, requests: RequestFaults) -> None:
-        self.disk = DiskFaults(disk)
+    def __init__(self, slot: BrokerSlot) -> None:
+        self.disk = DiskFaults(slot)
         """Syncs that fail, writes that are torn, bytes that are lost, a disk that is full."""
-        self._requests = requests
+        self._requests = slot.request_faults
 
     def __repr__(self) -> str:
         told = [repr(one) for one in self._requests.asked]

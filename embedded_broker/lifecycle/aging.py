@@ -13,21 +13,13 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from attrs import define, field
+from attrs import define
 
 from embedded_broker.clocks.clock import BrokerClock
-from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.door import Door
-from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.message_store import MessageStore
+from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.retention import Retention
-from embedded_broker.tables.topics.table import TopicTable
-from embedded_broker.timer.interface import TimerEngine
-from embedded_broker.timer.levels.service import ScheduleMessageService
-from embedded_broker.timer.stage import EngineState
-from embedded_broker.timer.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS, Upkeep
-from rocketmq_py.clock import Clock
+from embedded_broker.timer.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 
 __all__ = ["LOOK_EVERY_MS", "Aging", "TimerHousekeeping"]
@@ -41,22 +33,13 @@ FILES_AT_ONCE: Final = 10
 ALL_FILES: Final = 1 << 31
 
 
-@define(eq=False, kw_only=True)
 class Aging:
-    """The aging of one broker's messages; `in_background` works on the flush thread."""
+    """The aging of one broker's messages; slow work is done on the flush thread."""
 
-    _door: Door
-    _clock: BrokerClock
-    _config: BrokerConfig
-    _store: MessageStore
-    _timers: TimerEngine
-    _levels: ScheduleMessageService
-    _in_background: Callable[[Callable[[], None]], None]
-    _rule: Retention = field(init=False)
-
-    @_rule.default
-    def _make_rule(self) -> Retention:
-        return Retention(self._store.fs, self._store.log, self._config, self._clock)
+    def __init__(self, parts: BrokerParts, clock: BrokerClock) -> None:
+        self._parts = parts
+        self._clock = clock
+        self._rule = Retention(parts.store.fs, parts.store.log, parts.config, clock)
 
     def look(self) -> None:
         """Let old files go if it is time. Under the door; the work is done in background.
@@ -64,7 +47,7 @@ class Aging:
         Nothing grows old while the clock stands still.
         """
         if self._clock.flows:
-            self._in_background(self._clean_if_time)
+            self._parts.in_background(self._clean_if_time)
 
     def _clean_if_time(self) -> None:
         if self._rule.is_time():
@@ -72,34 +55,34 @@ class Aging:
 
     def look_at_once(self) -> None:
         """Let everything go that is old now, whatever the hour. Outside the door."""
-        self._in_background(lambda: self.clean(ALL_FILES))
+        self._parts.in_background(lambda: self.clean(ALL_FILES))
 
     def clean(self, files_max: int) -> None:
         """Remove old files that nobody needs. On the flush thread, outside the door."""
         if not self._is_open():
             return
         end = self._rule.old_end(files_max)
-        if end <= self._store.log.min_offset:
+        if end <= self._parts.store.log.min_offset:
             return
-        lowest = self._lowest_in_turns(self._timers.needed_offsets.ahead(), end)
-        with self._door:
+        lowest = self._lowest_in_turns(self._parts.timers.needed_offsets.ahead(), end)
+        with self._parts.door:
             if not self._is_open():
                 return
-            end = min([lowest, end, *self._timers.needed_offsets.now(), *self._at_levels()])
-            remove = self._store.log.files.let_go_before(end)
+            end = min([lowest, end, *self._parts.timers.needed_offsets.now(), *self._at_levels()])
+            remove = self._parts.store.log.files.let_go_before(end)
         if remove is not None:
             remove()
             self._follow()
 
     def _is_open(self) -> bool:
         """Whether the store is still there: a call, since it may close between two looks."""
-        return self._store.is_open
+        return self._parts.store.is_open
 
     def _lowest_in_turns(self, offsets: Iterator[int], lowest: int) -> int:
         """Go through what the timers need; nothing below ``lowest`` is looked for any more."""
         while True:
             budget = Budget()
-            with self._door.quiet:
+            with self._parts.door.quiet:
                 for offset in offsets:
                     lowest = min(lowest, offset)
                     if budget.exhausted():
@@ -109,30 +92,30 @@ class Aging:
 
     def _at_levels(self) -> Iterator[int]:
         """Give the offset of the first message that waits at each level."""
-        for level, offset in self._levels.offsets().items():
-            queue = self._store.consume_queue(SCHEDULE_TOPIC, level - 1)
+        for level, offset in self._parts.levels.offsets().items():
+            queue = self._parts.store.consume_queue(SCHEDULE_TOPIC, level - 1)
             entry = None if queue is None else queue.entry(max(offset, queue.min_offset))
             if entry is not None:
                 yield entry[0]
 
     def _follow(self) -> None:
         """Let queues, index and timer log forget what the commit log has forgotten."""
-        log_min = self._store.log.min_offset
-        queues = list(self._store.queues.values())
+        log_min = self._parts.store.log.min_offset
+        queues = list(self._parts.store.queues.values())
         while queues:
             removals: list[Callable[[], None] | None] = []
             budget = Budget()
-            with self._door:
+            with self._parts.door:
                 while queues and not budget.exhausted() and self._is_open():
                     removals.append(queues.pop().follow(log_min))
                 if not self._is_open():
                     return
             _run(removals)
-        with self._door:
-            index = self._store.index
+        with self._parts.door:
+            index = self._parts.store.index
             removals = [
                 None if index is None else index.let_go_before(log_min),
-                self._timers.upkeep.begin_cleaning(),
+                self._parts.timers.upkeep.begin_cleaning(),
             ]
         _run(removals)
 
@@ -145,44 +128,37 @@ def _run(removals: list[Callable[[], None] | None]) -> None:
 
 @define(eq=False)
 class TimerHousekeeping:
-    """Keeps the timers of one broker tidy; everything is called under the door.
+    """Keeps the timers of one broker tidy; everything is called under the door."""
 
-    `in_background` does what takes long, outside the door.
-    """
+    _parts: BrokerParts
 
-    _upkeep: Upkeep[EngineState]
-    _topics: TopicTable
-    _clock: Clock
-    _session: Session
-    _in_background: Callable[[Callable[[], None]], None]
-
-    def start(self, config: BrokerConfig) -> None:
+    def start(self) -> None:
         """Plan the first of everything."""
-        every = self._session.every
+        every = self._parts.session.every
         every(CLEAN_EVERY_MS, self._clean)
         every(FORGET_EVERY_MS, self._forget_topics)
         every(REVISE_EVERY_MS, self._revise_counts)
-        every(config.int("timerProgressLogIntervalMs"), self._log_progress)
+        every(self._parts.config.int("timerProgressLogIntervalMs"), self._log_progress)
 
     def _clean(self) -> None:
         """Files are let go under the door and removed outside of it."""
-        work = self._upkeep.begin_cleaning()
+        work = self._parts.timers.upkeep.begin_cleaning()
         if work is not None:
-            self._in_background(work)
+            self._parts.in_background(work)
 
     def _forget_topics(self) -> None:
-        self._upkeep.forget_topics(self._topics.names())
+        self._parts.timers.upkeep.forget_topics(self._parts.topics.names())
 
     def _revise_counts(self) -> None:
-        if self._upkeep.begin_revision(self._session.now_ms):
+        if self._parts.timers.upkeep.begin_revision(self._parts.session.now_ms):
             self._go_on_revising()
 
     def _go_on_revising(self) -> None:
         """Count in turns: each holds the door for a few milliseconds."""
-        if self._upkeep.go_on(self._clock.now_ms, Budget()):
-            self._session.after(1, self._go_on_revising, "housekeeping")
+        if self._parts.timers.upkeep.go_on(self._parts.clock.now_ms, Budget()):
+            self._parts.session.after(1, self._go_on_revising, "housekeeping")
 
     def _log_progress(self) -> None:
         if logger.isEnabledFor(logging.INFO):
-            text = self._upkeep.progress(self._clock.now_ms)
-            self._in_background(lambda: logger.info("%s", text))
+            text = self._parts.timers.upkeep.progress(self._parts.clock.now_ms)
+            self._parts.in_background(lambda: logger.info("%s", text))

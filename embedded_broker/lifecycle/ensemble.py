@@ -37,6 +37,7 @@ class BrokerSlot:
         self.address = ""
         self.node: BrokerNode | None = None
         self.loses: bool | None = None
+        """Whether the next crash loses unsynced bytes: all (False) or random last parts (True)."""
         self.request_faults = RequestFaults()
         self.random = Random(arguments.seed)
         """For what the disk does; the broker's own choices do not depend on it."""

@@ -120,7 +120,7 @@ class BrokerNode:
             broker_name=arguments.broker_name,
             address=address,
         )
-        self._flusher = Flusher(runtime.door, self._begin_flush, self._flush_done)
+        self._flusher = Flusher(runtime.door, self._begin_flush, parts.durability.synced)
         parts.durability.request_flush = self._flusher.request
         parts.in_background = self._flusher.do
         parts.flush_everything = partial(self._flusher.cycle, everything=True)
@@ -132,7 +132,8 @@ class BrokerNode:
         store.problems += [one for one in wrong if one is not None]
         self.recovery = RecoveryReport.of(found, timers_found, store.problems)
         config.on_change(self._note_change)
-        self._watch(parts)
+        self._idleness = Idleness(parts, runtime.clients)
+        self._aging = Aging(parts, clock)
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
 
@@ -155,31 +156,6 @@ class BrokerNode:
                 address=parts.address,
             )
         parts.on_leave.append(partial(namesrv.routes.unregister, parts.broker_name))
-
-    def _watch(self, parts: BrokerParts) -> None:
-        """Make what looks at the broker now and then: who waits for its clients, and retention."""
-        self._idleness = Idleness(
-            broker_name=parts.broker_name,
-            door=parts.door,
-            clock=parts.clock,
-            sources=parts.sources,
-            store=parts.store,
-            topics=parts.topics,
-            consumers=parts.consumers,
-            offsets=parts.offsets,
-            deliveries=parts.deliveries,
-            is_waiting=parts.consume.waiters.is_waiting,
-            clients=self._runtime.clients,
-        )
-        self._aging = Aging(
-            door=parts.door,
-            clock=self._arguments.clock,
-            config=parts.config,
-            store=parts.store,
-            timers=parts.timers,
-            levels=parts.levels,
-            in_background=parts.in_background,
-        )
 
     def start(self) -> None:
         """Start flushing; timers fire once the runtime has started."""
@@ -213,9 +189,7 @@ class BrokerNode:
                 parts.config.int("flushDelayOffsetInterval"), self._flush_levels, "flush"
             )
             parts.session.every(LOOK_EVERY_MS, self._aging.look)
-            TimerHousekeeping(
-                parts.timers.upkeep, parts.topics, parts.clock, parts.session, parts.in_background
-            ).start(parts.config)
+            TimerHousekeeping(parts).start()
 
     def snapshot(self, path: str | PathLike[str]) -> Path:
         """Copy the store as it is now. Outside the door."""
@@ -314,9 +288,6 @@ class BrokerNode:
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""
         self._changes += 1
-
-    def _flush_done(self) -> None:
-        self.parts.durability.synced()
 
     def _flush_all(self) -> None:
         self._flusher.request(everything=True)

@@ -6,126 +6,111 @@ below this room sees all of them.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from random import Random
+
+from attrs import define, field
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import DeadlineSource
+from embedded_broker.core.administration import Administration
 from embedded_broker.core.calls import Calls
+from embedded_broker.core.consume import Consume
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Guards
+from embedded_broker.core.produce import Produce
+from embedded_broker.core.queries import Queries
+from embedded_broker.core.statistics import Statistics
+from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.door import Door
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, Limits, Profile
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.tables.consumers.groups import GroupTable
+from embedded_broker.tables.consumers.registry import (
+    ConsumerRegistry,
+    ProducerRegistry,
+    QueueLocks,
+)
+from embedded_broker.tables.files import TableFiles
+from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.topics.table import TopicTable
+from embedded_broker.timer.interface import TimerEngine
+from embedded_broker.timer.levels.service import ScheduleMessageService
 from rocketmq_py.clock import Clock
-
-if TYPE_CHECKING:
-    from random import Random
-
-    from embedded_broker.core.administration import Administration
-    from embedded_broker.core.consume import Consume
-    from embedded_broker.core.produce import Produce
-    from embedded_broker.core.queries import Queries
-    from embedded_broker.core.statistics import Statistics
-    from embedded_broker.core.transactions.service import TransactionalMessageService
-    from embedded_broker.store.message_store import MessageStore
-    from embedded_broker.tables.consumers.groups import GroupTable
-    from embedded_broker.tables.consumers.registry import (
-        ConsumerRegistry,
-        ProducerRegistry,
-        QueueLocks,
-    )
-    from embedded_broker.tables.files import TableFiles
-    from embedded_broker.tables.offsets.deliveries import DeliveryLog
-    from embedded_broker.tables.offsets.table import OffsetTable
-    from embedded_broker.tables.topics.table import TopicTable
-    from embedded_broker.timer.interface import TimerEngine
-    from embedded_broker.timer.levels.service import ScheduleMessageService
 
 __all__ = ["BrokerParts"]
 
 
+@define(eq=False, kw_only=True)
 class BrokerParts:
-    """One broker. ``assembly.install`` adds the parts that are declared here."""
+    """One broker. ``assembly.install`` adds the parts that its arguments do not give."""
 
-    topics: "TopicTable"
-    groups: "GroupTable"
-    consumers: "ConsumerRegistry"
-    producers: "ProducerRegistry"
-    offsets: "OffsetTable"
-    deliveries: "DeliveryLog"
-    locks: "QueueLocks"
-    produce: "Produce"
-    consume: "Consume"
-    queries: "Queries"
-    transactions: "TransactionalMessageService"
-    statistics: "Statistics"
-    acts: "Administration"
-    table_files: "TableFiles"
+    door: Door
+    clock: Clock
+    session: Session = field(alias="session_clock", converter=Session)
+    config: BrokerConfig
+    profile: Profile
+    limits: Limits = LIMITS["broker"]
+    store: MessageStore
+    timers: TimerEngine
+    levels: ScheduleMessageService
+    journal: Journal
+    random: Random
+    cluster_name: str
+    broker_name: str
+    address: str
+    """The advertised ``host:port``."""
 
-    def __init__(
-        self,
-        *,
-        door: Door,
-        clock: Clock,
-        session_clock: Clock,
-        config: BrokerConfig,
-        profile: Profile,
-        limits: Limits = LIMITS["broker"],
-        store: "MessageStore",
-        timers: "TimerEngine",
-        levels: "ScheduleMessageService",
-        journal: Journal,
-        random: "Random",
-        cluster_name: str,
-        broker_name: str,
-        address: str,
-    ) -> None:
-        self.door = door
-        self.clock = clock
-        self.session = Session(session_clock)
-        self.durability = Durability(config, store, self.session)
-        self.guards = Guards()
+    topics: TopicTable = field(init=False)
+    groups: GroupTable = field(init=False)
+    consumers: ConsumerRegistry = field(init=False)
+    producers: ProducerRegistry = field(init=False)
+    offsets: OffsetTable = field(init=False)
+    deliveries: DeliveryLog = field(init=False)
+    locks: QueueLocks = field(init=False)
+    produce: Produce = field(init=False)
+    consume: Consume = field(init=False)
+    queries: Queries = field(init=False)
+    transactions: TransactionalMessageService = field(init=False)
+    statistics: Statistics = field(init=False)
+    acts: Administration = field(init=False)
+    table_files: TableFiles = field(init=False)
+
+    guards: Guards = field(init=False, factory=Guards)
+    calls: Calls = field(init=False)
+    durability: Durability = field(init=False)
+    endpoint: Endpoint = field(init=False)
+    sources: list[DeadlineSource] = field(init=False)
+    """What fires on the message clock."""
+    housekeeping: list[Callable[[], None]] = field(init=False, factory=list)
+    """Called under the door at the end of every clock jump: expiry, saves, metrics."""
+    on_close: list[Callable[[], None]] = field(init=False, factory=list)
+    """Called under the door before the store closes: last saves."""
+    before_crash: list[Callable[[], Callable[[], None]]] = field(init=False, factory=list)
+    """Called under the door when a crash is played; what they return is run outside of it."""
+    on_leave: list[Callable[[], None]] = field(init=False, factory=list)
+    """Called under the door when this state stops acting, saved or not: unhook."""
+    flush_everything: Callable[[], None] = field(init=False)
+    """Flushes now, for work that was given to ``in_background``; may raise ``StoreError``."""
+    in_background: Callable[[Callable[[], None]], None] = field(init=False)
+    """Does slow work, such as writing a table's file, outside the door on another thread."""
+
+    def __attrs_post_init__(self) -> None:
         self.calls = Calls(self.session)
-        self.config = config
-        self.profile = profile
-        self.limits = limits
-        self.store = store
-        self.timers = timers
-        self.levels = levels
-        self.journal = journal
-        self.random = random
-        self.cluster_name = cluster_name
-        self.broker_name = broker_name
-        self.address = address
-        """The advertised ``host:port``."""
-        self.sources: list[DeadlineSource] = [timers, levels]
-        """What fires on the message clock."""
-        self.housekeeping: list[Callable[[], None]] = []
-        """Called under the door at the end of every clock jump: expiry, saves, metrics."""
-        self.on_close: list[Callable[[], None]] = []
-        """Called under the door before the store closes: last saves."""
-        self.before_crash: list[Callable[[], Callable[[], None]]] = []
-        """Called under the door when a crash is played; what they return is run outside of it."""
-        self.on_leave: list[Callable[[], None]] = []
-        """Called under the door when this state stops acting, saved or not: unhook."""
+        self.durability = Durability(self.config, self.store, self.session)
+        self.sources = [self.timers, self.levels]
+        self.in_background = self.door.after
         self.endpoint = Endpoint(
-            broker_name,
-            door=door,
-            clock=clock,
+            self.broker_name,
+            door=self.door,
+            clock=self.clock,
             session=self.session,
-            journal=journal,
-            profile=profile,
+            journal=self.journal,
+            profile=self.profile,
             guards=self.guards,
             durability=self.durability,
             calls=self.calls,
         )
-        self.flush_everything: Callable[[], None] = _nothing
-        """Flushes now, for work that was given to ``in_background``; may raise ``StoreError``."""
-        self.in_background: Callable[[Callable[[], None]], None] = door.after
-        """Does slow work, such as writing a table's file, outside the door on another thread."""
-
-
-def _nothing() -> None:
-    """Flush nothing: no flusher runs."""
