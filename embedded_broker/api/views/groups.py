@@ -13,7 +13,7 @@ from typing import Literal
 
 from attrs import frozen
 
-from embedded_broker.api.views.lookup import PartsSource, find_topic, told
+from embedded_broker.api.views.lookup import PartsSource, View, find_topic, told
 from embedded_broker.api.views.messages import MessagesView, StoredMessage
 from embedded_broker.api.views.retries import Retry, waiting_retries
 from embedded_broker.clocks.clock import epoch_ms
@@ -37,11 +37,11 @@ class GroupMember:
     version: int
 
 
-class GroupView:
+class GroupView(View):
     """One consumer group."""
 
     def __init__(self, parts: PartsSource, name: str) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self.name = name
 
     def __repr__(self) -> str:
@@ -52,16 +52,14 @@ class GroupView:
     @property
     def members(self) -> tuple[GroupMember, ...]:
         """The connected consumers, in order of arrival."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             _check_group(parts, self.name)
             return members_of(parts, self.name)
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that it subscribes to, pulls from or has committed, and its retry topic."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             _check_group(parts, self.name)
             return parts.acts.offsets.topics_of(self.name)
 
@@ -85,8 +83,7 @@ class GroupView:
 
     def offsets(self, *, topic: str | None = None) -> list[GroupOffset]:
         """Return the group's place in every queue of its topics, or of one topic."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             _check_group(parts, self.name)
             if topic is not None:
                 find_topic(parts, topic)
@@ -126,8 +123,7 @@ class GroupView:
 
     def dead_letters(self) -> list[StoredMessage]:
         """Return the messages that the group gave up, oldest first."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             _check_group(parts, self.name)
             if parts.topics.get(dlq_topic(self.name)) is None:
                 return []
@@ -139,30 +135,24 @@ class GroupView:
         These are the retries that wait for their time, and those in the retry topic that are not
         committed.
         """
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             _check_group(parts, self.name)
         return waiting_retries(parts, self.name)
 
 
-class GroupsView:
+class GroupsView(View):
     """``broker.groups``: look up and list consumer groups."""
-
-    def __init__(self, parts: PartsSource) -> None:
-        self._parts = parts
 
     def __repr__(self) -> str:
         return told("groups", lambda: f" {', '.join(self.names()) or 'none'}")
 
     def __getitem__(self, name: str) -> GroupView:
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             _check_group(parts, name)
         return GroupView(self._parts, name)
 
     def __contains__(self, name: object) -> bool:
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return name in parts.groups or name in parts.acts.offsets.group_names()
 
     def __iter__(self) -> Iterator[str]:
@@ -170,8 +160,7 @@ class GroupsView:
 
     def names(self) -> list[str]:
         """Return the groups that were used or created, without those that every broker has."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return parts.acts.offsets.group_names()
 
 

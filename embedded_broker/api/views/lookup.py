@@ -5,7 +5,8 @@ when there is none. Must not know: what the caller wants to see of it. Read on: 
 ``messages.py``, ``timers.py``.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Protocol
 
@@ -13,10 +14,24 @@ from embedded_broker.errors import BrokerStateError, MessageNotFound
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 
-__all__ = ["HasMessageId", "PartsSource", "find_topic", "id_of", "not_found", "told"]
+__all__ = ["HasMessageId", "PartsSource", "View", "find_topic", "id_of", "not_found", "told"]
 
 PartsSource = Callable[[], BrokerParts]
 """Returns the running core, or raises ``BrokerStateError``."""
+
+
+class View:
+    """Something of a broker that a test looks at; it holds no state of its own."""
+
+    def __init__(self, parts: PartsSource) -> None:
+        self._parts = parts
+
+    @contextmanager
+    def _look(self) -> Iterator[BrokerParts]:
+        """Enter the door to look, for a few milliseconds at most; nobody is told of a change."""
+        parts = self._parts()
+        with parts.door.quiet:
+            yield parts
 
 
 class HasMessageId(Protocol):

@@ -12,7 +12,7 @@ from attrs import field, frozen
 
 from embedded_broker.api.views.lookup import (
     HasMessageId,
-    PartsSource,
+    View,
     find_topic,
     id_of,
     not_found,
@@ -43,11 +43,8 @@ class StoredMessage:
     stored_at: datetime
 
 
-class MessagesView:
+class MessagesView(View):
     """``broker.messages``: what is stored."""
-
-    def __init__(self, parts: PartsSource) -> None:
-        self._parts = parts
 
     def __repr__(self) -> str:
         return told("messages", lambda: f": {self._counts()}")
@@ -59,8 +56,7 @@ class MessagesView:
 
     def in_topic(self, topic: str) -> list[StoredMessage]:
         """Return the visible messages of a topic in the order in which they were stored."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             config = find_topic(parts, topic)
             queues = max(config.read_queue_nums, config.write_queue_nums)
         return [stored_message(record) for record in parts.queries.of_topic(topic, queues)]
@@ -93,8 +89,7 @@ class MessagesView:
         They come in the order in which they were stored. A message that still waits for its time is
         not found, because it is not in its topic yet; see ``broker.timers.pending``.
         """
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             find_topic(parts, topic)
         return [stored_message(record) for record in parts.queries.with_key(topic, key)]
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from embedded_broker.api.views.lookup import HasMessageId, PartsSource, id_of, told
+from embedded_broker.api.views.lookup import HasMessageId, PartsSource, View, id_of, told
 from embedded_broker.clocks.clock import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import BrokerStateError, MessageNotFound, StoreError, TimerNotPending
@@ -85,11 +85,11 @@ class PendingTimer:
         return record
 
 
-class StageView:
+class StageView(View):
     """One service of the timer store. A test can pause it and look at it."""
 
     def __init__(self, parts: PartsSource, name: str) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self.name = name
 
     def __repr__(self) -> str:
@@ -99,29 +99,25 @@ class StageView:
     @property
     def paused(self) -> bool:
         """Whether it is paused, that is, does nothing until ``resume``."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return self._stage(parts).paused
 
     @property
     def queue_depth(self) -> int:
         """How many items wait for it."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return self._stage(parts).queue_depth
 
     @property
     def lag_ms(self) -> int:
         """How many milliseconds of message time the oldest waiting item has waited."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return self._stage(parts).lag_ms(parts.clock.now_ms)
 
     @property
     def counters(self) -> dict[str, int]:
         """What it has done since the store was opened, by name."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return dict(self._stage(parts).counters)
 
     def pause(self) -> None:
@@ -168,15 +164,12 @@ class StageView:
         return parts.timers.stages[self.name]
 
 
-class TimersView:
+class TimersView(View):
     """``broker.timers``: the messages that wait for their time.
 
     Under ``flushDiskType=SYNC_FLUSH`` a change returns when it is synced, as a send does. Without a
     sync within ``syncFlushTimeout`` it raises ``StoreError``.
     """
-
-    def __init__(self, parts: PartsSource) -> None:
-        self._parts = parts
 
     def __repr__(self) -> str:
         return told("timers", lambda: f": {self.count()} pending")
@@ -247,8 +240,7 @@ class TimersView:
         Timers that are due more than a day ahead are left out. A long delay counts at the time
         of its next hop. The metric ``rocketmq_timer_message_snapshot`` counts in the same way.
         """
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             snapshot = parts.timers.distribution()
         while not snapshot.done:
             with parts.door.quiet:

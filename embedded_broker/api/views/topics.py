@@ -8,18 +8,18 @@ topic.
 
 from collections.abc import Iterator
 
-from embedded_broker.api.views.lookup import PartsSource, find_topic, told
+from embedded_broker.api.views.lookup import PartsSource, View, find_topic, told
 from embedded_broker.lifecycle.arguments import MessageType, TopicSpec
 from embedded_broker.lifecycle.parts import BrokerParts
 
 __all__ = ["TopicView", "TopicsView", "delivered"]
 
 
-class TopicView:
+class TopicView(View):
     """One topic: its queues and how much is in them."""
 
     def __init__(self, parts: PartsSource, name: str) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self.name = name
 
     def __repr__(self) -> str:
@@ -30,42 +30,34 @@ class TopicView:
     @property
     def queues(self) -> int:
         """How many queues a producer may write to."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return find_topic(parts, self.name).write_queue_nums
 
     def max_offset(self, queue: int = 0) -> int:
         """Return the offset that the next message of a queue gets."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             find_topic(parts, self.name)
             return parts.store.max_offset(self.name, queue)
 
     def count(self) -> int:
         """Count the messages that became visible in the topic since it was created."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return delivered(parts, self.name)
 
 
-class TopicsView:
+class TopicsView(View):
     """``broker.topics``: create, look up and list topics."""
-
-    def __init__(self, parts: PartsSource) -> None:
-        self._parts = parts
 
     def __repr__(self) -> str:
         return told("topics", lambda: f" {', '.join(self.names()) or 'none'}")
 
     def __getitem__(self, name: str) -> TopicView:
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             find_topic(parts, name)
         return TopicView(self._parts, name)
 
     def __contains__(self, name: object) -> bool:
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return name in parts.topics
 
     def __iter__(self) -> Iterator[str]:
@@ -84,8 +76,7 @@ class TopicsView:
 
     def names(self) -> list[str]:
         """Return the topics that were created, in that order, without those of every broker."""
-        parts = self._parts()
-        with parts.door.quiet:
+        with self._look() as parts:
             return parts.topics.created()
 
 
