@@ -9,7 +9,7 @@ itself, ``embedded_broker/clocks/settle.py`` for when clients count as idle,
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from threading import Lock, get_ident
 from typing import NoReturn, Protocol
@@ -36,9 +36,7 @@ __all__ = [
 NANOS_PER_MS = 1_000_000
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999, the last one of a datetime. The first time is 0, in 1970."""
-_FOR_THE_BROKER = frozenset(
-    {"attach", "detach", "go_to", "move_in", "move_out", "next_due_ms", "raise_to", "residents"}
-)
+_FOR_THE_BROKER = frozenset({"attach", "detach", "move_in", "move_out", "raise_to", "residents"})
 
 
 @frozen
@@ -402,16 +400,16 @@ class VirtualClock(BrokerClock):
 
     def autojump(self) -> AbstractContextManager[None]:
         """Let time go from deadline to deadline; see ``BrokerClock.autojump``."""
-        return autojumping(self)
+        return autojumping(self.residents, self._jump_on, self.watchdog)
 
-    def next_due_ms(self) -> int | None:
-        """Say when something a user can see fires next, in epoch milliseconds."""
+    def _jump_on(self) -> bool:
+        """Move time to the next event that a user can see; False when there is none."""
         head = self.next_deadline()
-        return None if head is None else head.due_ms
-
-    def go_to(self, due_ms: int) -> None:
-        """Do what ``autojump`` does when the clients are idle."""
-        self.jump_to_ms(due_ms)
+        if head is None or head.due_ms <= self.now_ms:
+            return False
+        with suppress(ClockError):  # the body has moved the clock further meanwhile
+            self.jump_to_ms(head.due_ms)
+        return True
 
     def set_back(self, milliseconds: int) -> None:
         """Set time back, as on a machine whose clock was corrected; nothing fires."""

@@ -6,14 +6,14 @@ broker tells that a client is idle (``embedded_broker/lifecycle/idleness.py``), 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Final, Protocol
 
 from attrs import frozen
 
 from embedded_broker.clocks.waiting import LOOK_AGAIN_S, refuse_in_event_loop
-from embedded_broker.errors import BrokerStateError, ClockError, SettleTimeout
+from embedded_broker.errors import BrokerStateError, SettleTimeout
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RocketMQError
 
@@ -53,29 +53,6 @@ class Resident(Protocol):
 
     def unwatch(self, event: Event) -> None:
         """Undo ``watch``."""
-        ...
-
-
-class Jumpable(Protocol):
-    """What ``autojumping`` needs of a clock."""
-
-    watchdog: float
-
-    @property
-    def now_ms(self) -> int:
-        """Milliseconds since 1970-01-01 UTC."""
-        ...
-
-    def next_due_ms(self) -> int | None:
-        """When something that a user can see fires next."""
-        ...
-
-    def go_to(self, due_ms: int) -> None:
-        """Move time there and fire what is due."""
-        ...
-
-    def residents(self) -> Sequence[Resident]:
-        """The brokers on this clock."""
         ...
 
 
@@ -146,14 +123,29 @@ def _too_busy(timeout_s: float, busy: tuple[str, ...]) -> SettleTimeout:
 
 
 @contextmanager
-def autojumping(clock: Jumpable) -> Iterator[None]:
-    """Jump from deadline to deadline on a thread of its own while the body runs."""
+def autojumping(
+    residents: Callable[[], Sequence[Resident]], jump_on: Callable[[], bool], watchdog_s: float
+) -> Iterator[None]:
+    """Jump from deadline to deadline on a thread of its own while the body runs.
+
+    ``jump_on`` moves time to the next deadline; it says whether there was one.
+    """
     stop = Event()
     failures: list[RocketMQError] = []
 
+    def jump_when_idle() -> None:
+        while not stop.is_set():
+            busy = _wait(residents, watchdog_s, None, stop)
+            if stop.is_set():
+                return
+            if busy:
+                raise _too_busy(watchdog_s, busy)
+            if not jump_on():
+                stop.wait(LOOK_AGAIN_S)
+
     def run() -> None:
         try:
-            _jump_until(stop, clock)
+            jump_when_idle()
         except RocketMQError as error:
             failures.append(error)
 
@@ -166,18 +158,3 @@ def autojumping(clock: Jumpable) -> Iterator[None]:
         thread.join()
     if failures:
         raise failures[0]
-
-
-def _jump_until(stop: Event, clock: Jumpable) -> None:
-    while not stop.is_set():
-        busy = _wait(clock.residents, clock.watchdog, None, stop)
-        if stop.is_set():
-            return
-        if busy:
-            raise _too_busy(clock.watchdog, busy)
-        due_ms = clock.next_due_ms()
-        if due_ms is None or due_ms <= clock.now_ms:
-            stop.wait(LOOK_AGAIN_S)
-            continue
-        with suppress(ClockError):  # the body has moved the clock further meanwhile
-            clock.go_to(due_ms)
