@@ -11,12 +11,13 @@ Read on: `../change.py` for the order of writing, `../recall.py` for marks and c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.change import Changes, moved_copy
-from embedded_broker.timer.recall import Mark, PendingCopy, copies_among, messages_with_key
+from embedded_broker.timer.recall import PendingCopy, copies_among, messages_with_key
 from embedded_broker.timer.request import TimerRequest, parse_request
+from embedded_broker.timer.slices.marks import is_hit, is_moved
 from embedded_broker.timer.slices.record import SECOND_MS, second_of
 from embedded_broker.timer.slices.state import SliceState
 from rocketmq_py.clock import Clock
@@ -25,7 +26,7 @@ from rocketmq_py.protocol.delay import timer_out_ms
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["SliceChanges", "find_copies", "is_hit", "is_moved"]
+__all__ = ["SliceChanges", "find_copies"]
 
 
 def find_copies(state: SliceState, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
@@ -46,21 +47,6 @@ def find_copies(state: SliceState, unique_key: str, topic: str | None = None) ->
         waits=waits,
         hits=lambda mark, copy: is_hit(mark, copy.root, copy.record.properties),
     )
-
-
-def is_moved(properties: Mapping[str, str]) -> bool:
-    """Say whether a timer came here from another time; a mark says whom it removes instead."""
-    return Prop.TIMER_DEL_OFFSET in properties and Prop.TIMER_DEL_UNIQKEY not in properties
-
-
-def is_hit(mark: Mark, source: int, properties: Mapping[str, str]) -> bool:
-    """Say whether a mark of its key removes a timer.
-
-    A mark by key removes timers that came before it and after it, but for one that somebody moved
-    here from another time later: that is a wish of its own.
-    """
-    is_spared = mark.victim_root is None and mark.root <= source and is_moved(properties)
-    return mark.names(source) and not is_spared
 
 
 def _messages_of(state: SliceState, unique_key: str) -> Iterator[MessageRecord]:
@@ -98,8 +84,7 @@ class SliceChanges(Changes):
     def look_for_unfinished(self) -> None:
         """Find out whether the last life ended between a moved copy and its mark."""
         state = self._state
-        queue = state.queue
-        entry = None if queue is None else queue.entry(queue.max_offset - 1)
+        entry = state.entry(state.queue_end - 1)
         record = None if entry is None else state.store.record(entry[0])
         if record is None or record.topic != state.topic:
             return

@@ -25,8 +25,6 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.request import parse_request, victim_root
 from embedded_broker.timer.slices.cells import SliceWheel
 from embedded_broker.timer.slices.record import Glance, glance
 from embedded_broker.timer.slices.state import Late, SliceState
@@ -38,8 +36,6 @@ __all__ = [
     "SliceDispatchService",
     "SlicePreloadService",
     "hold_late",
-    "keep_out",
-    "mark_of",
     "take_into",
 ]
 
@@ -82,8 +78,7 @@ class SliceDispatchService(Stage[SliceState]):
     def lag_ms(self, now_ms: int) -> int:
         """Age of the next entry's message."""
         state = self.state
-        queue = state.queue
-        entry = None if queue is None else queue.entry(state.queue_offset)
+        entry = state.entry(state.queue_offset)
         stored_ms = -1 if entry is None else state.store.log.store_timestamp(entry[0])
         return 0 if stored_ms < 0 else max(0, now_ms - stored_ms)
 
@@ -110,8 +105,7 @@ class SliceDispatchService(Stage[SliceState]):
     def read(self, queue_offset: int) -> Inbound | None:
         """Read an entry; None, counted, when it is no timer or done already."""
         state = self.state
-        queue = state.queue
-        entry = None if queue is None else queue.entry(queue_offset)
+        entry = state.entry(queue_offset)
         if entry is None:
             return None
         offset, size, _ = entry
@@ -144,16 +138,14 @@ class SliceDispatchService(Stage[SliceState]):
         """
         state = self.state
         state.kept_out_to = max(state.kept_out_to, state.queue_offset)
-        queue = state.queue
-        while queue is not None and state.kept_out_to < queue.max_offset:
-            entry = queue.entry(state.kept_out_to)
-            record = None if entry is None else state.store.log.read(entry[0], entry[1])
-            seen = None if record is None else glance(record)
+        end = state.queue_end
+        while state.kept_out_to < end:
+            seen = state.glance_at(state.kept_out_to)
             if seen is not None and seen.is_mark:
-                keep_out(state, seen)
+                state.kept_out.add(seen)
             state.kept_out_to += 1
             if not state.kept_out_to % _CHECK_BUDGET_EVERY and budget.exhausted():
-                return state.kept_out_to >= queue.max_offset
+                return state.kept_out_to >= end
         return True
 
     def _put(self, inbound: Inbound) -> Route:
@@ -242,41 +234,16 @@ def take_into(
     """Put a record of a slice's log into the cells of the slice."""
     if not seen.is_mark:
         wheel.add(seen.second, position, record)
-        return
-    found = mark_of(seen)
-    if found is None:
+    elif not wheel.add_mark(seen):
         state.lost["malformed"] += 1
-        return
-    wheel.add_mark(seen.second, *found)
-
-
-def keep_out(state: SliceState, seen: Glance) -> None:
-    """Let a mark work that may not go its way yet: its victim may be due before it does."""
-    found = mark_of(seen)
-    if found is not None:
-        key, mark = found
-        marks = state.kept_out.setdefault(seen.second, {}).setdefault(key, [])
-        if mark not in marks:
-            marks.append(mark)
 
 
 def hold_late(state: SliceState, seen: Glance, queue_offset: int) -> None:
     """Keep what came after its second was over; it is fired first of all."""
-    if not seen.is_mark:
+    if seen.is_mark:
+        state.late.add_mark(seen, queue_offset)
+    else:
         state.late.add(Late(seen.second, seen.source, queue_offset))
-        return
-    found = mark_of(seen)
-    if found is not None:
-        state.late.add_mark(seen.second, *found, queue_offset)
-
-
-def mark_of(seen: Glance) -> tuple[str, Mark] | None:
-    """Give key and mark of a delete message; None when it is none."""
-    properties = seen.decoded()
-    request = parse_request(properties)
-    if request is None or request.deletes is None:
-        return None
-    return request.deletes, Mark(seen.source, victim_root(properties))
 
 
 def _master_has_it(state: SliceState, queue_offset: int, second: int) -> bool:

@@ -60,7 +60,6 @@ from embedded_broker.timer.slices.dispatch import (
     Inbound,
     SliceDispatchService,
     SlicePreloadService,
-    keep_out,
 )
 from embedded_broker.timer.slices.fire import SliceFireService
 from embedded_broker.timer.slices.flush import SliceCheckpointer, SliceFlush, SliceFlushService
@@ -276,7 +275,7 @@ class SlicedTimerStore(TimerEngine):
         """Let a mark work that a hold keeps in the queue, and note how far that is known."""
         state = self._state
         if request.deletes is not None:
-            keep_out(state, _glance_of(arrival, request))
+            state.kept_out.add(_glance_of(arrival, request))
         if arrival.queue_offset == max(state.kept_out_to, state.queue_offset):
             state.kept_out_to = arrival.queue_offset + 1
 

@@ -9,21 +9,17 @@ Read on: `../delivery.py` for the copy and the answers of a put, `recovery.py` f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 from embedded_broker.clocks.timeline import UNRANKED, Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, Delivery, Release, released_copy
-from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.request import delete_key, parse_request
-from embedded_broker.timer.slices.cells import SliceWheel
-from embedded_broker.timer.slices.change import is_hit
+from embedded_broker.timer.request import parse_request
+from embedded_broker.timer.slices.cells import SliceWheel, Stored
+from embedded_broker.timer.slices.marks import MarksByKey, hits_among
 from embedded_broker.timer.slices.record import SECOND_MS, glance, source_of
 from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.stage import Stage
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
-from rocketmq_py.protocol.properties import Prop
 
 __all__ = ["SliceFireService"]
 
@@ -73,12 +69,12 @@ class SliceFireService(Stage[SliceState]):
         if not state.fired:
             cell.arrange()
         while len(cell):
-            position, kept = cell.peek()
-            record = self._record(wheel.number, position, kept)
+            record = self._record(wheel.number, cell.peek())
+            marks = wheel.marks(second), state.kept_out.at(second)
             if record is None:
                 state.lost["unreadable"] += 1
             elif record.commit_log_offset not in state.fired and not self._act(
-                record, self._marks(second, cell.marks), record.store_timestamp, now_ms
+                record, marks, record.store_timestamp, now_ms
             ):
                 return Release.BLOCKED
             cell.pop()
@@ -97,8 +93,7 @@ class SliceFireService(Stage[SliceState]):
             return UNRANKED
         if not self.state.fired:
             cell.arrange()
-        position, kept = cell.peek()
-        view = self.state.log.read(wheel.number, position) if kept is None else memoryview(kept)
+        view = self.state.stored(wheel.number, cell.peek())
         return UNRANKED if view is None else source_of(view)
 
     def fire_late(self, limit_second: int, now_ms: int, budget: Budget) -> Release:
@@ -108,7 +103,7 @@ class SliceFireService(Stage[SliceState]):
         while late and late.peek().second <= limit_second:
             entry = late.peek()
             record = state.store.record(entry.source)
-            marks = self._marks(entry.second, late.marks(entry.second))
+            marks = late.marks(entry.second), state.kept_out.at(entry.second)
             if record is None or record.topic != state.topic:
                 state.lost["unreadable"] += 1
             elif entry.source not in state.done and not self._act(
@@ -124,16 +119,8 @@ class SliceFireService(Stage[SliceState]):
             late.forget_marks()
         return Release.DRAINED
 
-    def _marks(self, second: int, marks: Mapping[str, list[Mark]]) -> Mapping[str, Iterable[Mark]]:
-        """Give the marks of a second with those that a hold keeps in the inbound queue."""
-        kept_out = self.state.kept_out
-        if not kept_out or second not in kept_out:
-            return marks
-        more = kept_out[second]
-        return {key: [*marks.get(key, ()), *more.get(key, ())] for key in {*marks, *more}}
-
-    def _record(self, number: int, position: int, kept: bytes | None) -> MessageRecord | None:
-        view = self.state.log.read(number, position) if kept is None else memoryview(kept)
+    def _record(self, number: int, timer: Stored) -> MessageRecord | None:
+        view = self.state.stored(number, timer)
         if view is None:
             return None
         try:
@@ -148,7 +135,7 @@ class SliceFireService(Stage[SliceState]):
     def _act(
         self,
         record: MessageRecord,
-        marks: Mapping[str, Iterable[Mark]],
+        marks: tuple[MarksByKey, ...],
         enqueue_ms: int,
         now_ms: int,
     ) -> bool:
@@ -161,7 +148,11 @@ class SliceFireService(Stage[SliceState]):
             self.state.lost["malformed"] += 1
             return True
         topic = request.real_topic
-        if marks and self._is_recalled(source, properties, topic, marks, now_ms):
+        hits = hits_among(marks, source, properties) if any(marks) else []
+        if hits:
+            if all(mark.root < source for mark in hits):
+                # A mark that came later took the victim out of the count when it came.
+                self.state.metrics.add(topic, -1, now_ms)
             self.recalled += 1
             return True
         message = released_copy(
@@ -172,21 +163,4 @@ class SliceFireService(Stage[SliceState]):
             return False
         self.state.metrics.add(topic, -1, now_ms)
         self.released += stored
-        return True
-
-    def _is_recalled(
-        self,
-        source: int,
-        properties: dict[str, str],
-        topic: str,
-        marks: Mapping[str, Iterable[Mark]],
-        now_ms: int,
-    ) -> bool:
-        key = delete_key(topic, properties.get(Prop.UNIQ_KEY, ""))
-        hits = [mark for mark in marks.get(key, ()) if is_hit(mark, source, properties)]
-        if not hits:
-            return False
-        if all(mark.root < source for mark in hits):
-            # A mark that came later took the victim out of the count when it came.
-            self.state.metrics.add(topic, -1, now_ms)
         return True

@@ -11,7 +11,7 @@ Read on: `../listing.py` for what is given, `engine.py` (`pending`, `find`, `loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from embedded_broker.timer.listing import (
@@ -23,16 +23,15 @@ from embedded_broker.timer.listing import (
     Wanted,
     pending_of,
 )
-from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.request import delete_key, victim_root
+from embedded_broker.timer.request import victim_root
 from embedded_broker.timer.slices.cells import Cell, SliceWheel
-from embedded_broker.timer.slices.change import find_copies, is_hit
-from embedded_broker.timer.slices.dispatch import mark_of, take_into
+from embedded_broker.timer.slices.change import find_copies
+from embedded_broker.timer.slices.dispatch import take_into
+from embedded_broker.timer.slices.marks import MarksByKey, MarkTable, hits_among
 from embedded_broker.timer.slices.record import SECOND_MS, glance, second_of
 from embedded_broker.timer.slices.state import SliceState
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
-from rocketmq_py.protocol.properties import Prop
 
 __all__ = ["SliceListing", "SliceSource"]
 
@@ -111,27 +110,24 @@ class SliceListing:
         kept.loaded_to = max(kept.loaded_to, kept.load_to)
         yield kept
 
-    def strays(self, marks: dict[int, dict[str, list[Mark]]]) -> Iterator[_Stray | None]:
+    def strays(self, marks: MarkTable) -> Iterator[_Stray | None]:
         """Give what lies in no slice's log, unsorted; None in between.
 
-        `marks` takes the marks that are still in the inbound queue, by second and key.
+        `marks` takes the marks that are still in the inbound queue.
         """
         state = self.state
         for late in state.late:
             yield _Stray(late.second, late.source)
-        queue = state.queue
         for queue_offset in range(state.queue_offset, state.queue_end):
-            entry = None if queue is None else queue.entry(queue_offset)
+            entry = state.entry(queue_offset)
             if entry is None or entry[0] in state.already_logged:
                 continue
-            record = state.store.log.read(entry[0], entry[1])
-            seen = None if record is None else glance(record)
+            seen = state.glance_at(queue_offset)
             if seen is not None and not seen.is_mark:
                 yield _Stray(seen.second, seen.source)
                 continue
-            mark = None if seen is None else mark_of(seen)
-            if seen is not None and mark is not None:
-                marks.setdefault(seen.second, {}).setdefault(mark[0], []).append(mark[1])
+            if seen is not None:
+                marks.add(seen)
             yield None
 
 
@@ -143,7 +139,7 @@ class SliceSource(Source):
         self._listing = listing
         self._state = listing.state
         self._after = BEFORE_ALL
-        self._stray_marks: dict[int, dict[str, list[Mark]]] = {}
+        self._stray_marks = MarkTable()
         self._strays: set[int] = set()
         self._given: set[int] = set()
         """Strays that were given: between two turns one may enter the log of a slice."""
@@ -172,7 +168,7 @@ class SliceSource(Source):
                 yield from self._of_strays(strays, second)
                 if second * SECOND_MS >= wanted.before_ms:
                     break
-                yield from self._of_cell(number, second, cell)
+                yield from self._of_cell(wheel, second, cell)
             if (number + 1) * self._state.length * SECOND_MS >= wanted.before_ms:
                 break
             number = self._next_slice(number)
@@ -189,13 +185,12 @@ class SliceSource(Source):
             if record is None or record.topic != self._state.topic:
                 yield None
                 continue
-            marks = self._stray_marks.get(stray.second, {})
-            yield self._pending(record, stray.second, marks, self._state.late.marks(stray.second))
+            yield self._pending(record, stray.second, self._state.late.marks(stray.second))
 
-    def _of_cell(self, number: int, second: int, cell: Cell) -> Iterator[Pending | None]:
-        cell_marks, stray_marks = cell.marks, self._stray_marks.get(second, {})
-        for position, kept in sorted(cell.left()):
-            view = self._state.log.read(number, position) if kept is None else memoryview(kept)
+    def _of_cell(self, wheel: SliceWheel, second: int, cell: Cell) -> Iterator[Pending | None]:
+        marks = wheel.marks(second)
+        for timer in sorted(cell.left()):
+            view = self._state.stored(wheel.number, timer)
             try:
                 record = None if view is None else decode_record(view, check_crc=False)
             except RecordError:
@@ -203,20 +198,17 @@ class SliceSource(Source):
             if record is None:
                 yield None
             else:
-                yield self._pending(record, second, cell_marks, stray_marks)
+                yield self._pending(record, second, marks)
 
-    def _pending(
-        self, record: MessageRecord, second: int, *marks: Mapping[str, list[Mark]]
-    ) -> Pending | None:
+    def _pending(self, record: MessageRecord, second: int, marks: MarksByKey) -> Pending | None:
         """Describe a timer behind the place asked for, unless it is done, given or marked."""
-        state, properties = self._state, record.properties
+        state = self._state
         source = record.commit_log_offset
         if Place(second * SECOND_MS, source) <= self._after:
             return None
         if source in state.done or source in state.fired or source in self._given:
             return None
-        key = delete_key(properties.get(Prop.REAL_TOPIC, ""), properties.get(Prop.UNIQ_KEY, ""))
-        if any(is_hit(mark, source, properties) for one in marks for mark in one.get(key, ())):
+        if hits_among((marks, self._stray_marks.at(second)), source, record.properties):
             return None
         if source in self._strays:
             self._given.add(source)

@@ -94,7 +94,10 @@ def _open_slices(
     if damaged:
         _LOG.error("logs of time slices are missing or cut: %s", damaged)
         state.damaged_slices = len(damaged)
-        _read_queue_again(state, progress)
+        # Everything that is still in the queue is sent on its way once more, but for what has left:
+        # the progress tells that, as when a follower takes over from a master.
+        state.queue_offset = 0 if state.queue is None else state.queue.min_offset
+        state.master = progress
         ends = {}
     is_settled = state.store.was_clean and progress is not None and progress.clean is not None
     scanned = lost = 0
@@ -115,35 +118,20 @@ def _open_slices(
     return scanned, lost
 
 
-def _read_queue_again(state: SliceState, progress: SliceProgress | None) -> None:
-    """Send everything that is still in the queue on its way once more, but for what has left.
-
-    What has left is told by the progress, as when a follower takes over from a master.
-    """
-    queue = state.queue
-    state.queue_offset = 0 if queue is None else queue.min_offset
-    state.master = progress
-
-
 def _open_slice(state: SliceState, number: int, durable_to: int) -> tuple[set[int], int]:
     log = state.log
     whole = len(log.files_of(number)) * log.file_size
     log.slices[number] = found = SliceLog(end=whole)
     sources: set[int] = set()
-    position = durable_to
-    while position < whole:
-        skipped = log.skip_blank(number, position)
-        if skipped != position:
-            position = skipped
-            continue
-        record = log.read(number, position)
-        if record is None or not _is_good(state, number, record):
+    end = durable_to
+    for position, record in log.scan(number, durable_to):
+        if not _is_good(state, number, record):
             break
         sources.add(source_of(record))
-        position += len(record)
-    found.end = position
-    lost = log.truncate(number, position, durable_to=durable_to)
-    if position == 0:
+        end = position + len(record)
+    found.end = end = log.skip_blank(number, end) if end < whole else end
+    lost = log.truncate(number, end, durable_to=durable_to)
+    if end == 0:
         log.drop(number)
         remove_slice(state.store.fs, number)
     return sources, lost
@@ -195,11 +183,8 @@ def find_released(state: SliceState, start: int) -> tuple[set[int], int]:
 
 def _read_late(state: SliceState, progress: SliceProgress) -> None:
     """Read the entries again that were held although their second was over."""
-    queue = state.queue
     for queue_offset in sorted(progress.late):
-        entry = None if queue is None else queue.entry(queue_offset)
-        record = None if entry is None else state.store.log.read(entry[0], entry[1])
-        seen = None if record is None else glance(record)
+        seen = state.glance_at(queue_offset)
         if seen is None:
             state.lost["unreadable"] += 1
         elif seen.source not in state.done:

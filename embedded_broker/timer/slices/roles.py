@@ -19,7 +19,6 @@ from typing import Any
 
 from embedded_broker.timer.slices.dispatch import hold_late
 from embedded_broker.timer.slices.progress import SliceProgress
-from embedded_broker.timer.slices.record import glance
 from embedded_broker.timer.slices.recovery import note_released
 from embedded_broker.timer.slices.state import Late, SliceRole, SliceState
 from rocketmq_py.errors import ConfigError
@@ -77,13 +76,7 @@ def _is_over(state: SliceState, number: int) -> bool:
 
 def _hold_what_master_holds(state: SliceState, master: SliceProgress) -> None:
     """Hold the late timers of the master that lie in a slice here: that is over as well."""
-    queue = state.queue
-    held = state.late.queue_offsets()
-    for queue_offset in sorted(master.late - held):
-        entry = None if queue is None else queue.entry(queue_offset)
-        if entry is None or queue_offset >= state.queue_offset:
-            continue
-        record = state.store.log.read(entry[0], entry[1])
-        seen = None if record is None else glance(record)
+    for queue_offset in sorted(master.late - state.late.queue_offsets()):
+        seen = state.glance_at(queue_offset) if queue_offset < state.queue_offset else None
         if seen is not None and seen.second < state.current_second:
             hold_late(state, seen, queue_offset)

@@ -21,13 +21,14 @@ from typing import NamedTuple
 
 from attrs import define, field
 
-from embedded_broker.store.consume_queue import ConsumeQueue
+from embedded_broker.store.consume_queue import ConsumeQueue, Entry
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
-from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.slices.cells import SliceWheel
+from embedded_broker.timer.slices.cells import SliceWheel, Stored
 from embedded_broker.timer.slices.dcommit_log import DCommitLog
+from embedded_broker.timer.slices.marks import MarksByKey, MarkTable
 from embedded_broker.timer.slices.progress import SliceProgress
+from embedded_broker.timer.slices.record import Glance, glance
 
 __all__ = ["Late", "LateComers", "SliceNeededOffsets", "SliceRole", "SliceState"]
 
@@ -60,7 +61,7 @@ class LateComers:
 
     def __init__(self) -> None:
         self._heap: list[Late] = []
-        self._marks: dict[int, dict[str, list[Mark]]] = {}
+        self._marks = MarkTable()
         self._mark_offsets: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -78,14 +79,14 @@ class LateComers:
         """Take a timer."""
         heappush(self._heap, entry)
 
-    def add_mark(self, second: int, key: str, mark: Mark, queue_offset: int) -> None:
+    def add_mark(self, seen: Glance, queue_offset: int) -> None:
         """Take a mark; it works until nothing of its kind is left here."""
-        self._marks.setdefault(second, {}).setdefault(key, []).append(mark)
-        self._mark_offsets[queue_offset] = mark.root
+        if self._marks.add(seen):
+            self._mark_offsets[queue_offset] = seen.source
 
-    def marks(self, second: int) -> dict[str, list[Mark]]:
+    def marks(self, second: int) -> MarksByKey:
         """Give the marks of a second by key."""
-        return self._marks.get(second, {})
+        return self._marks.at(second)
 
     def peek(self) -> Late:
         """Give the first one."""
@@ -135,8 +136,8 @@ class SliceState:
     current: SliceWheel | None = None
     following: SliceWheel | None = None
     late: LateComers = field(factory=LateComers)
-    kept_out: dict[int, dict[str, list[Mark]]] = field(factory=dict)
-    """Marks by second and key that a hold keeps in the inbound queue: they work from here."""
+    kept_out: MarkTable = field(factory=MarkTable)
+    """Marks that a hold keeps in the inbound queue: they work from here."""
     kept_out_to: int = 0
     """Up to this entry of the inbound queue, `kept_out` is complete."""
     already_logged: set[int] = field(factory=set)
@@ -180,6 +181,22 @@ class SliceState:
         """Behind the last entry of the inbound queue."""
         queue = self.queue
         return 0 if queue is None else queue.max_offset
+
+    def entry(self, queue_offset: int) -> Entry | None:
+        """Give offset, size and tags code of an entry of the inbound queue."""
+        queue = self.queue
+        return None if queue is None else queue.entry(queue_offset)
+
+    def glance_at(self, queue_offset: int) -> Glance | None:
+        """Look at the message of an entry of the inbound queue; None when it is no timer's."""
+        entry = self.entry(queue_offset)
+        record = None if entry is None else self.store.log.read(entry[0], entry[1])
+        return None if record is None else glance(record)
+
+    def stored(self, number: int, timer: Stored) -> memoryview | None:
+        """Show the bytes of a timer of a slice, from memory or from the slice's log."""
+        position, kept = timer
+        return self.log.read(number, position) if kept is None else memoryview(kept)
 
     def slice_of(self, second: int) -> int:
         """Give the number of the slice that a second belongs to."""
@@ -248,8 +265,7 @@ class SliceState:
 
     def needed(self) -> list[int]:
         """Give the offsets of messages that lie in no slice: not sent on their way yet, or late."""
-        queue = self.queue
-        entry = None if queue is None else queue.entry(self.queue_offset)
+        entry = self.entry(self.queue_offset)
         found = [self.late.first_source(), None if entry is None else entry[0]]
         return [offset for offset in found if offset is not None]
 

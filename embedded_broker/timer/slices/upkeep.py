@@ -12,12 +12,11 @@ Read on: `../upkeep.py` for when a revision comes, `../metrics.py` for where the
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Generator, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 
-from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key
-from embedded_broker.timer.slices.dispatch import mark_of
+from embedded_broker.timer.slices.marks import MarksByKey, MarkTable
 from embedded_broker.timer.slices.record import SECOND_MS, Glance, glance
 from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.upkeep import Upkeep
@@ -25,43 +24,24 @@ from rocketmq_py.protocol.properties import Prop
 
 __all__ = ["SliceUpkeep", "distances", "recount"]
 
-_Marks = defaultdict[int, dict[str, list[Mark]]]
-
 
 def recount(state: SliceState) -> dict[str, int]:
     """Count the timers in the logs, the late ones and those still to be sent on their way."""
-    counting = _Recount(state)
-    for _ in counting.run():
-        pass
-    return counting.counts
+    return dict(Counter(seen.topic for seen in _counted(state) if seen is not None))
 
 
-class _Recount:
-    """A count in turns: `run` stops after each record, and in the end `counts` is complete.
+def _counted(state: SliceState) -> Iterator[Glance | None]:
+    """Give every timer that counts; first all marks are read.
 
-    Nothing may change meanwhile. `note_second` is called with the second of each timer.
+    It may be interrupted at each step, but nothing may change meanwhile. None: no timer here.
     """
-
-    def __init__(self, state: SliceState, note_second: Callable[[int], None] | None = None) -> None:
-        self._state = state
-        self._note_second = note_second
-        self.counts: Counter[str] = Counter()
-
-    def run(self) -> Iterator[None]:
-        """Go on to the next record: first all marks are read, then the timers are counted."""
-        marks: _Marks = defaultdict(dict)
-        for seen in _waiting(self._state):
-            found = mark_of(seen) if seen.is_mark else None
-            if found is not None:
-                marks[seen.second].setdefault(found[0], []).append(found[1])
-            yield
-        for seen in _waiting(self._state):
-            is_hit = seen.second in marks and _is_hit(seen, marks[seen.second])
-            if not seen.is_mark and not is_hit:
-                self.counts[seen.topic] += 1
-                if self._note_second is not None:
-                    self._note_second(seen.second)
-            yield
+    marks = MarkTable()
+    for seen in _waiting(state):
+        if seen.is_mark:
+            marks.add(seen)
+        yield None
+    for seen in _waiting(state):
+        yield None if seen.is_mark or _is_hit(seen, marks.at(seen.second)) else seen
 
 
 def _waiting(state: SliceState) -> Iterator[Glance]:
@@ -82,18 +62,18 @@ def _waiting(state: SliceState) -> Iterator[Glance]:
 
 
 def _of_queue(state: SliceState, queue_offset: int) -> Iterator[Glance]:
-    queue = state.queue
-    entry = None if queue is None else queue.entry(queue_offset)
+    entry = state.entry(queue_offset)
     if entry is None or entry[0] in state.already_logged or entry[0] in state.done:
         return
-    record = state.store.log.read(entry[0], entry[1])
-    seen = None if record is None else glance(record)
+    seen = state.glance_at(queue_offset)
     if seen is not None and seen.request() is not None:
         yield seen
 
 
-def _is_hit(seen: Glance, marks: dict[str, list[Mark]]) -> bool:
+def _is_hit(seen: Glance, marks: MarksByKey) -> bool:
     """Say whether a mark that came later took the timer out of the count."""
+    if not marks:
+        return False
     key = delete_key(seen.topic, seen.decoded().get(Prop.UNIQ_KEY, ""))
     return any(mark.root > seen.source and mark.names(seen.source) for mark in marks.get(key, ()))
 
@@ -104,11 +84,9 @@ def distances(state: SliceState, now_ms: int) -> Iterator[tuple[int, int] | None
     Unlike the wheel's it reads every record: the slices do not know how many each second has.
     """
     now_ms = now_ms // SECOND_MS * SECOND_MS
-    seconds: list[int] = []
-    for _ in _Recount(state, seconds.append).run():
-        for second in seconds:
-            yield (second - 1) * SECOND_MS - now_ms, 1
-        seconds.clear()
+    for seen in _counted(state):
+        if seen is not None:
+            yield (seen.second - 1) * SECOND_MS - now_ms, 1
         yield None
 
 
@@ -119,9 +97,12 @@ class SliceUpkeep(Upkeep[SliceState]):
         return self._state.metrics.counter, self._state.changes
 
     def _count(self) -> Generator[None, None, dict[str, int]]:
-        recount = _Recount(self._state)
-        yield from recount.run()
-        return recount.counts
+        counts: Counter[str] = Counter()
+        for seen in _counted(self._state):
+            if seen is not None:
+                counts[seen.topic] += 1
+            yield
+        return counts
 
     def _position(self, now_ms: int) -> str:
         state = self._state

@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.slices.cells import Cell, MessageCell, OffsetCell, SliceWheel
+from embedded_broker.timer.slices.cells import Cell, SliceWheel
+from embedded_broker.timer.slices.record import Glance
 
 
-def filled(kind: type[Cell], positions: list[int]) -> Cell:
-    cell = kind()
+def filled(positions: list[int], *, keeps_messages: bool) -> Cell:
+    cell = Cell(keeps_messages=keeps_messages)
     for position in positions:
         cell.add(position, memoryview(b"%d" % position))
     return cell
 
 
-@pytest.mark.parametrize("kind", [OffsetCell, MessageCell])
-def test_a_cell_gives_its_timers_in_the_order_of_their_places(kind: type[Cell]) -> None:
-    cell = filled(kind, [30, 40, 10, 20])
+@pytest.mark.parametrize("keeps_messages", [False, True])
+def test_a_cell_gives_its_timers_in_the_order_of_their_places(keeps_messages: bool) -> None:
+    cell = filled([30, 40, 10, 20], keeps_messages=keeps_messages)
     cell.arrange()
     taken = []
     while len(cell):
@@ -30,16 +31,26 @@ def test_a_cell_gives_its_timers_in_the_order_of_their_places(kind: type[Cell]) 
     assert cell.left() == []
 
 
-def test_only_a_message_cell_keeps_the_bytes() -> None:
-    assert filled(OffsetCell, [5]).peek() == (5, None)
-    assert filled(MessageCell, [5]).peek() == (5, b"5")
+def test_the_bytes_are_kept_only_if_that_is_asked_for() -> None:
+    assert filled([5], keeps_messages=False).peek() == (5, None)
+    assert filled([5], keeps_messages=True).peek() == (5, b"5")
 
 
-def test_an_offset_cell_takes_sixteen_bytes_a_timer() -> None:
-    cell = OffsetCell()
-    cell.add(7, memoryview(b"abc"))
-    assert cell._places.itemsize * len(cell._places) == 16
-    assert list(cell._places) == [7, 3]
+def test_without_the_bytes_a_timer_takes_eight_bytes() -> None:
+    cell = filled([7], keeps_messages=False)
+    assert cell._positions.itemsize * len(cell._positions) == 8
+    assert list(cell._positions) == [7]
+
+
+def mark_at(second: int) -> Glance:
+    """A mark by key that lies at 1."""
+    properties = {
+        "REAL_TOPIC": "T",
+        "REAL_QID": "0",
+        "TIMER_OUT_MS": str(second * 1000 - 1),
+        "TIMER_DEL_UNIQKEY": "T+K",
+    }
+    return Glance(1, 100, second, "T", True, properties)
 
 
 def first_of(wheel: SliceWheel) -> int | None:
@@ -48,10 +59,9 @@ def first_of(wheel: SliceWheel) -> int | None:
 
 def test_a_wheel_knows_its_first_second_and_forgets_what_is_over() -> None:
     wheel = SliceWheel(2, 60, load_to=0, keeps_messages=False)
-    wheel.add_mark(120, "T+K", Mark(1, None))
-    wheel.add_mark(120, "T+K", Mark(1, None))
+    assert wheel.add_mark(mark_at(120))
+    assert wheel.add_mark(mark_at(120))
     assert first_of(wheel) is None
-    assert wheel.cell(120) is not None
     wheel.add(150, 0, memoryview(b"abc"))
     wheel.add(130, 3, memoryview(b"abc"))
     wheel.add(130, 6, memoryview(b"abc"))
@@ -59,6 +69,6 @@ def test_a_wheel_knows_its_first_second_and_forgets_what_is_over() -> None:
     wheel.clear(130)
     wheel.clear(5)
     assert (first_of(wheel), wheel.count(130)) == (150, 0)
-    cell = wheel.cell(120)
-    assert cell is not None
-    assert cell.marks == {"T+K": [Mark(1, None)]}
+    assert wheel.marks(120) == {"T+K": [Mark(1, None)]}
+    wheel.clear(120)
+    assert not wheel.marks(120)

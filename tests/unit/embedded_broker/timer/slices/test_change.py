@@ -8,7 +8,8 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import PutRefusal, PutStatus
 from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
 from embedded_broker.timer.recall import Mark, delete_message
-from embedded_broker.timer.slices.change import find_copies, is_hit, is_moved
+from embedded_broker.timer.slices.change import find_copies
+from embedded_broker.timer.slices.marks import is_hit, is_moved
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.properties import Prop
 from tests.unit.embedded_broker.store.store_tools import delete_before

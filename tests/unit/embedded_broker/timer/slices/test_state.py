@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from embedded_broker.timer.recall import Mark
+from embedded_broker.timer.slices.record import Glance
 from embedded_broker.timer.slices.state import Late, LateComers
 from tests.unit.embedded_broker.timer.slices.slice_rig import Short, SliceRig
 
@@ -11,7 +12,13 @@ def test_late_comers_leave_by_their_second_and_then_as_they_came() -> None:
     late = LateComers()
     for entry in (Late(9, 30, 3), Late(7, 20, 2), Late(9, 10, 1)):
         late.add(entry)
-    late.add_mark(9, "T+K", Mark(40, None), 4)
+    properties = {
+        "REAL_TOPIC": "T",
+        "REAL_QID": "0",
+        "TIMER_OUT_MS": "8999",
+        "TIMER_DEL_UNIQKEY": "T+K",
+    }
+    late.add_mark(Glance(40, 100, 9, "T", True, properties), 4)
     assert [one.source for one in late] == [20, 10, 30]
     assert (late.next_second, late.first_source(), late.sources()) == (7, 10, {10, 20, 30})
     assert late.queue_offsets() == {1, 2, 3, 4}
