@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.timer.delivery import Release
-from embedded_broker.timer.slices.dcommit_log import folder_of
 from embedded_broker.timer.slices.dispatch import SlicePreloadService
 from embedded_broker.timer.slices.fire import SliceFireService
 from embedded_broker.timer.slices.flush import SliceFlushService
@@ -186,6 +185,4 @@ class SliceCourse:
 
     def _keep_handles(self) -> None:
         wheels = (self._state.current, self._state.following)
-        self._state.log.handles.keep = [
-            folder_of(wheel.number) for wheel in wheels if wheel is not None
-        ]
+        self._state.log.handles.keep = [wheel.number for wheel in wheels if wheel is not None]

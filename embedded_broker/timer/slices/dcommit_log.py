@@ -33,6 +33,9 @@ DCOMMIT_LOG_FOLDER: Final = "dcommitlog"
 OPEN_FILES_MAX: Final = 32
 _SIZE_AND_MAGIC: Final = Struct(">ii")
 
+SliceFile = tuple[int, int]
+"""A file, by the number of its slice and the position that it begins at."""
+
 
 @define(slots=True)
 class SliceLog:
@@ -40,40 +43,38 @@ class SliceLog:
 
     end: int = 0
     """Where the next record goes."""
-    path: str = ""
-    """The file with the end; empty when it is not known yet."""
     soiled_to: int = 0
     """Up to here a refused write may have left bytes behind the end."""
 
 
 @frozen
 class SliceSync:
-    """Files and folders to sync, captured under the door; `run` it outside."""
+    """Files, and folders of slices, to sync; captured under the door, `run` it outside."""
 
     fs: FileSystem
     file_size: int
-    paths: tuple[str, ...]
-    open_files: dict[str, Segment]
-    folders: tuple[str, ...]
+    files: tuple[SliceFile, ...]
+    open_files: dict[SliceFile, Segment]
+    folders: tuple[int, ...]
 
     def run(self) -> None:
         """Make everything durable. Raises StoreError."""
-        for path in self.paths:
-            segment = self.open_files.get(path)
+        for file in self.files:
+            segment = self.open_files.get(file)
             if segment is not None:
                 segment.sync()
                 continue
-            segment = self.fs.open_segment(path, self.file_size, create=False)
+            segment = self.fs.open_segment(_path_of(file), self.file_size, create=False)
             try:
                 segment.sync()
             finally:
                 segment.close()
-        for folder in self.folders:
-            self.fs.sync_dir(folder)
+        for number in self.folders:
+            self.fs.sync_dir(folder_of(number))
 
 
 class SliceHandles:
-    """The open files of all slices, by path, the one used last at the end; at most `most`.
+    """The open files of all slices, the one used last at the end; at most `most`.
 
     Forty days have nearly two thousand slices, so only the files used last are open; those of the
     slices in memory are given up last. A flush syncs files outside the door. A handle that it was
@@ -84,43 +85,43 @@ class SliceHandles:
         self._fs = fs
         self._most = most
         self.file_size = file_size
-        self._open: OrderedDict[str, Segment] = OrderedDict()
-        self._in_flush: set[str] = set()
+        self._open: OrderedDict[SliceFile, Segment] = OrderedDict()
+        self._in_flush: set[SliceFile] = set()
         self._aside: list[Segment] = []
-        self.keep: Collection[str] = ()
-        """Folders of the slices in memory: their files are closed last."""
+        self.keep: Collection[int] = ()
+        """The slices in memory: their files are closed last."""
         self.opened = 0
         """How often a file was opened."""
 
     def __len__(self) -> int:
         return len(self._open) + len(self._aside)
 
-    def get(self, path: str, *, create: bool = False) -> Segment:
+    def get(self, file: SliceFile, *, create: bool = False) -> Segment:
         """Open a file, or give the open one. Raises StoreError."""
-        found = self._open.get(path)
+        found = self._open.get(file)
         if found is not None:
-            self._open.move_to_end(path)
+            self._open.move_to_end(file)
             return found
-        found = self._fs.open_segment(path, self.file_size, create=create)
+        found = self._fs.open_segment(_path_of(file), self.file_size, create=create)
         self.opened += 1
-        self._open[path] = found
+        self._open[file] = found
         if len(self._open) > self._most:
             self._give_up_one()
         return found
 
-    def lend(self, paths: Collection[str]) -> dict[str, Segment]:
+    def lend(self, files: Collection[SliceFile]) -> dict[SliceFile, Segment]:
         """Give those of these files that are open to a flush; the one before has ended."""
         for segment in self._aside:
             segment.close()
         self._aside.clear()
-        lent = {path: self._open[path] for path in paths if path in self._open}
+        lent = {file: self._open[file] for file in files if file in self._open}
         self._in_flush = set(lent)
         return lent
 
-    def forget(self, folder: str) -> None:
-        """Close the files of a folder."""
-        for path in [one for one in self._open if one.startswith(f"{folder}/")]:
-            self._close(path)
+    def forget(self, number: int) -> None:
+        """Close the files of a slice."""
+        for file in [one for one in self._open if one[0] == number]:
+            self._close(file)
 
     def close(self) -> None:
         """Close everything."""
@@ -132,13 +133,13 @@ class SliceHandles:
 
     def _give_up_one(self) -> None:
         candidates = list(self._open)[:-1]
-        others = (one for one in candidates if one.rpartition("/")[0] not in self.keep)
+        others = (one for one in candidates if one[0] not in self.keep)
         self._close(next(others, candidates[0]))
 
-    def _close(self, path: str) -> None:
-        segment = self._open.pop(path)
-        if path in self._in_flush:
-            self._in_flush.discard(path)
+    def _close(self, file: SliceFile) -> None:
+        segment = self._open.pop(file)
+        if file in self._in_flush:
+            self._in_flush.discard(file)
             self._aside.append(segment)
         else:
             segment.close()
@@ -155,8 +156,9 @@ class DCommitLog:
         self.slices: dict[int, SliceLog] = {}
         self.handles = SliceHandles(fs, file_size, most=open_files_max)
         self._first_after: tuple[int, int | None] | None = None
-        self._unsynced: set[str] = set()
-        self._new_names: set[str] = set()
+        self._unsynced: set[SliceFile] = set()
+        self._new_names: set[int] = set()
+        """Slices whose folders have new files."""
 
     @property
     def record_size_max(self) -> int:
@@ -170,9 +172,7 @@ class DCommitLog:
 
         Raises StoreError when the disk refuses: then nothing has moved.
         """
-        log = self.slices.get(number)
-        if log is None:
-            log = SliceLog()
+        log = self.slices.get(number) or SliceLog()
         size = len(record)
         at = log.end
         inside = at % self.file_size
@@ -189,19 +189,16 @@ class DCommitLog:
         return at
 
     def _write(self, number: int, log: SliceLog, at: int, data: bytes | memoryview) -> None:
-        inside = at % self.file_size
+        file, inside = self._place(number, at)
         if inside == 0:
-            self._new_names.add(folder_of(number))
-        path = log.path
-        if inside == 0 or not path:
-            path = self._place(number, at)[0]
-        segment = self.handles.get(path, create=inside == 0)
+            self._new_names.add(number)
+        segment = self.handles.get(file, create=inside == 0)
         if log.soiled_to > at:
             # What a refused write left behind would look like the rest of a torn one.
             soiled = min(log.soiled_to - at + inside, self.file_size)
             segment.write(inside, bytes(soiled - inside))
             log.soiled_to = 0
-        self._unsynced.add(path)
+        self._unsynced.add(file)
         try:
             segment.write(inside, data)
         except StoreError:
@@ -209,7 +206,6 @@ class DCommitLog:
             self.slices.setdefault(number, log)
             self._first_after = None
             raise
-        log.path = path
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -218,10 +214,10 @@ class DCommitLog:
         log = self.slices.get(number)
         if log is None or not 0 <= position < log.end:
             return None
-        path, inside = self._place(number, position)
+        file, inside = self._place(number, position)
         if self.file_size - inside < _SIZE_AND_MAGIC.size:
             return None
-        segment = self.handles.get(path)
+        segment = self.handles.get(file)
         size, _ = _SIZE_AND_MAGIC.unpack(segment.view(inside, _SIZE_AND_MAGIC.size))
         if not 0 < size <= self.file_size - inside or position + size > log.end:
             return None
@@ -255,11 +251,11 @@ class DCommitLog:
 
     def skip_blank(self, number: int, position: int) -> int:
         """Give where the next file begins if the rest of this one is blank, else the position."""
-        path, inside = self._place(number, position)
+        file, inside = self._place(number, position)
         room = self.file_size - inside
         if room < BLANK_SIZE_MIN:
             return position + room
-        head = self.handles.get(path).view(inside, _SIZE_AND_MAGIC.size)
+        head = self.handles.get(file).view(inside, _SIZE_AND_MAGIC.size)
         size, magic = _SIZE_AND_MAGIC.unpack(head)
         return position + room if magic == MAGIC_BLANK and size == room else position
 
@@ -267,16 +263,16 @@ class DCommitLog:
 
     def begin_sync(self) -> SliceSync:
         """Capture what is not durable yet."""
-        paths = tuple(sorted(self._unsynced))
+        files = tuple(sorted(self._unsynced))
         folders = tuple(sorted(self._new_names))
         self._unsynced.clear()
         self._new_names.clear()
-        return SliceSync(self._fs, self.file_size, paths, self.handles.lend(paths), folders)
+        return SliceSync(self._fs, self.file_size, files, self.handles.lend(files), folders)
 
     def sync_failed(self, sync: SliceSync) -> None:
         """Note that a sync was not carried out."""
-        self._unsynced |= {one for one in sync.paths if self._number_of(one) in self.slices}
-        self._new_names |= {one for one in sync.folders if _last_number(one) in self.slices}
+        self._unsynced |= {file for file in sync.files if file[0] in self.slices}
+        self._new_names |= {number for number in sync.folders if number in self.slices}
 
     def first_after(self, number: int) -> int | None:
         """Give the first slice behind another one; cheap while no slice comes or goes."""
@@ -290,10 +286,9 @@ class DCommitLog:
         """Forget a slice; `remove_slice` takes its files away once that is safe."""
         self._first_after = None
         self.slices.pop(number, None)
-        folder = folder_of(number)
-        self.handles.forget(folder)
-        self._new_names.discard(folder)
-        self._unsynced = {one for one in self._unsynced if self._number_of(one) != number}
+        self.handles.forget(number)
+        self._new_names.discard(number)
+        self._unsynced = {file for file in self._unsynced if file[0] != number}
 
     def close(self) -> None:
         """Give every file back; nothing is synced."""
@@ -319,8 +314,7 @@ class DCommitLog:
             if len(name) != NAME_DIGITS or not name.isdecimal():
                 raise StoreError(f"{folder_of(number)}/{name}: not a file name of 20 digits")
             starts.append(int(name))
-        whole = [one for index, one in enumerate(starts) if one == index * self.file_size]
-        return whole[: len(starts)]
+        return [one for index, one in enumerate(starts) if one == index * self.file_size]
 
     def truncate(self, number: int, end: int, *, durable_to: int = 0) -> int:
         """End a slice's log: later files go, the rest of its file becomes zero.
@@ -330,36 +324,32 @@ class DCommitLog:
         """
         lost = 0
         folder = folder_of(number)
-        self.handles.forget(folder)
+        self.handles.forget(number)
         last = (end - 1) // self.file_size * self.file_size if end else -1
         for name in self._fs.list(folder):
             if int(name) > last:
                 path = f"{folder}/{name}"
                 if self._fs.size(path):
-                    segment = self.handles.get(path)
-                    lost += segment.data_end()
-                    self.handles.forget(folder)
+                    lost += self.handles.get((number, int(name))).data_end()
+                    self.handles.forget(number)
                 self._fs.remove(path)
         if end:
-            path, inside = self._place(number, end - 1)
-            lost += zero_tail(self.handles.get(path), inside + 1)
+            file, inside = self._place(number, end - 1)
+            lost += zero_tail(self.handles.get(file), inside + 1)
             for start in range(durable_to - durable_to % self.file_size, end, self.file_size):
-                self.handles.get(self._place(number, start)[0]).sync()
+                self.handles.get((number, start)).sync()
         if self._fs.exists(folder):
             self._fs.sync_dir(folder)
         return lost
 
-    def _place(self, number: int, position: int) -> tuple[str, int]:
+    def _place(self, number: int, position: int) -> tuple[SliceFile, int]:
         inside = position % self.file_size
-        return f"{folder_of(number)}/{position - inside:0{NAME_DIGITS}d}", inside
-
-    @staticmethod
-    def _number_of(path: str) -> int:
-        return _last_number(path.rpartition("/")[0])
+        return (number, position - inside), inside
 
 
-def _last_number(folder: str) -> int:
-    return int(folder.rpartition("/")[2])
+def _path_of(file: SliceFile) -> str:
+    number, start = file
+    return f"{folder_of(number)}/{start:0{NAME_DIGITS}d}"
 
 
 def folder_of(number: int) -> str:

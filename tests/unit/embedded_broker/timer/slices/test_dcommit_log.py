@@ -92,7 +92,7 @@ def test_a_slice_that_was_dropped_is_not_synced_and_its_files_go() -> None:
     log.append(7, record(300))
     log.drop(7)
     log.sync_failed(sync)
-    assert not log.begin_sync().paths
+    assert not log.begin_sync().files
     remove_slice(fs, 7)
     assert log.found_slices() == []
 
@@ -127,7 +127,7 @@ def test_a_refused_write_leaves_no_trace_behind_the_next_record() -> None:
     fs: FileSystem = Once()
     log = DCommitLog(fs, 1024)
     log.append(7, record(20))
-    segment = log.handles.get("dcommitlog/7/" + "0" * 20)
+    segment = log.handles.get((7, 0))
     original = type(segment).write
 
     def half(self: object, at: int, data: bytes) -> None:
@@ -148,7 +148,7 @@ def test_a_refused_write_leaves_no_trace_behind_the_next_record() -> None:
 def test_only_so_many_files_are_open_those_in_memory_longest() -> None:
     log = DCommitLog(MemoryFileSystem(), 1024, open_files_max=4)
     log.append(1, record(50))
-    log.handles.keep = ["dcommitlog/1"]
+    log.handles.keep = [1]
     for number in range(2, 40):
         log.append(number, record(50))
         assert len(log.handles) <= 4
@@ -176,7 +176,7 @@ def test_a_flush_syncs_what_was_written_even_when_the_file_was_closed_meanwhile(
     for number in range(5):
         log.append(number, record(50))
     sync = log.begin_sync()
-    assert len(sync.paths) == 5
+    assert len(sync.files) == 5
     assert len(sync.open_files) == 2
     for number in range(5, 9):
         log.append(number, record(50))
@@ -186,6 +186,6 @@ def test_a_flush_syncs_what_was_written_even_when_the_file_was_closed_meanwhile(
     log.sync_failed(sync)
     log.drop(0)
     again = log.begin_sync()
-    assert len(again.paths) == 8
+    assert len(again.files) == 8
     assert len(log.handles) <= 2
-    assert not log.begin_sync().paths
+    assert not log.begin_sync().files
