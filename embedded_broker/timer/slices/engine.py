@@ -62,10 +62,8 @@ from embedded_broker.timer.slices.dispatch import (
     SlicePreloadService,
 )
 from embedded_broker.timer.slices.fire import SliceFireService
-from embedded_broker.timer.slices.flush import SliceCheckpointer, SliceFlush, SliceFlushService
-from embedded_broker.timer.slices.listing import (
-    SliceListing,
-)
+from embedded_broker.timer.slices.flush import SliceFlush, SliceFlushService
+from embedded_broker.timer.slices.listing import SliceListing
 from embedded_broker.timer.slices.opening import first_offset, make_state, take_store
 from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.record import SECOND_MS, Glance, second_of
@@ -110,14 +108,11 @@ class SlicedTimerStore(TimerEngine):
         levels_off: bool = False,
         role: SliceRole = SliceRole.MASTER,
     ) -> None:
-        self._store = store
-        self._fs = fs
         self._file = DelayOffsetFile(fs) if file is None else file
         table = self._file.load()
         self._progress = SliceProgress.from_table(table)
         self._first_offset = first_offset(table) if levels_off else 0
         state = make_state(store, fs, config, self._progress, levels_off=levels_off, role=role)
-        self._checkpointer = SliceCheckpointer(state, fs, self._file)
         self.admission = Admission(
             config,
             slot_num=self._cell_count,
@@ -134,14 +129,9 @@ class SlicedTimerStore(TimerEngine):
         self._dispatch = SliceDispatchService(state)
         self._preload = SlicePreloadService(state)
         self._fire = SliceFireService(state, config)
-        self._flush = SliceFlushService(state)
+        self._flush = SliceFlushService(state, fs, self._file)
         self._course = SliceCourse(state, self._preload, self._fire, self._flush)
-        services: tuple[Stage[SliceState], ...] = (
-            self._dispatch,
-            self._preload,
-            self._fire,
-            self._flush,
-        )
+        services = (self._dispatch, self._preload, self._fire, self._flush)
         self.stages: dict[str, Stage[SliceState]] = {stage.name: stage for stage in services}
         """The services by name."""
         self.upkeep = SliceUpkeep(state, config, services, settle=self._settle_marks)
@@ -186,10 +176,9 @@ class SlicedTimerStore(TimerEngine):
         take_store(self._file, state, progress)
         if state.role is not SliceRole.MASTER:
             # What the master released since then will have to be found when this node takes over.
-            state.cell_scan_pos = (
-                self._store.log.min_offset if progress is None else (progress.scan_pos)
-            )
-        found = (self._store.log.max_offset, state.metrics.counter)
+            log = state.store.log
+            state.cell_scan_pos = log.min_offset if progress is None else progress.scan_pos
+        found = (state.store.log.max_offset, state.metrics.counter)
         if progress is None or progress.clean != found or state.damaged_slices:
             state.metrics.replace(recount(state), now_ms)
         self._changes.look_for_unfinished()
@@ -259,7 +248,7 @@ class SlicedTimerStore(TimerEngine):
                 self._keep_out(arrival, request)
             return
         self._keep_up(arrival.store_timestamp)
-        record = self._store.log.read(arrival.commit_log_offset, arrival.size)
+        record = state.store.log.read(arrival.commit_log_offset, arrival.size)
         if record is None:
             return
         seen = _glance_of(arrival, request)
@@ -428,7 +417,7 @@ class SlicedTimerStore(TimerEngine):
         clean = self._prepare_flush(clean=clean)
         if self._running:
             self._keep_up(self._clock.now_ms)
-        return self._checkpointer.begin(clean=clean)
+        return self._flush.begin(clean=clean)
 
 
 def _glance_of(arrival: Arrival, request: TimerRequest) -> Glance:

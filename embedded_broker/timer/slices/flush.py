@@ -23,7 +23,7 @@ from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.stage import FlushStage
 
-__all__ = ["SliceCheckpointer", "SliceFlush", "SliceFlushService"]
+__all__ = ["SliceFlush", "SliceFlushService"]
 
 _SCAN_MOST: Final = 4 * 1024 * 1024
 """Progress is also saved when recovery would otherwise have to read more of the commit log."""
@@ -61,12 +61,17 @@ class SliceFlush:
 
 
 class SliceFlushService(FlushStage[SliceState]):
-    """Marks the flush in the table of stages; the work is `SliceFlush`."""
+    """Knows what was written last, and captures what is to be written next."""
 
     name = "SliceFlushService"
 
-    def __init__(self, state: SliceState) -> None:
+    def __init__(self, state: SliceState, fs: FileSystem, file: DelayOffsetFile) -> None:
         super().__init__(state)
+        self._fs = fs
+        self._file = file
+        self._written_changes = -1
+        self._written_scan_pos = 0
+        self._written_counter = -1
         self.slices_removed = 0
 
     @property
@@ -79,22 +84,9 @@ class SliceFlushService(FlushStage[SliceState]):
         """How many flushes were begun, and slices given up to be removed."""
         return {"begun": self.begun, "slices_removed": self.slices_removed}
 
-
-class SliceCheckpointer:
-    """Knows what was written last, and captures what is to be written next."""
-
-    def __init__(self, state: SliceState, fs: FileSystem, file: DelayOffsetFile) -> None:
-        self._state = state
-        self._fs = fs
-        self._file = file
-        self._written_changes = -1
-        self._written_scan_pos = 0
-        self._written_counter = -1
-
-    def progress(self, *, clean: bool = False) -> SliceProgress:
+    def _progress(self, *, clean: bool = False) -> SliceProgress:
         """Say how far the store has come."""
-        state = self._state
-        counter = state.metrics.counter
+        state = self.state
         ends = state.ends()
         if state.logged_from:
             clean = False  # the logs are to be read again, so the counts are found out anew
@@ -106,13 +98,13 @@ class SliceCheckpointer:
             ends=ends,
             scan_pos=state.scan_pos(),
             late=state.late.queue_offsets(),
-            clean=(state.store.log.max_offset, counter) if clean else None,
+            clean=(state.store.log.max_offset, state.metrics.counter) if clean else None,
         )
 
     def begin(self, *, clean: bool) -> SliceFlush:
         """Capture everything; `clean` says that nothing follows and the counts are exact."""
-        state, metrics = self._state, self._state.metrics
-        progress = self.progress(clean=clean)
+        state, metrics = self.state, self.state.metrics
+        progress = self._progress(clean=clean)
         is_same = (
             state.changes == self._written_changes
             and progress.scan_pos - self._written_scan_pos < _SCAN_MOST

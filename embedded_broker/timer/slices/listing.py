@@ -11,8 +11,7 @@ Read on: `../listing.py` for what is given, `engine.py` (`pending`, `find`, `loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Generator, Iterator
 
 from embedded_broker.timer.listing import (
     BEFORE_ALL,
@@ -24,25 +23,18 @@ from embedded_broker.timer.listing import (
     pending_of,
 )
 from embedded_broker.timer.request import victim_root
-from embedded_broker.timer.slices.cells import Cell, SliceWheel
+from embedded_broker.timer.slices.cells import SliceWheel
 from embedded_broker.timer.slices.change import find_copies
 from embedded_broker.timer.slices.dispatch import take_into
 from embedded_broker.timer.slices.marks import MarksByKey, MarkTable, hits_among
 from embedded_broker.timer.slices.record import SECOND_MS, glance, second_of
-from embedded_broker.timer.slices.state import SliceState
+from embedded_broker.timer.slices.state import Late, SliceState
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 
 __all__ = ["SliceListing", "SliceSource"]
 
 _STEPS_BACK = 100
-
-
-class _Stray(NamedTuple):
-    """A timer that lies in no slice's log: late, or still in the inbound queue."""
-
-    second: int
-    source: int
 
 
 class SliceListing:
@@ -84,13 +76,12 @@ class SliceListing:
             record = earlier
         return record.store_timestamp
 
-    def wheel(self, number: int) -> Iterator[SliceWheel | None]:
-        """Read a slice as far as needed; gives None in between, and last its cells."""
+    def wheel(self, number: int) -> Generator[None, None, SliceWheel | None]:
+        """Read a slice as far as needed, in turns; gives its cells, None when it is over."""
         state = self.state
         found = state.wheel_of(number)
         if found is not None and not found.is_loading:
-            yield found
-            return
+            return found
         kept = self._kept
         if kept is None or kept.number != number:
             kept = SliceWheel(number, state.length, load_to=0, keeps_messages=False)
@@ -103,32 +94,31 @@ class SliceListing:
                 if seen is not None and state.slice_of(seen.second) == number:
                     take_into(state, kept, seen, position, record)
                 kept.loaded_to = position + len(record)
-            yield None
+            yield
         if state.log.slices.get(number) is not log:
             self._kept = None
-            return
+            return None
         kept.loaded_to = max(kept.loaded_to, kept.load_to)
-        yield kept
+        return kept
 
-    def strays(self, marks: MarkTable) -> Iterator[_Stray | None]:
-        """Give what lies in no slice's log, unsorted; None in between.
+    def strays(self, marks: MarkTable) -> Generator[None, None, list[Late]]:
+        """Give what lies in no slice's log, the first last: late, or still in the inbound queue.
 
         `marks` takes the marks that are still in the inbound queue.
         """
         state = self.state
-        for late in state.late:
-            yield _Stray(late.second, late.source)
+        found = list(state.late)
         for queue_offset in range(state.queue_offset, state.queue_end):
             entry = state.entry(queue_offset)
             if entry is None or entry[0] in state.already_logged:
                 continue
             seen = state.glance_at(queue_offset)
-            if seen is not None and not seen.is_mark:
-                yield _Stray(seen.second, seen.source)
-                continue
-            if seen is not None:
+            if seen is not None and seen.is_mark:
                 marks.add(seen)
-            yield None
+            elif seen is not None:
+                found.append(Late(seen.second, seen.source, queue_offset))
+            yield
+        return sorted(found, reverse=True)
 
 
 class SliceSource(Source):
@@ -147,28 +137,18 @@ class SliceSource(Source):
     def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
         """Go through slices and seconds, with the strays in between."""
         self._after = wanted.after
-        strays: list[_Stray] = []
-        for stray in self._listing.strays(self._stray_marks):
-            if stray is not None:
-                strays.append(stray)
-            yield None
-        strays.sort(reverse=True)
+        strays = yield from self._listing.strays(self._stray_marks)
         self._strays = {stray.source for stray in strays}
         first = max(self._state.current_second, wanted.after.due_ms // SECOND_MS)
         number = self._next_slice(self._state.slice_of(first) - 1)
         while number is not None:
-            wheel: SliceWheel | None = None
-            for wheel in self._listing.wheel(number):
-                if wheel is None:
-                    yield None
-            for second in [] if wheel is None else wheel.seconds():
-                cell = None if wheel is None or second < first else wheel.cell(second)
-                if cell is None:
-                    continue
-                yield from self._of_strays(strays, second)
-                if second * SECOND_MS >= wanted.before_ms:
-                    break
-                yield from self._of_cell(wheel, second, cell)
+            wheel = yield from self._listing.wheel(number)
+            if wheel is not None:
+                for second in [one for one in wheel.seconds() if one >= first]:
+                    yield from self._of_strays(strays, second)
+                    if second * SECOND_MS >= wanted.before_ms:
+                        break
+                    yield from self._of_cell(wheel, second)
             if (number + 1) * self._state.length * SECOND_MS >= wanted.before_ms:
                 break
             number = self._next_slice(number)
@@ -177,7 +157,7 @@ class SliceSource(Source):
     def _next_slice(self, after: int) -> int | None:
         return min((one for one in self._state.log.slices if one > after), default=None)
 
-    def _of_strays(self, strays: list[_Stray], before: int | None) -> Iterator[Pending | None]:
+    def _of_strays(self, strays: list[Late], before: int | None) -> Iterator[Pending | None]:
         """Give the strays of earlier seconds, from the end of the list; None: all that are left."""
         while strays and (before is None or strays[-1].second < before):
             stray = strays.pop()
@@ -187,9 +167,9 @@ class SliceSource(Source):
                 continue
             yield self._pending(record, stray.second, self._state.late.marks(stray.second))
 
-    def _of_cell(self, wheel: SliceWheel, second: int, cell: Cell) -> Iterator[Pending | None]:
-        marks = wheel.marks(second)
-        for timer in sorted(cell.left()):
+    def _of_cell(self, wheel: SliceWheel, second: int) -> Iterator[Pending | None]:
+        cell, marks = wheel.cell(second), wheel.marks(second)
+        for timer in sorted(cell.left()) if cell is not None else ():
             view = self._state.stored(wheel.number, timer)
             try:
                 record = None if view is None else decode_record(view, check_crc=False)

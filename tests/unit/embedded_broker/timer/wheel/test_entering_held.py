@@ -201,7 +201,7 @@ def test_a_mark_for_later_does_not_stay_in_memory_when_the_hold_is_over(held: He
     held.resume()
     state = rig.timers._state
     if isinstance(rig, SliceRig):
-        assert rig.timers._state.kept_out == {}
+        assert not rig.timers._state.kept_out
     else:
         assert state.due_heap.is_plain
         assert state.due_heap.first_late_queue_offset() is None
