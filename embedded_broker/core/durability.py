@@ -8,6 +8,8 @@ not know: what is answered, how files are synced. Read on: ``embedded_broker/lif
 from collections.abc import Callable
 from typing import Protocol
 
+from attrs import define, field
+
 from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.settings.config import BrokerConfig
 
@@ -23,20 +25,25 @@ class Log(Protocol):
         ...
 
 
+@define(eq=False)
 class Durability:
     """Who waits for a sync. Used under the door.
 
     ``request_flush`` wakes whoever syncs; it is set by the owner of the flush thread.
     """
 
-    def __init__(self, config: BrokerConfig, store: Log, session: Session) -> None:
-        self._config = config
-        self._store = store
-        self._session = session
-        self.is_awaited = config.text("flushDiskType") == "SYNC_FLUSH"
-        """Whether answers wait for a sync at all."""
-        self.request_flush: Callable[[], None] = _nobody
-        self._waiting: list[tuple[int, Callable[[bool], None], SessionTimer]] = []
+    _config: BrokerConfig
+    _store: Log
+    _session: Session
+    request_flush: Callable[[], None] = field(default=lambda: None, init=False)
+    is_awaited: bool = field(init=False)
+    """Whether answers wait for a sync at all."""
+    _waiting: list[tuple[int, Callable[[bool], None], SessionTimer]] = field(
+        factory=list, init=False
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self.is_awaited = self._config.text("flushDiskType") == "SYNC_FLUSH"
 
     def is_reached(self, log_end: int) -> bool:
         """Whether an answer about bytes up to ``log_end`` may be given now."""
@@ -74,7 +81,3 @@ class Durability:
         for _, call, timer in told:
             timer.cancel()
             call(True)
-
-
-def _nobody() -> None:
-    """Wake nobody: no flusher runs."""

@@ -13,6 +13,8 @@ Read on: ``incoming.py`` for the values, ``retries.py`` for the way to the dead 
 import logging
 from collections.abc import Mapping, Sequence
 
+from attrs import define
+
 from embedded_broker.core.batch_properties import joined_texts
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.incoming import Incoming, Outcome
@@ -41,33 +43,20 @@ __all__ = ["Produce"]
 logger = logging.getLogger(__name__)
 
 
+@define(eq=False, kw_only=True)
 class Produce:
     """Accepts messages and tells where they lie, or why they are refused. Used under the door."""
 
-    def __init__(
-        self,
-        *,
-        broker_name: str,
-        config: BrokerConfig,
-        profile: Profile,
-        store: MessageStore,
-        timer_topic: str,
-        durability: Durability,
-        gate: SendGate,
-        stamps: Stamps,
-        retries: Retries,
-        shapes: SendShapes,
-    ) -> None:
-        self._broker_name = broker_name
-        self._config = config
-        self._names_messages = profile.names_stored_messages
-        self._store = store
-        self._timer_topic = timer_topic
-        self._durability = durability
-        self._gate = gate
-        self._stamps = stamps
-        self._retries = retries
-        self._shapes = shapes
+    _broker_name: str
+    _config: BrokerConfig
+    _profile: Profile
+    _store: MessageStore
+    _timer_topic: str
+    _durability: Durability
+    _gate: SendGate
+    _stamps: Stamps
+    _retries: Retries
+    _shapes: SendShapes
 
     def __call__(self, messages: Sequence[Incoming], peer: Peer) -> list[Outcome]:
         """Store messages in their order, and give the outcome of each.
@@ -101,7 +90,7 @@ class Produce:
     def _puts_together(self) -> bool:
         """Whether messages are answered at once, and no hook wants to see every one of them."""
         return (
-            self._names_messages
+            self._profile.names_stored_messages
             and not self._durability.is_awaited
             and not self._gate.checks_types
             and self._store.hooks_ignore_plain
@@ -156,7 +145,7 @@ class Produce:
             into_half(inner)
         result = self._store.put(inner)
         outcome = self._outcome(result, queue_id, properties)
-        if not self._names_messages or not outcome.is_stored:
+        if not self._profile.names_stored_messages or not outcome.is_stored:
             return outcome
         handle = None
         if inner.topic == self._timer_topic and Prop.TIMER_OUT_MS in properties:
@@ -239,7 +228,7 @@ class Produce:
         )
         result = self._store.put(run)
         outcome = self._outcome(result, queue_id, outer)
-        if self._names_messages and Prop.UNIQ_KEY in outer:
+        if self._profile.names_stored_messages and Prop.UNIQ_KEY in outer:
             outcome.unique_key = outer[Prop.UNIQ_KEY].encode()
         outcome.offsets = result.offsets
         return outcome

@@ -7,7 +7,7 @@ there are any.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from embedded_broker.core.refusals import Reason
 from embedded_broker.settings.config import BrokerConfig
@@ -24,19 +24,8 @@ STORED: Final = frozenset(
 )
 
 
-class Meaning(NamedTuple):
-    """What one store status means, and the sentence when the store gave none."""
-
-    reason: Reason | None
-    sentence: Callable[[BrokerConfig], str | None]
-
-
-def _silent(_config: BrokerConfig) -> None:
-    return None
-
-
-def _says(text: str) -> Callable[[BrokerConfig], str]:
-    return lambda _config: text
+Sentence = str | Callable[[BrokerConfig], str] | None
+"""What is said when the store gave no remark."""
 
 
 def _illegal(config: BrokerConfig) -> str:
@@ -68,37 +57,36 @@ def _timer_off(config: BrokerConfig) -> str:
     return f"accurate timer message is not enabled, timerWheelEnable is {value}"
 
 
-MEANINGS: Final[Mapping[PutStatus, Meaning]] = {
-    PutStatus.PUT_OK: Meaning(None, _silent),
-    PutStatus.FLUSH_DISK_TIMEOUT: Meaning(Reason.FLUSH_DISK_TIMEOUT, _silent),
-    PutStatus.FLUSH_SLAVE_TIMEOUT: Meaning(Reason.FLUSH_SLAVE_TIMEOUT, _silent),
-    PutStatus.SLAVE_NOT_AVAILABLE: Meaning(Reason.SLAVE_NOT_AVAILABLE, _silent),
-    PutStatus.MESSAGE_ILLEGAL: Meaning(Reason.MESSAGE_ILLEGAL, _illegal),
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: Meaning(Reason.MESSAGE_ILLEGAL, _illegal),
-    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: Meaning(Reason.MESSAGE_ILLEGAL, _timer_illegal),
-    PutStatus.WHEEL_TIMER_FLOW_CONTROL: Meaning(Reason.FAILED, _timer_congested),
-    PutStatus.WHEEL_TIMER_NOT_ENABLE: Meaning(Reason.FAILED, _timer_off),
-    PutStatus.SERVICE_NOT_AVAILABLE: Meaning(
+MEANINGS: Final[Mapping[PutStatus, tuple[Reason | None, Sentence]]] = {
+    PutStatus.PUT_OK: (None, None),
+    PutStatus.FLUSH_DISK_TIMEOUT: (Reason.FLUSH_DISK_TIMEOUT, None),
+    PutStatus.FLUSH_SLAVE_TIMEOUT: (Reason.FLUSH_SLAVE_TIMEOUT, None),
+    PutStatus.SLAVE_NOT_AVAILABLE: (Reason.SLAVE_NOT_AVAILABLE, None),
+    PutStatus.MESSAGE_ILLEGAL: (Reason.MESSAGE_ILLEGAL, _illegal),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (Reason.MESSAGE_ILLEGAL, _illegal),
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: (Reason.MESSAGE_ILLEGAL, _timer_illegal),
+    PutStatus.WHEEL_TIMER_FLOW_CONTROL: (Reason.FAILED, _timer_congested),
+    PutStatus.WHEEL_TIMER_NOT_ENABLE: (Reason.FAILED, _timer_off),
+    PutStatus.SERVICE_NOT_AVAILABLE: (
         Reason.SERVICE_NOT_AVAILABLE,
-        _says("service not available now: the store is full, closed or not writable"),
+        "service not available now: the store is full, closed or not writable",
     ),
-    PutStatus.OS_PAGE_CACHE_BUSY: Meaning(
+    PutStatus.OS_PAGE_CACHE_BUSY: (
         Reason.BUSY,
-        _says("[PC_SYNCHRONIZED]broker busy, start flow control for a while"),
+        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
     ),
-    PutStatus.CREATE_MAPPED_FILE_FAILED: Meaning(
-        Reason.FAILED, _says("create mapped file failed, server is busy or broken.")
+    PutStatus.CREATE_MAPPED_FILE_FAILED: (
+        Reason.FAILED,
+        "create mapped file failed, server is busy or broken.",
     ),
-    PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: Meaning(
-        Reason.FAILED, _says("in-sync replicas not enough")
-    ),
-    PutStatus.UNKNOWN_ERROR: Meaning(Reason.FAILED, _says("UNKNOWN_ERROR")),
+    PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH: (Reason.FAILED, "in-sync replicas not enough"),
+    PutStatus.UNKNOWN_ERROR: (Reason.FAILED, "UNKNOWN_ERROR"),
 }
-
-_OTHER: Final = Meaning(Reason.FAILED, _says("UNKNOWN_ERROR DEFAULT"))
 
 
 def reason_of(result: PutResult, config: BrokerConfig) -> tuple[Reason | None, str | None]:
     """Give reason and remark of a put; the store's own remark goes before the table's sentence."""
-    meaning = MEANINGS.get(result.status, _OTHER)
-    return meaning.reason, result.remark or meaning.sentence(config)
+    reason, sentence = MEANINGS.get(result.status, (Reason.FAILED, "UNKNOWN_ERROR DEFAULT"))
+    if callable(sentence):
+        sentence = sentence(config)
+    return reason, result.remark or sentence

@@ -10,6 +10,8 @@ consumer. Read on: ``embedded_broker/store/key_index.py``, ``embedded_broker/api
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeVar
 
+from attrs import define
+
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
@@ -65,16 +67,14 @@ def in_turns(
                 return seen
 
 
+@define(eq=False, kw_only=True)
 class Queries:
     """Finds stored records. The first two are called under the door, the others outside."""
 
-    def __init__(
-        self, *, door: Door, store: MessageStore, topics: TopicTable, timer_topic: str
-    ) -> None:
-        self._door = door
-        self._store = store
-        self._topics = topics
-        self._timer_topic = timer_topic
+    _door: Door
+    _store: MessageStore
+    _topics: TopicTable
+    _timer_topic: str
 
     def with_hash(
         self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, *, unique: bool

@@ -6,8 +6,9 @@ timer message of the victim's slot that removes it. Success means that the mark 
 recalling twice, or an unknown id, succeeds as well. Must not know: headers, response codes.
 """
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import NamedTuple
+
+from attrs import define
 
 from embedded_broker.core.put_reasons import STORED
 from embedded_broker.core.refusals import Reason, Refused
@@ -30,35 +31,55 @@ class Recalled(NamedTuple):
     synced_at: int
 
 
+@define(eq=False, kw_only=True)
 class Recalls:
     """Stores delete marks for pending timers. Used under the door."""
 
-    def __init__(
-        self, *, broker_name: str, config: BrokerConfig, store: MessageStore, topics: TopicTable
-    ) -> None:
-        self.broker_name = broker_name
-        self.config = config
-        self.store = store
-        self.topics = topics
+    _broker_name: str
+    _config: BrokerConfig
+    _store: MessageStore
+    _topics: TopicTable
 
     def recall(
         self, topic: str, handle_text: str, producer_group: str | None, peer: Peer
     ) -> Recalled:
         """Store a mark; `Refused` by the first check that fails."""
-        for reason, fails in _BEFORE_THE_HANDLE:
-            problem = fails(self, topic)
-            if problem is not None:
-                raise Refused(reason, f"recall failed, {problem}")
-        now_ms = self.store.clock.now_ms
+        self._check_broker(topic)
+        now_ms = self._store.clock.now_ms
         handle = self._handle(topic, handle_text, now_ms)
         mark = delete_message(
             handle, producer_group=producer_group, now_ms=now_ms, born_host=peer.packed_remote
         )
-        result = self.store.put(mark)
+        result = self._store.put(mark)
         if result.status not in STORED:
             problem = f"execute error: {result.status.name} {result.remark or ''}".rstrip()
             raise Refused(Reason.FAILED, f"recall failed, {problem}")
         return Recalled(handle.uniq_key, result.commit_log_offset + result.size)
+
+    def _check_broker(self, topic: str) -> None:
+        """Refuse what concerns the broker and the topic, in the order of the original."""
+        config = self._config
+        role, perm = config.text("brokerRole"), config.int("brokerPermission")
+        writable = perm & PERM_WRITE or config.flag("allowRecallWhenBrokerNotWriteable")
+        away = "broker service not available"
+        read_only = (
+            f"{away}: brokerPermission={perm} has no write bit (2) and "
+            "allowRecallWhenBrokerNotWriteable=false"
+        )
+        for passes, reason, problem in (
+            (
+                config.flag("recallMessageEnable"),
+                Reason.NO_PERMISSION,
+                "operation is forbidden: recallMessageEnable=false",
+            ),
+            (role != "SLAVE", Reason.SLAVE_NOT_AVAILABLE, f"{away}: brokerRole={role}"),
+            # The store takes no messages while it starts or shuts down.
+            (self._store.is_open, Reason.SERVICE_NOT_AVAILABLE, f"{away}: it is not running"),
+            (writable, Reason.SERVICE_NOT_AVAILABLE, read_only),
+            (topic in self._topics, Reason.TOPIC_NOT_EXIST, f"the topic[{topic}] not exist"),
+        ):
+            if not passes:
+                raise Refused(reason, f"recall failed, {problem}")
 
     def _handle(self, topic: str, text: str, now_ms: int) -> RecallHandle:
         """Read the handle and refuse what is not of this topic, broker and time."""
@@ -69,49 +90,10 @@ class Recalls:
         problem = check_handle(
             handle,
             topic=topic,
-            broker_name=self.broker_name,
+            broker_name=self._broker_name,
             now_ms=now_ms,
-            max_delay_sec=self.config.int("timerMaxDelaySec"),
+            max_delay_sec=self._config.int("timerMaxDelaySec"),
         )
         if problem is not None:
             raise Refused(Reason.ILLEGAL_OPERATION, problem)
         return handle
-
-
-def _is_forbidden(recalls: Recalls, _topic: str) -> str | None:
-    if recalls.config.flag("recallMessageEnable"):
-        return None
-    return "operation is forbidden: recallMessageEnable=false"
-
-
-def _is_slave(recalls: Recalls, _topic: str) -> str | None:
-    role = recalls.config.text("brokerRole")
-    return f"broker service not available: brokerRole={role}" if role == "SLAVE" else None
-
-
-def _is_closed(recalls: Recalls, _topic: str) -> str | None:
-    """Refuse while the store does not take messages: starting or shutting down."""
-    return None if recalls.store.is_open else "broker service not available: it is not running"
-
-
-def _is_read_only(recalls: Recalls, _topic: str) -> str | None:
-    perm = recalls.config.int("brokerPermission")
-    if perm & PERM_WRITE or recalls.config.flag("allowRecallWhenBrokerNotWriteable"):
-        return None
-    return (
-        f"broker service not available: brokerPermission={perm} has no write bit (2) and "
-        "allowRecallWhenBrokerNotWriteable=false"
-    )
-
-
-def _has_no_topic(recalls: Recalls, topic: str) -> str | None:
-    return None if topic in recalls.topics else f"the topic[{topic}] not exist"
-
-
-_BEFORE_THE_HANDLE: Final[tuple[tuple[Reason, Callable[[Recalls, str], str | None]], ...]] = (
-    (Reason.NO_PERMISSION, _is_forbidden),
-    (Reason.SLAVE_NOT_AVAILABLE, _is_slave),
-    (Reason.SERVICE_NOT_AVAILABLE, _is_closed),
-    (Reason.SERVICE_NOT_AVAILABLE, _is_read_only),
-    (Reason.TOPIC_NOT_EXIST, _has_no_topic),
-)

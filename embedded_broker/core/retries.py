@@ -10,6 +10,8 @@ the store. Read on: ``produce.py``.
 from random import Random
 from typing import Final, NamedTuple
 
+from attrs import define
+
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
@@ -46,29 +48,18 @@ class SentBack(NamedTuple):
     is_unit: bool = False
 
 
+@define(eq=False, kw_only=True)
 class Retries:
     """Decides between retry and dead letters, for both ways a copy can come."""
 
-    def __init__(
-        self,
-        *,
-        profile: Profile,
-        gate: SendGate,
-        store: StoreReader,
-        topics: TopicTable,
-        groups: GroupTable,
-        locks: QueueLocks,
-        session: Session,
-        random: Random,
-    ) -> None:
-        self._profile = profile
-        self._gate = gate
-        self._store = store
-        self._topics = topics
-        self._groups = groups
-        self._locks = locks
-        self._session = session
-        self._random = random
+    _profile: Profile
+    _gate: SendGate
+    _store: StoreReader
+    _topics: TopicTable
+    _groups: GroupTable
+    _locks: QueueLocks
+    _session: Session
+    _random: Random
 
     def copy(self, asked: SentBack) -> InnerMessage | None:
         """Make the copy of a message that is sent back; None for a group that wants no retries.
@@ -104,10 +95,8 @@ class Retries:
         lock, which means that an orderly consumer has given up.
         """
         group = self._group(message.topic.removeprefix(RETRY_PREFIX))
-        limit, tried = (
-            _limit(group, message.terms.max_reconsume_times),
-            message.terms.reconsume_times,
-        )
+        limit = _limit(group, message.terms.max_reconsume_times)
+        tried = message.terms.reconsume_times
         given_up = tried > limit or (tried == limit and not self._profile.retries_at_limit)
         if not given_up and self._profile.locked_group_gives_up:
             given_up = self._locks.any_held(group.group_name, now_ms=self._session.clock.now_ms)

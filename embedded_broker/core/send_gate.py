@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from random import Random
 from typing import Final
 
+from attrs import define, field
+
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.transactions.half import asks_for_transaction
@@ -34,30 +36,23 @@ __all__ = ["SendGate", "check_topic_writable", "stored_sys_flag"]
 _FORBIDDEN_TOPICS: Final = NOT_SENDABLE_TOPICS | {TIMER_TOPIC, SLICE_TIMER_TOPIC}
 
 
+@define(eq=False, kw_only=True)
 class SendGate:
     """Lets messages in or raises `Refused`. Used under the door; ``address`` is the broker's."""
 
-    def __init__(
-        self,
-        *,
-        address: str,
-        config: BrokerConfig,
-        profile: Profile,
-        limits: Limits,
-        topics: TopicTable,
-        random: Random,
-    ) -> None:
-        self._address = address
-        self._config = config
-        self._profile = profile
-        self._limits = limits
-        self._topics = topics
-        self._random = random
-        self._broker_perm = 0
-        self.checks_types = False
-        """Whether a message must be of its topic's message.type."""
+    _address: str
+    _config: BrokerConfig
+    _profile: Profile
+    _limits: Limits
+    _topics: TopicTable
+    _random: Random
+    _broker_perm: int = field(init=False)
+    checks_types: bool = field(init=False)
+    """Whether a message must be of its topic's message.type."""
+
+    def __attrs_post_init__(self) -> None:
         self._read_settings(frozenset())
-        config.on_change(self._read_settings)
+        self._config.on_change(self._read_settings)
 
     def topic_for(self, message: Incoming) -> TopicConfig:
         """Give the topic to write to, created if need be, or refuse the message.

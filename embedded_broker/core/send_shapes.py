@@ -11,12 +11,14 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
+from attrs import define, field
+
 from embedded_broker.core.incoming import Incoming, Outcome
 from embedded_broker.core.refusals import Refused
 from embedded_broker.core.send_gate import SendGate, stored_sys_flag
 from embedded_broker.core.stamps import Stamps
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.inner import InnerMessage, PutResult
+from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Item, Run
 from embedded_broker.tables.peer import Peer
@@ -85,6 +87,7 @@ the shape of its request: its properties are not in the item yet."""
 _UNSEEN: Final = PlainShape(b"", b"", -1)
 
 
+@define(eq=False, kw_only=True, slots=False)
 class SendShapes:
     """Recognises and stores messages of known shapes. Used under the door.
 
@@ -92,29 +95,20 @@ class SendShapes:
     the engine takes timers that come together, None if it wants to see each.
     """
 
-    def __init__(
-        self,
-        *,
-        gate: SendGate,
-        stamps: Stamps,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: TopicTable,
-        runs: TimerRuns | None,
-        timer_topic: str,
-        broker_name: str,
-    ) -> None:
-        self._gate = gate
-        self._stamps = stamps
-        self._store = store
-        self._topics = topics
-        self._runs = runs
-        self._timer_topic = timer_topic
-        self._broker_name = broker_name.encode()
-        self._plain: dict[tuple[str, str], PlainShape | None] = {}
-        self._timed: dict[tuple[str, str], TimedShape | None] = {}
-        self._places: dict[tuple[str, int, int], Place] = {}
-        config.on_change(self._forget)
+    _gate: SendGate
+    _stamps: Stamps
+    _config: BrokerConfig
+    _store: MessageStore
+    _topics: TopicTable
+    _runs: TimerRuns | None
+    _timer_topic: str
+    _broker_name: str
+    _plain: dict[tuple[str, str], PlainShape | None] = field(factory=dict, init=False)
+    _timed: dict[tuple[str, str], TimedShape | None] = field(factory=dict, init=False)
+    _places: dict[tuple[str, int, int], Place] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._config.on_change(self._forget)
 
     def find(self, at: int, message: Incoming) -> Shaped | None:
         """Give the shape of a message; None if it must be looked at by itself."""
@@ -299,25 +293,17 @@ class SendShapes:
             real_topics=topics,
         )
         result = self._store.put(run, now_ms=now_ms)
-        if result.ok:
-            self._note_timed(timed, run, result, outcomes)
-        return result.ok
-
-    def _note_timed(
-        self,
-        timed: list[Shaped],
-        run: TimerRun,
-        result: PutResult,
-        outcomes: list[Outcome | None],
-    ) -> None:
-        """Note the outcome of each; the time of a recall handle is one more than the slot."""
-        queue_offset = result.queue_offset
-        for one, slot_ms, offset in zip(timed, run.out_ms, result.offsets, strict=True):
+        if not result.ok:
+            return False
+        broker_name, queue_offset = self._broker_name.encode(), result.queue_offset
+        for one, slot_ms, offset in zip(timed, slots, result.offsets, strict=True):
             topic, queue_id, _ = one[2]
             key = one[3]
-            handle = encode_recall_handle(topic.encode(), self._broker_name, slot_ms + 1, key)
+            # The time of a recall handle is one more than the slot.
+            handle = encode_recall_handle(topic.encode(), broker_name, slot_ms + 1, key)
             outcomes[one[0]] = Outcome(None, None, offset, queue_id, queue_offset, key, handle)
             queue_offset += 1
+        return True
 
 
 def _keep(

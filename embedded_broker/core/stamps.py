@@ -6,6 +6,8 @@ writing it anew. Must not know: topics' settings, the store. Read on: ``produce.
 
 from collections.abc import Callable, Mapping
 
+from attrs import define, field
+
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
@@ -15,28 +17,23 @@ from rocketmq_py.protocol.properties import Prop, decode_properties, encode_prop
 __all__ = ["Stamps"]
 
 
+@define(eq=False)
 class Stamps:
     """Reads and completes properties. ``new_unique_key`` makes an id for who has none."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        profile: Profile,
-        cluster_name: str,
-        new_unique_key: Callable[[], str],
-    ) -> None:
-        self._config = config
-        self._drops_wait = not profile.wait_property_kept
-        self._marks_messages = profile.marks_stored_messages
-        self._cluster_name = cluster_name
-        self._new_unique_key = new_unique_key
-        self.added: Mapping[str, str] = {}
-        """What is written into every message."""
-        self._added_text = ""
-        self._added_names: frozenset[str] = frozenset()
-        self._keeps_delete_keys = False
+    _config: BrokerConfig
+    _profile: Profile
+    _cluster_name: str
+    _new_unique_key: Callable[[], str]
+    added: Mapping[str, str] = field(init=False)
+    """What is written into every message."""
+    _added_text: str = field(init=False)
+    _added_names: frozenset[str] = field(init=False)
+    _keeps_delete_keys: bool = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
         self._read_settings(frozenset())
-        config.on_change(self._read_settings)
+        self._config.on_change(self._read_settings)
 
     def read(self, text: str, topic: str, *, in_batch: bool = False) -> dict[str, str]:
         """Read what a client wrote, without what only the timer may write.
@@ -54,7 +51,7 @@ class Stamps:
 
     def drop_pop(self, properties: dict[str, str]) -> None:
         """Take out what a sender must not say about POP."""
-        if self._marks_messages:
+        if self._profile.marks_stored_messages:
             properties.pop(Prop.POP_CK, None)
 
     def complete(self, properties: dict[str, str], text: str) -> bytes | None:
@@ -63,14 +60,14 @@ class Stamps:
         ``text`` is what the properties were read from. Where it still says exactly what they
         say, the stored form is made from it instead of being written anew.
         """
-        wait = properties.get(Prop.WAIT) if self._drops_wait else None
+        wait = None if self._profile.wait_property_kept else properties.get(Prop.WAIT)
         unchanged = (
             text.count("\1") == len(properties) == text.count("\2")
             and text[-1:] == "\2"
             and self._added_names.isdisjoint(properties)
         )
         self.drop_pop(properties)
-        if self._marks_messages and Prop.UNIQ_KEY not in properties:
+        if self._profile.marks_stored_messages and Prop.UNIQ_KEY not in properties:
             unchanged = False
             properties[Prop.UNIQ_KEY] = self._new_unique_key()
         properties.update(self.added)
@@ -94,7 +91,7 @@ class Stamps:
         config = self._config
         self._keeps_delete_keys = config.flag("timerBareDeleteKey")
         self.added = {Prop.CLUSTER: self._cluster_name}
-        if self._marks_messages:
+        if self._profile.marks_stored_messages:
             self.added = {
                 Prop.MSG_REGION: config.text("regionId"),
                 Prop.TRACE_ON: str(config.flag("traceOn")).lower(),

@@ -132,6 +132,7 @@ class Totals(NamedTuple):
     """Those of them that are through with it."""
 
 
+@define(eq=False)
 class Statistics:
     """The registry, and totals that are remembered for ten minutes; `read` gives the present ones.
 
@@ -139,32 +140,31 @@ class Statistics:
     `note_pull` is called for every pull, everything else is asked for. All under the door.
     """
 
-    def __init__(
-        self, read: Callable[[], Totals], now_ms: Callable[[], int], day: Callable[[], int]
-    ) -> None:
-        self.registry = Registry()
-        self._out = self.registry.counter(
-            "rocketmq_messages_out_total", "Messages handed out.", "topic", "consumer_group"
-        )
-        self._bytes_out = self.registry.counter(
-            "rocketmq_throughput_out_total", "Bytes handed out.", "topic", "consumer_group"
-        )
-        self._read_store = read
-        self._now_ms = now_ms
-        self._day_now = day
-        self._day = 0
-        self.this_morning = Totals()
-        """What `totals` was when the day began; zero in the first day."""
-        self.yesterday_morning = Totals()
-        self._samples: deque[tuple[int, Totals]] = deque(maxlen=_SAMPLES_KEPT)
-        self.found = 0
-        self.missed = 0
-        self.given = 0
-        self._at_start = Totals()
+    _read: Callable[[], Totals]
+    _now_ms: Callable[[], int]
+    _day_now: Callable[[], int] = field(alias="day")
+    registry: Registry = field(factory=Registry, init=False)
+    _out: Counter[Labels] = field(init=False)
+    _bytes_out: Counter[Labels] = field(init=False)
+    _day: int = field(default=0, init=False)
+    this_morning: Totals = field(default=Totals(), init=False)
+    """What `totals` was when the day began; zero in the first day."""
+    yesterday_morning: Totals = field(default=Totals(), init=False)
+    _at_start: Totals = field(default=Totals(), init=False)
+    _samples: deque[tuple[int, Totals]] = field(init=False)
+    found: int = field(default=0, init=False)
+    missed: int = field(default=0, init=False)
+    given: int = field(default=0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        counter, labels = self.registry.counter, ("topic", "consumer_group")
+        self._out = counter("rocketmq_messages_out_total", "Messages handed out.", *labels)
+        self._bytes_out = counter("rocketmq_throughput_out_total", "Bytes handed out.", *labels)
+        self._samples = deque(maxlen=_SAMPLES_KEPT)
 
     def start(self) -> None:
         """Count from here."""
-        self._at_start = self._read()
+        self._at_start = self.present()
         self._day = self._day_now()
         self.sample()
 
@@ -181,30 +181,24 @@ class Statistics:
 
     def sample(self) -> None:
         """Remember the present totals; called every `SAMPLE_EVERY_MS`."""
-        self._samples.append((self._now_ms(), self._read()))
-        self._note_day()
-
-    def _note_day(self) -> None:
+        self._samples.append((self._now_ms(), self.present()))
         day = self._day_now()
         if day != self._day:
             self._day = day
             self.yesterday_morning, self.this_morning = self.this_morning, self.totals()
 
-    def _read(self) -> Totals:
-        return self._read_store()._replace(found=self.found, missed=self.missed, given=self.given)
-
     def present(self) -> Totals:
         """Give the numbers as they are, those of former lives included."""
-        return self._read()
+        return self._read()._replace(found=self.found, missed=self.missed, given=self.given)
 
     def totals(self) -> Totals:
         """Give what came and went since `start`; a deleted topic can make it less."""
-        pairs = zip(self._read(), self._at_start, strict=True)
+        pairs = zip(self.present(), self._at_start, strict=True)
         return Totals(*(max(0, now - before) for now, before in pairs))
 
     def rates(self, field: str) -> tuple[float, ...]:
         """Give one field's growth per second over each of `WINDOWS_S`."""
-        now_ms, present = self._now_ms(), getattr(self._read(), field)
+        now_ms, present = self._now_ms(), getattr(self.present(), field)
         rates = []
         for window_s in WINDOWS_S:
             begin_ms = now_ms - window_s * 1000

@@ -104,7 +104,7 @@ class BrokerParts:
         self.sources = [self.timers, self.levels]
         self.in_background = self.door.after
         self.endpoint = Endpoint(
-            self.broker_name,
+            name=self.broker_name,
             door=self.door,
             clock=self.clock,
             session=self.session,

@@ -59,7 +59,7 @@ class Runtime:
         """Answer at the name server's address, on behalf of the cluster's first broker."""
         silent = not parts.profile.namesrv_answers_unknown
         endpoint = Endpoint(
-            "namesrv",
+            name="namesrv",
             door=self.door,
             clock=parts.clock,
             session=parts.session,

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple, Protocol
 
-from attrs import define
+from attrs import define, field
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
@@ -24,7 +24,7 @@ from embedded_broker.core.refusals import Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.client_calls import answer_of, request_for
 from embedded_broker.remoting.code_meanings import action_of, code_for, resources_of
-from embedded_broker.remoting.journal import HEADER_KEPT_MAX, Exchange, Journal, kept_header
+from embedded_broker.remoting.journal import Exchange, Journal, kept_header
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.clock import Clock, monotonic_ns
@@ -92,19 +92,11 @@ class RequestError(Exception):
 class Interceptor(Protocol):
     """Who may let requests and answers go wrong; ``request_faults.RequestFaults`` does."""
 
-    def incoming(
-        self,
-        endpoint: "Endpoint",
-        connection: Connection,
-        command: RemotingCommand,
-        exchange: Exchange,
-    ) -> bool:
+    def incoming(self, endpoint: "Endpoint", request: Request) -> bool:
         """Say whether the request is dealt with, so that it must not be handled."""
         ...
 
-    def outgoing(
-        self, connection: Connection, exchange: Exchange, data: bytes, emit: Callable[[bytes], None]
-    ) -> None:
+    def outgoing(self, request: Request, data: bytes, emit: Callable[[bytes], None]) -> None:
         """Let an answer leave by ``emit``, or not."""
         ...
 
@@ -131,50 +123,37 @@ class Sends(Protocol):
         ...
 
 
+@define(eq=False, kw_only=True)
 class Endpoint:
     """One address that is asked: a broker's, or the name server's.
 
     ``guards`` are asked about every request. ``interceptors`` see what guards let pass, in turn.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        door: Door,
-        clock: Clock,
-        session: Session,
-        journal: Journal,
-        profile: Profile,
-        guards: Guards | None = None,
-        durability: Durability | None = None,
-        calls: Calls | None = None,
-        handlers: dict[int, Handler] | None = None,
-        is_namesrv: bool = False,
-        silent_unknown: bool = False,
-    ) -> None:
-        self.name = name
-        self.door = door
-        self.clock = clock
-        self.session = session
-        self.guards = Guards() if guards is None else guards
-        self.handlers: dict[int, Handler] = {} if handlers is None else handlers
-        self.connections: set[Connection] = set()
-        self.on_disconnected: list[Callable[[Connection], None]] = []
-        self.interceptors: list[Interceptor] = []
-        """Who lets requests and answers go wrong, while somebody does."""
-        self.sends: Sends | None = None
-        """Who takes sends that come together; without it each is handled by itself."""
-        self._journal = journal
-        self._profile = profile
-        self.durability = durability
-        self.calls = calls
-        """Who waits for the answers of clients; None drops them: nobody is called."""
-        if calls is not None:
-            calls.wires.append(self)
-        self.is_namesrv = is_namesrv
-        self._silent_unknown = silent_unknown
-        self._pushed = count(1)
+    name: str
+    door: Door
+    clock: Clock
+    session: Session
+    _journal: Journal
+    _profile: Profile
+    guards: Guards = field(factory=Guards)
+    durability: Durability | None = None
+    calls: Calls | None = None
+    """Who waits for the answers of clients; None drops them: nobody is called."""
+    handlers: dict[int, Handler] = field(factory=dict)
+    is_namesrv: bool = False
+    _silent_unknown: bool = False
+    connections: set[Connection] = field(factory=set, init=False)
+    on_disconnected: list[Callable[[Connection], None]] = field(factory=list, init=False)
+    interceptors: list[Interceptor] = field(factory=list, init=False)
+    """Who lets requests and answers go wrong, while somebody does."""
+    sends: Sends | None = field(default=None, init=False)
+    """Who takes sends that come together; without it each is handled by itself."""
+    _pushed: Iterator[int] = field(factory=partial(count, 1), init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.calls is not None:
+            self.calls.wires.append(self)
 
     def register(self, code: int, handler: Handler) -> None:
         """Handle ``code`` with ``handler``, unless the profile's version does not know it."""
@@ -188,7 +167,7 @@ class Endpoint:
         it were this one.
         """
         other.interceptors = self.interceptors
-        self.clock, self.session = other.clock, other.session
+        self.speak_for(other)
         self.guards, self.handlers = other.guards, other.handlers
         self.on_disconnected = other.on_disconnected
         self.sends = other.sends
@@ -226,9 +205,8 @@ class Endpoint:
     def _take(self, connection: Connection, frames: list[Frame]) -> None:
         started_ns = monotonic_ns()
         for start in range(0, len(frames), COMMANDS_PER_ENTRY):
-            broken = self._handle(
-                connection, frames[start : start + COMMANDS_PER_ENTRY], started_ns
-            )
+            some = frames[start : start + COMMANDS_PER_ENTRY]
+            broken = self._handle(connection, some, started_ns)
             if broken is not None:
                 logger.warning("closing %r: %s", connection, broken)
                 connection.close()
@@ -254,16 +232,16 @@ class Endpoint:
                     if together and sends is not None:
                         self._accept(sends, connection, together, now_ms, started_ns)
                         together = []
-                    command = RemotingCommand.decode(frame)
-                    exchange = self._note(connection, frame, command, now_ms, started_ns)
-                    if exchange is None:
+                    request = self._note(connection, frame, now_ms, started_ns)
+                    if request is None:
                         continue
                     if refused is None:
+                        command = request.command
                         refused = self._check(connection, command.code, command.ext_fields)
                     if refused is None:
-                        self._admit(connection, command, exchange)
+                        self._admit(request)
                     else:
-                        self.respond(connection, command, exchange, self.refusal(command, refused))
+                        self.respond(request, self.refusal(request.command, refused))
             except RemotingCommandException as error:
                 return error
             finally:
@@ -297,10 +275,9 @@ class Endpoint:
                 append(exchange)
                 emit(connection, encode_frame(0, answer))
                 continue
-            command = RemotingCommand.decode(frame)
-            noted = self._note(connection, frame, command, now_ms, started_ns)
-            if noted is not None:
-                self._handle_with(answer, connection, command, noted)
+            request = self._note(connection, frame, now_ms, started_ns)
+            if request is not None:
+                self._handle_with(answer, request)
 
     def connected(self, connection: Connection) -> None:
         """Note a new peer. Called outside the door."""
@@ -315,67 +292,48 @@ class Endpoint:
                 listener(connection)
 
     def _note(
-        self,
-        connection: Connection,
-        frame: Frame,
-        command: RemotingCommand,
-        now_ms: int,
-        started_ns: int,
-    ) -> Exchange | None:
+        self, connection: Connection, frame: Frame, now_ms: int, started_ns: int
+    ) -> Request | None:
         """Write a request into the journal; an answer to one of our own goes to who waits."""
+        command = RemotingCommand.decode(frame)
         if command.flag & FLAG_RESPONSE:
             if self.calls is not None:
                 self.calls.answered(connection, command.opaque, answer_of(command))
             return None
-        header: bytes | RemotingCommand = frame.header
-        if len(frame.header) > HEADER_KEPT_MAX:
-            header = kept_header(frame, command)
+        header, size = kept_header(frame, command), len(command.body)
         exchange = Exchange(
-            self.name,
-            connection,
-            frame.serialize_type,
-            header,
-            len(command.body),
-            now_ms,
-            started_ns,
+            self.name, connection, frame.serialize_type, header, size, now_ms, started_ns
         )
         self._journal.append(exchange)
-        return exchange
+        return Request(connection, command, exchange)
 
-    def _admit(self, connection: Connection, command: RemotingCommand, exchange: Exchange) -> None:
+    def _admit(self, request: Request) -> None:
         for interceptor in self.interceptors:
-            if interceptor.incoming(self, connection, command, exchange):
+            if interceptor.incoming(self, request):
                 return
-        self.handle(connection, command, exchange)
+        self.handle(request)
 
-    def handle(self, connection: Connection, command: RemotingCommand, exchange: Exchange) -> None:
+    def handle(self, request: Request) -> None:
         """Let the request's handler answer it. Under the door."""
+        command = request.command
         handler = self.handlers.get(command.code)
         if handler is not None:
-            self._handle_with(handler, connection, command, exchange)
+            self._handle_with(handler, request)
         elif not self._silent_unknown:
             remark = f" request type {command.code} not supported"
-            response = command.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
-            self.respond(connection, command, exchange, response)
+            self.respond(request, command.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark))
 
-    def _handle_with(
-        self, handler: Handler, connection: Connection, command: RemotingCommand, exchange: Exchange
-    ) -> None:
+    def _handle_with(self, handler: Handler, request: Request) -> None:
         try:
-            response = handler(Request(connection, command, exchange))
+            response = handler(request)
         except Exception as error:  # noqa: BLE001 - the broker outlives any handler
-            response = self.refusal(command, error)
+            response = self.refusal(request.command, error)
         if response is not None:
-            self.respond(connection, command, exchange, response)
+            self.respond(request, response)
 
-    def respond(
-        self,
-        connection: Connection,
-        command: RemotingCommand,
-        exchange: Exchange,
-        response: RemotingCommand,
-    ) -> None:
+    def respond(self, request: Request, response: RemotingCommand) -> None:
         """Encode an answer and hand it to the door; nothing leaves for a oneway request."""
+        connection, command, exchange = request
         exchange.response_code = response.code
         exchange.remark = response.remark
         exchange.micros = (monotonic_ns() - exchange.started_ns) // 1000
@@ -392,9 +350,8 @@ class Endpoint:
             data = response.encode()
         except RemotingCommandException as error:
             logger.error("the answer to request %d cannot be sent: %s", command.code, error)  # noqa: TRY400
-            response = command.answer(
-                ResponseCode.SYSTEM_ERROR, f"the answer cannot be sent: {error}"
-            )
+            remark = f"the answer cannot be sent: {error}"
+            response = command.answer(ResponseCode.SYSTEM_ERROR, remark)
             exchange.response_code, exchange.remark = response.code, response.remark
             data = response.encode()
         if not self.interceptors:
@@ -402,7 +359,7 @@ class Endpoint:
             return
         emit: Callable[[bytes], None] = partial(self.door.emit, connection)
         for interceptor in reversed(self.interceptors):
-            emit = partial(_passed, interceptor, connection, exchange, emit)
+            emit = partial(interceptor.outgoing, request, emit=emit)
         emit(data)
 
     def refusal(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
@@ -421,7 +378,7 @@ class Endpoint:
     def answer(self, request: Request, response: RemotingCommand) -> None:
         """Give the answer of a parked request."""
         if not request.connection.closed:
-            self.respond(request.connection, request.command, request.exchange, response)
+            self.respond(request, response)
 
     def answer_when_durable(
         self, request: Request, response: RemotingCommand, log_end: int
@@ -460,26 +417,11 @@ class Endpoint:
         command.language = LanguageCode.JAVA
         command.version = self._profile.version
         command.serialize_type = SerializeType.JSON
+        now_ms, size = self.clock.now_ms, len(command.body)
         exchange = Exchange(
-            self.name,
-            connection,
-            SerializeType.JSON,
-            command,
-            len(command.body),
-            self.clock.now_ms,
-            monotonic_ns(),
+            self.name, connection, SerializeType.JSON, command, size, now_ms, monotonic_ns()
         )
         exchange.pushed = True
         self._journal.append(exchange)
         self.door.emit(connection, command.encode())
         return command.opaque
-
-
-def _passed(
-    interceptor: Interceptor,
-    connection: Connection,
-    exchange: Exchange,
-    emit: Callable[[bytes], None],
-    data: bytes,
-) -> None:
-    interceptor.outgoing(connection, exchange, data, emit)

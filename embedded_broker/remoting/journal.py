@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from difflib import get_close_matches
 
-from attrs import frozen
+from attrs import define, frozen
 
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.errors import ConfigError, RocketMQError
@@ -81,44 +81,21 @@ class JournalEntry:
         return f"{when} {self.endpoint} {who} {arrow} {self.code} {name} [{told}] = {end}"
 
 
+@define(eq=False)
 class Exchange:
     """An entry as the endpoint fills it; its header is decoded only when somebody reads it."""
 
-    __slots__ = (
-        "at_ms",
-        "body_size",
-        "connection",
-        "endpoint",
-        "header",
-        "micros",
-        "pushed",
-        "remark",
-        "response_code",
-        "serialize_type",
-        "started_ns",
-    )
-
-    def __init__(
-        self,
-        endpoint: str,
-        connection: Peer,
-        serialize_type: int,
-        header: "bytes | RemotingCommand",
-        body_size: int,
-        at_ms: int,
-        started_ns: int,
-    ) -> None:
-        self.endpoint = endpoint
-        self.connection = connection
-        self.serialize_type = serialize_type
-        self.header = header
-        self.body_size = body_size
-        self.at_ms = at_ms
-        self.started_ns = started_ns
-        self.pushed = False
-        self.response_code: int | None = None
-        self.remark: str | None = None
-        self.micros: int | None = None
+    endpoint: str
+    connection: Peer
+    serialize_type: int
+    header: bytes | RemotingCommand
+    body_size: int
+    at_ms: int
+    started_ns: int
+    pushed: bool = False
+    response_code: int | None = None
+    remark: str | None = None
+    micros: int | None = None
 
     def entry(self) -> JournalEntry:
         """Decode the header now, and show everything but secrets."""

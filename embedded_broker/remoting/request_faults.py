@@ -7,10 +7,11 @@ there is a fault, and ``embedded_broker/api/faults.py`` for the disk.
 """
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Final, Self
 
-from embedded_broker.remoting.endpoint import Connection, Endpoint
+from attrs import define, field
+
+from embedded_broker.remoting.endpoint import Endpoint, Request
 from embedded_broker.remoting.journal import (
     GROUP_FIELDS,
     TOPIC_FIELDS,
@@ -32,6 +33,7 @@ _HEADER_AT: Final = 8
 _NOTHING: Final = "has no verb yet: respond, delay, drop, drop_response, close or corrupt"
 
 
+@define(eq=False, repr=False)
 class Fault:
     """One fault: ``faults.on(code, ...)`` and then a verb, such as ``.respond(code)``.
 
@@ -40,47 +42,30 @@ class Fault:
     that was asked for first is used.
     """
 
-    def __init__(
-        self,
-        faults: "RequestFaults",
-        code: int | None,
-        *,
-        topic: str | None,
-        group: str | None,
-        client: str | None,
-        nth: int,
-    ) -> None:
-        self.hits = 0
-        self.code = code
-        self._faults = faults
-        self._topic = topic
-        self._group = group
-        self._client = client
-        self._nth = nth
-        self._seen = 0
-        self._times: int | None = 1
-        self._verb = ""
-        self._response: tuple[int, str] = (0, "")
-        self._delay_ms = 0
+    _faults: "RequestFaults"
+    code: int | None
+    _topic: str | None
+    _group: str | None
+    _client: str | None
+    _nth: int
+    hits: int = field(default=0, init=False)
+    _seen: int = field(default=0, init=False)
+    _times: int | None = field(default=1, init=False)
+    _response: tuple[int, str] = field(default=(0, ""), init=False)
+    _verb: str = field(default="", init=False)
+    _delay_ms: int = field(default=0, init=False)
 
     def __repr__(self) -> str:
-        about = [f"{name}={value!r}" for name, value in self._about().items()]
+        told = {"topic": self._topic, "group": self._group, "client": self._client}
+        about = [f"{name}={value!r}" for name, value in told.items() if value is not None]
+        if self._nth > 1:
+            about.append(f"nth={self._nth}")
         verb = self._verb or ("delay" if self._delay_ms else _NOTHING)
         try:
             name = "None" if self.code is None else RequestCode(self.code).name
         except ValueError:
             name = str(self.code)
         return f"<fault on({', '.join([name, *about])}).{verb}, {self.hits} hits>"
-
-    def _about(self) -> dict[str, object]:
-        told: dict[str, object] = {
-            "topic": self._topic,
-            "group": self._group,
-            "client": self._client,
-        }
-        if self._nth > 1:
-            told["nth"] = self._nth
-        return {name: value for name, value in told.items() if value is not None}
 
     # -- verbs ----------------------------------------------------------------------------------
 
@@ -132,12 +117,7 @@ class Fault:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
     def _does(self, verb: str) -> Self:
@@ -149,19 +129,17 @@ class Fault:
 
     # -- what the endpoint asks -------------------------------------------------------------------
 
-    def takes(
-        self, command: RemotingCommand, connection: Connection, *, namesrv: bool = False
-    ) -> bool:
+    def takes(self, request: Request, *, namesrv: bool = False) -> bool:
         """Count a request if it is one of those meant; say whether it goes wrong.
 
         A fault about any request is about the broker's, not about the name server's.
         """
-        fields = command.ext_fields
+        fields = request.command.ext_fields
         if (
-            (namesrv if self.code is None else command.code != self.code)
+            (namesrv if self.code is None else request.command.code != self.code)
             or (self._topic is not None and first_field(fields, TOPIC_FIELDS) != self._topic)
             or (self._group is not None and first_field(fields, GROUP_FIELDS) != self._group)
-            or (self._client is not None and connection.client_id != self._client)
+            or (self._client is not None and request.connection.client_id != self._client)
         ):
             return False
         self._seen += 1
@@ -186,14 +164,14 @@ class Fault:
         return command.answer(code, remark)
 
 
+@define(eq=False)
 class RequestFaults:
     """All faults of one broker's addresses; an ``Interceptor`` of their endpoints."""
 
-    def __init__(self) -> None:
-        self._faults: tuple[Fault, ...] = ()
-        self._asked: list[Fault] = []
-        self._endpoints: tuple[Endpoint, ...] = ()
-        self._chosen: dict[Exchange, Fault] = {}
+    _faults: tuple[Fault, ...] = field(default=(), init=False)
+    _asked: list[Fault] = field(factory=list, init=False)
+    _endpoints: tuple[Endpoint, ...] = field(default=(), init=False)
+    _chosen: dict[Exchange, Fault] = field(factory=dict, init=False)
 
     def on(
         self,
@@ -208,7 +186,7 @@ class RequestFaults:
         if nth < 1:
             raise ConfigError("nth", nth, "1 or more: the first request is number 1")
         number = None if code is None else code_of(RequestCode, code)
-        fault = Fault(self, number, topic=topic, group=group, client=client, nth=nth)
+        fault = Fault(self, number, topic, group, client, nth)
         self._asked.append(fault)
         return fault
 
@@ -256,53 +234,33 @@ class RequestFaults:
 
     # -- what the endpoint asks, under the door ---------------------------------------------------
 
-    def incoming(
-        self,
-        endpoint: Endpoint,
-        connection: Connection,
-        command: RemotingCommand,
-        exchange: Exchange,
-    ) -> bool:
+    def incoming(self, endpoint: Endpoint, request: Request) -> bool:
         """Say whether the request is dealt with, so that it must not be handled."""
+        connection = request.connection
         if connection.is_own:
             return False
-        fault = next(
-            (
-                one
-                for one in self._faults
-                if one.takes(command, connection, namesrv=endpoint.is_namesrv)
-            ),
-            None,
-        )
+        namesrv = endpoint.is_namesrv
+        fault = next((one for one in self._faults if one.takes(request, namesrv=namesrv)), None)
         if fault is None:
             return False
 
         def handle() -> None:
-            if not connection.closed and not self._deal(
-                fault, endpoint, connection, command, exchange
-            ):
-                endpoint.handle(connection, command, exchange)
+            if not connection.closed and not self._deal(fault, endpoint, request):
+                endpoint.handle(request)
 
         if fault.delay_ms:
             endpoint.session.after(fault.delay_ms, handle, "a delayed request")
             return True
-        return self._deal(fault, endpoint, connection, command, exchange)
+        return self._deal(fault, endpoint, request)
 
-    def _deal(
-        self,
-        fault: Fault,
-        endpoint: Endpoint,
-        connection: Connection,
-        command: RemotingCommand,
-        exchange: Exchange,
-    ) -> bool:
+    def _deal(self, fault: Fault, endpoint: Endpoint, request: Request) -> bool:
         if fault.verb == "respond":
-            endpoint.respond(connection, command, exchange, fault.answer(command))
+            endpoint.respond(request, fault.answer(request.command))
         elif fault.verb == "close":
-            endpoint.door.after(connection.close)
+            endpoint.door.after(request.connection.close)
         elif fault.verb != "drop":
-            if fault.verb and not command.is_oneway:
-                self._choose(exchange, fault)
+            if fault.verb and not request.command.is_oneway:
+                self._choose(request.exchange, fault)
             return False
         return True
 
@@ -313,14 +271,12 @@ class RequestFaults:
                 del self._chosen[one]
         self._chosen[exchange] = fault
 
-    def outgoing(
-        self, connection: Connection, exchange: Exchange, data: bytes, emit: Callable[[bytes], None]
-    ) -> None:
+    def outgoing(self, request: Request, data: bytes, emit: Callable[[bytes], None]) -> None:
         """Send an answer as it is, damaged, or not at all."""
-        fault = self._chosen.pop(exchange, None)
+        fault = self._chosen.pop(request.exchange, None)
         if fault is None:
             emit(data)
         elif fault.verb == "corrupt":
             emit(data[:_HEADER_AT] + bytes(one ^ 0xFF for one in data[_HEADER_AT:]))
         elif fault.verb == "close_after":
-            connection.close()
+            request.connection.close()

@@ -19,11 +19,9 @@ if shutil.which("java") is None:
 from pyspark.errors import PySparkException
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
-from embedded_broker.remoting.endpoint import Connection, Endpoint
-from embedded_broker.remoting.journal import Exchange
+from embedded_broker.remoting.endpoint import Endpoint, Request
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.command import RemotingCommand
 from tests.spark.queries import Seen, fill, logged, names, read_all, running, stream, until
 
 if TYPE_CHECKING:
@@ -173,24 +171,12 @@ class Keys:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def incoming(
-        self,
-        _endpoint: Endpoint,
-        _connection: Connection,
-        command: RemotingCommand,
-        _exchange: Exchange,
-    ) -> bool:
-        if command.code == RequestCode.PULL_MESSAGE:
-            self.seen.append(command.ext_fields.get("AccessKey", ""))
+    def incoming(self, _endpoint: Endpoint, request: Request) -> bool:
+        if request.command.code == RequestCode.PULL_MESSAGE:
+            self.seen.append(request.command.ext_fields.get("AccessKey", ""))
         return False
 
-    def outgoing(
-        self,
-        _connection: Connection,
-        _exchange: Exchange,
-        data: bytes,
-        emit: Callable[[bytes], None],
-    ) -> None:
+    def outgoing(self, _request: Request, data: bytes, emit: Callable[[bytes], None]) -> None:
         emit(data)
 
 

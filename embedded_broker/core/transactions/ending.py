@@ -9,6 +9,8 @@ open.
 
 from typing import NamedTuple
 
+from attrs import define
+
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.transactions.half import custom_immunity_ms, delivery
@@ -33,21 +35,14 @@ class Ending(NamedTuple):
     was_asked: bool
 
 
+@define(eq=False, kw_only=True)
 class EndTransactions:
     """Commits and rolls back. Used under the door."""
 
-    def __init__(
-        self,
-        *,
-        config: BrokerConfig,
-        clock: Clock,
-        transactions: TransactionalMessageService,
-        produce: Produce,
-    ) -> None:
-        self._config = config
-        self._clock = clock
-        self._transactions = transactions
-        self._produce = produce
+    _config: BrokerConfig
+    _clock: Clock
+    _transactions: TransactionalMessageService
+    _produce: Produce
 
     def check_role(self) -> None:
         """Refuse on a slave."""

@@ -249,7 +249,7 @@ def test_a_silent_endpoint_says_nothing_to_unknown_codes(
     parts: BrokerParts, caller: Peer, cut: Cut
 ) -> None:
     endpoint = Endpoint(
-        "namesrv",
+        name="namesrv",
         door=parts.door,
         clock=parts.clock,
         session=parts.session,
