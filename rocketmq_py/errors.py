@@ -72,13 +72,6 @@ class RocketMQError(Exception):
     all of it took.
     """
 
-    error_message: str
-    response_code: int | None
-    address: str | None
-    topic: str | None
-    attempt: int | None
-    elapsed_ms: int | None
-
     def __init__(
         self,
         error_message: str = "",

@@ -99,8 +99,8 @@ class Message:
     _body: bytes = field(init=False)
     flag: int = field(init=False)
     properties: dict[str, str] = field(init=False)
-    transaction_id: str | None = field(init=False)
-    _legacy_delays: tuple[str, ...] = field(init=False, eq=False)
+    transaction_id: str | None = field(init=False, default=None)
+    _legacy_delays: tuple[str, ...] = field(init=False, eq=False, default=())
 
     def __init__(
         self,
@@ -463,7 +463,7 @@ class Message:
         return f"{type(self).__name__}(topic={self.topic!r}, {len(self._body)} bytes{shown})"
 
 
-@define(slots=True, init=False, repr=False)
+@define(slots=True, repr=False)
 class MessageExt(Message):
     """A message that arrived: a `Message` and where, when and how often it was stored.
 
@@ -472,61 +472,24 @@ class MessageExt(Message):
     Made by `from_record`; a program that tests its listener may make one with keywords.
     """
 
-    broker_name: str = field(init=False)
-    queue_id: int = field(init=False)
-    queue_offset: int = field(init=False)
-    commit_log_offset: int = field(init=False)
-    store_size: int = field(init=False)
-    sys_flag: int = field(init=False)
-    born_timestamp: int = field(init=False)
-    born_host_bytes: bytes = field(init=False)
-    store_timestamp: int = field(init=False)
-    store_host_bytes: bytes = field(init=False)
-    body_crc: int = field(init=False)
-    reconsume_times: int = field(init=False)
-    prepared_transaction_offset: int = field(init=False)
-
-    def __init__(
-        self,
-        topic: str,
-        body: bytes = b"",
-        *,
-        properties: dict[str, str] | None = None,
-        flag: int = 0,
-        broker_name: str = "",
-        queue_id: int = 0,
-        queue_offset: int = 0,
-        commit_log_offset: int = 0,
-        store_size: int = 0,
-        sys_flag: int = 0,
-        born_timestamp: int = 0,
-        born_host_bytes: bytes = b"",
-        store_timestamp: int = 0,
-        store_host_bytes: bytes = b"",
-        body_crc: int = 0,
-        reconsume_times: int = 0,
-        prepared_transaction_offset: int = 0,
-    ) -> None:
-        # Not Message.__init__: it writes what a sender means, and this message was sent already.
-        self.topic = topic
-        self._body = body
-        self.flag = flag
-        self.properties = {} if properties is None else properties
-        self.transaction_id = None
-        self._legacy_delays = ()
-        self.broker_name = broker_name
-        self.queue_id = queue_id
-        self.queue_offset = queue_offset
-        self.commit_log_offset = commit_log_offset
-        self.store_size = store_size
-        self.sys_flag = sys_flag
-        self.born_timestamp = born_timestamp
-        self.born_host_bytes = born_host_bytes
-        self.store_timestamp = store_timestamp
-        self.store_host_bytes = store_host_bytes
-        self.body_crc = body_crc
-        self.reconsume_times = reconsume_times
-        self.prepared_transaction_offset = prepared_transaction_offset
+    # Made as they are: `Message.__init__` writes what a sender means, and this was sent already.
+    topic: str
+    _body: bytes = b""
+    properties: dict[str, str] = field(factory=dict, kw_only=True)
+    flag: int = field(default=0, kw_only=True)
+    broker_name: str = field(default="", kw_only=True)
+    queue_id: int = field(default=0, kw_only=True)
+    queue_offset: int = field(default=0, kw_only=True)
+    commit_log_offset: int = field(default=0, kw_only=True)
+    store_size: int = field(default=0, kw_only=True)
+    sys_flag: int = field(default=0, kw_only=True)
+    born_timestamp: int = field(default=0, kw_only=True)
+    born_host_bytes: bytes = field(default=b"", kw_only=True)
+    store_timestamp: int = field(default=0, kw_only=True)
+    store_host_bytes: bytes = field(default=b"", kw_only=True)
+    body_crc: int = field(default=0, kw_only=True)
+    reconsume_times: int = field(default=0, kw_only=True)
+    prepared_transaction_offset: int = field(default=0, kw_only=True)
 
     @classmethod
     def from_record(

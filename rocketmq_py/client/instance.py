@@ -4,9 +4,8 @@ One `ClientInstance` per client id and process; producers and consumers with the
 share it (``MQClientInstance`` and ``MQClientManager`` of the original). It keeps routes fresh,
 sends heartbeats, asks consumers to rebalance and to persist offsets, and hands broker requests to
 whom they concern. Must not know how a message is sent or consumed. Parts: ``routes.py`` (who has
-which queue), ``remoting.py`` (connections, hooks,
-signatures), ``heartbeat.py``, ``background.py`` (timer, workers),
-``pool.py`` (the instances of this process, fork and exit).
+which queue), ``remoting.py`` (connections, hooks, signatures), ``heartbeat.py``, ``background.py``
+(timer, workers), ``pool.py`` (the instances of this process, fork and exit).
 """
 
 from __future__ import annotations
@@ -265,12 +264,7 @@ class ClientInstance:
                     self._rebalance_asked = self._rebalance_runs = False
                     return
                 self._rebalance_asked = False
-                consumers = list(self._consumers.values())
-            for consumer in consumers:
-                try:
-                    consumer.rebalance()
-                except Exception:  # noqa: BLE001 - the next consumer must have its turn
-                    _log.exception("rebalance failed group=%s", consumer.group)
+            self._each_consumer("rebalance", lambda consumer: consumer.rebalance())
 
     def send_heartbeats(self) -> None:
         """Send a heartbeat to every known broker now (34); failures are logged, never raised."""
@@ -305,9 +299,7 @@ class ClientInstance:
 
     def _poll(self) -> None:
         topics = self.routes.known_topics()
-        with self._lock:
-            consumers = list(self._consumers.values())
-        for consumer in consumers:
+        for consumer in self._consumers_now():
             topics.update(item.topic for item in consumer.subscriptions())
         for topic in sorted(topics):
             if self._state != "running":
@@ -322,13 +314,18 @@ class ClientInstance:
         self.send_heartbeats()
 
     def _persist_offsets(self) -> None:
-        with self._lock:
-            consumers = list(self._consumers.values())
-        for consumer in consumers:
+        self._each_consumer("saving offsets", lambda consumer: consumer.persist_offsets())
+
+    def _each_consumer(self, what: str, task: Callable[[ConsumerFace], None]) -> None:
+        for consumer in self._consumers_now():
             try:
-                consumer.persist_offsets()
+                task(consumer)
             except Exception:  # noqa: BLE001 - the next consumer must have its turn
-                _log.exception("saving offsets failed group=%s", consumer.group)
+                _log.exception("%s failed group=%s", what, consumer.group)
+
+    def _consumers_now(self) -> list[ConsumerFace]:
+        with self._lock:
+            return list(self._consumers.values())
 
     # --- what happens to us ----------------------------------------------------------------
 
@@ -340,9 +337,7 @@ class ClientInstance:
 
     def _on_route_change(self, topic: str) -> None:
         queues = self.routes.subscribe_queues(topic) or ()
-        with self._lock:
-            consumers = list(self._consumers.values())
-        for consumer in consumers:
+        for consumer in self._consumers_now():
             if any(item.topic == topic for item in consumer.subscriptions()):
                 consumer.update_topic_queues(topic, queues)
 

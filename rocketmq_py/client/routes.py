@@ -97,21 +97,20 @@ class RouteTable:
             self._update(topic, deadline, create_topic_key, default_topic_queue_nums)
             info = self._publish.get(topic)
         if info is None:
-            raise NoRouteError(
+            problem = (
                 f"no route of topic {topic} at name server {self._config.namesrv_addr}: create "
                 f"the topic, or switch on autoCreateTopicEnable at the broker (topic "
-                f"{create_topic_key} has no route either)",
-                response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
-                topic=topic,
+                f"{create_topic_key} has no route either)"
             )
-        if not info.queues:
-            raise NoRouteError(
+        elif not info.queues:
+            problem = (
                 f"topic {topic} has no writable queue: its permission forbids writing, or its "
-                "brokers have no master",
-                response_code=ResponseCode.NOT_FOUND_TOPIC_EXCEPTION,
-                topic=topic,
+                "brokers have no master"
             )
-        return info
+        else:
+            return info
+        code = ResponseCode.NOT_FOUND_TOPIC_EXCEPTION
+        raise NoRouteError(problem, response_code=code, topic=topic)
 
     def route(self, topic: str, *, refresh: bool = False) -> TopicRouteData | None:
         """Return the route as known; asks when unknown or when ``refresh``.

@@ -24,7 +24,7 @@ from rocketmq_py.consumer.rebalance import Rebalancer
 from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
@@ -108,10 +108,6 @@ class GroupMember:
         self.rebalancer.stop()
         if self._sweeps is not None:
             self._sweeps.cancel()
-
-    def wait_for_listeners(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for running listener calls; False when one still runs."""
-        return self.consumer.close(timeout)
 
     def leave(self) -> None:
         """Write the last offsets and drop every queue: later results are thrown away."""
@@ -206,7 +202,3 @@ class GroupMember:
         self.offsets.freeze(state.queue, state.next_offset)
         self.rebalancer.drop(state)
         self._engine.rebalance_soon()
-
-    def send_message_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Arrange another delivery of one message; see `SendBack.send`."""
-        return self.send_back.send(message, delay_level)

@@ -240,7 +240,7 @@ class DefaultMQPushConsumer(_Settings):
         level, -1 never: it goes to the dead letters. Blocks until a broker has taken it, and raises
         MQClientException when none has.
         """
-        if not self._running().send_message_back(message, delay_level):
+        if not self._running().send_back.send(message, delay_level):
             raise MQClientException(
                 f"message {message.msg_id} was neither sent back nor published again; the log "
                 "says why",
@@ -330,7 +330,7 @@ class DefaultMQPushConsumer(_Settings):
         if timeout is None:
             timeout = self.config.await_termination_millis_when_shutdown / 1000
         member.close_intake()
-        if not member.wait_for_listeners(timeout):
+        if not member.consumer.close(timeout):
             logger.warning(
                 "group %s: a listener still runs after %.1f s, its messages come again",
                 self.consumer_group,

@@ -93,11 +93,8 @@ def check_message(message: Message, config: ProducerConfig) -> None:
     check_body(message.topic, message.body, config.max_message_size)
     properties = message.properties
     if Prop.INNER_MULTI_DISPATCH in properties and "/" in properties[Prop.INNER_MULTI_DISPATCH]:
-        raise MQClientException(
-            f"INNER_MULTI_DISPATCH {properties[Prop.INNER_MULTI_DISPATCH]!r} holds a '/'",
-            response_code=ResponseCode.MESSAGE_ILLEGAL,
-            topic=message.topic,
-        )
+        problem = f"INNER_MULTI_DISPATCH {properties[Prop.INNER_MULTI_DISPATCH]!r} holds a '/'"
+        raise _illegal(problem, message.topic)
     if not delay.DELAY_PROPERTIES.isdisjoint(properties):
         _check_delay(message, config)
 
@@ -105,26 +102,22 @@ def check_message(message: Message, config: ProducerConfig) -> None:
 def _no_message(thing: object) -> MQClientException:
     several = isinstance(thing, Iterable) and not isinstance(thing, (str, bytes))
     hint = "; send_batch takes several messages" if several else ""
-    return MQClientException(
-        f"a Message is needed, not {type(thing).__name__}{hint}",
-        response_code=ResponseCode.MESSAGE_ILLEGAL,
-    )
+    return _illegal(f"a Message is needed, not {type(thing).__name__}{hint}")
+
+
+def _illegal(problem: str, topic: str | None = None) -> MQClientException:
+    return MQClientException(problem, response_code=ResponseCode.MESSAGE_ILLEGAL, topic=topic)
 
 
 def check_body(topic: str, body: bytes, size_max: int) -> None:
     """Raise `MQClientException` 13 for an empty or too long body."""
     if not body:
-        raise MQClientException(
-            "the message body is empty: a message must hold at least one byte",
-            response_code=ResponseCode.MESSAGE_ILLEGAL,
-            topic=topic,
-        )
+        raise _illegal("the message body is empty: a message must hold at least one byte", topic)
     if len(body) > size_max:
-        raise MQClientException(
+        raise _illegal(
             f"the message body of {len(body)} bytes is over max_message_size ({size_max}): send "
             "less, or raise the setting here and maxMessageSize at the broker",
-            response_code=ResponseCode.MESSAGE_ILLEGAL,
-            topic=topic,
+            topic,
         )
 
 
@@ -133,15 +126,12 @@ def encoded_properties(topic: str, properties: Mapping[str, str]) -> str:
     try:
         data = encode_user_properties(properties)
     except BodyError as error:
-        raise MQClientException(
-            str(error), response_code=ResponseCode.MESSAGE_ILLEGAL, topic=topic
-        ) from error
+        raise _illegal(str(error), topic) from error
     if len(data) > PROPERTIES_SIZE_MAX:
-        raise MQClientException(
+        raise _illegal(
             f"the properties take {len(data)} bytes, the limit is {PROPERTIES_SIZE_MAX}: put "
             "large values into the body",
-            response_code=ResponseCode.MESSAGE_ILLEGAL,
-            topic=topic,
+            topic,
         )
     return data.decode()
 

@@ -9,6 +9,8 @@ when to compress: that is a setting of the producer. Formats as in
 from __future__ import annotations
 
 import zlib
+from importlib import import_module
+from types import ModuleType
 from typing import Final
 
 from rocketmq_py.errors import BodyError
@@ -30,17 +32,9 @@ def compress(
 ) -> bytes:
     """Compress a body. Raises BodyError naming the extra if its library is not installed."""
     if compression is CompressionType.LZ4:
-        try:
-            import lz4.frame
-        except ImportError as error:
-            raise _missing("LZ4", "lz4") from error
-        return bytes(lz4.frame.compress(body, compression_level=level))
+        return bytes(_lz4_frame().compress(body, compression_level=level))
     if compression is CompressionType.ZSTD:
-        try:
-            import zstandard
-        except ImportError as error:
-            raise _missing("Zstandard", "zstd") from error
-        return bytes(zstandard.ZstdCompressor(level=level).compress(body))
+        return bytes(_zstandard().ZstdCompressor(level=level).compress(body))
     return zlib.compress(body, level)
 
 
@@ -78,11 +72,7 @@ def _zlib_original(body: bytes, size_max: int) -> bytes:
 
 
 def _lz4_original(body: bytes, size_max: int) -> bytes:
-    try:
-        import lz4.frame
-    except ImportError as error:
-        raise _missing("LZ4", "lz4") from error
-    frame = lz4.frame.LZ4FrameDecompressor()
+    frame = _lz4_frame().LZ4FrameDecompressor()
     try:
         original = bytes(frame.decompress(body, max_length=size_max + 1))
     except (RuntimeError, ValueError, EOFError) as error:
@@ -93,10 +83,7 @@ def _lz4_original(body: bytes, size_max: int) -> bytes:
 
 
 def _zstd_original(body: bytes, size_max: int) -> bytes:
-    try:
-        import zstandard
-    except ImportError as error:
-        raise _missing("Zstandard", "zstd") from error
+    zstandard = _zstandard()
     # Its stream object has no output bound, so the input is fed in pieces too small to explode:
     # a block of 128 KiB takes at least four bytes.
     frame = zstandard.ZstdDecompressor().decompressobj()
@@ -116,5 +103,17 @@ def _zstd_original(body: bytes, size_max: int) -> bytes:
     return b"".join(parts)
 
 
-def _missing(name: str, extra: str) -> BodyError:
-    return BodyError("message", f"{name} compression needs the extra {extra!r} of rocketmq-py")
+def _lz4_frame() -> ModuleType:
+    return _library("lz4.frame", "LZ4", "lz4")
+
+
+def _zstandard() -> ModuleType:
+    return _library("zstandard", "Zstandard", "zstd")
+
+
+def _library(module: str, name: str, extra: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        reason = f"{name} compression needs the extra {extra!r} of rocketmq-py"
+        raise BodyError("message", reason) from error

@@ -140,23 +140,6 @@ class MessageRecord:
         return self.properties.get(Prop.UNIQ_KEY) or self.offset_msg_id
 
 
-def record_size(
-    topic_len: int,
-    body_len: int,
-    props_len: int,
-    born_host_len: int = IPV4_HOST_SIZE,
-    store_host_len: int = IPV4_HOST_SIZE,
-) -> int:
-    """Give the length of a record from the encoded lengths of its parts.
-
-    >>> record_size(1, 5, 7)
-    104
-    """
-    topic_field = 1 if topic_len <= TOPIC_SIZE_MAX_V1 else 2
-    hosts = born_host_len + store_host_len
-    return 72 + hosts + body_len + topic_field + topic_len + 2 + props_len
-
-
 def encode_record(
     *,
     topic: str,
@@ -179,38 +162,20 @@ def encode_record(
     Raises RecordError naming the field that does not fit: a topic over 32,767 bytes, properties
     over 32,767, a host that is neither 8 nor 20 bytes, a number beyond its width.
     """
-    magic, topic_field = _topic_field(topic)
-    props_len = len(properties)
-    born_len = len(born_host)
-    store_len = len(store_host)
-    host_bits = 0
-    if born_len != IPV4_HOST_SIZE or store_len != IPV4_HOST_SIZE:
-        host_bits = _host_bits(born_len, store_len)
-    if props_len > PROPERTIES_SIZE_MAX:
-        limit = f"{props_len} bytes, at most {PROPERTIES_SIZE_MAX} can be stored"
-        raise RecordError(0, "properties length", limit)
-    body_len = len(body)
-    try:
-        head = _HEADS[host_bits].pack(
-            74 + born_len + store_len + body_len + len(topic_field) + props_len,
-            magic,
-            crc32(body) & _CRC_MASK,
-            queue_id,
-            flag,
-            queue_offset,
-            commit_log_offset,
-            sys_flag & ~HOST_MASK | host_bits,
-            born_timestamp,
-            born_host,
-            store_timestamp,
-            store_host,
-            reconsume_times,
-            prepared_transaction_offset,
-            body_len,
-        )
-    except StructError as error:
-        raise RecordError(0, "head", f"a number does not fit its field: {error}") from error
-    return b"".join((head, body, topic_field, props_len.to_bytes(2), properties))
+    data, _ = encode_neighbours(
+        ((flag, born_timestamp, body, properties, 0),),
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        commit_log_offset=commit_log_offset,
+        sys_flag=sys_flag,
+        born_host=born_host,
+        store_timestamp=store_timestamp,
+        store_host=store_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_transaction_offset,
+    )
+    return data
 
 
 def encode_neighbours(
@@ -230,8 +195,8 @@ def encode_neighbours(
     """Build the records of messages that follow each other in the log and in one queue.
 
     ``items`` are flag, born timestamp, body, encoded properties and tags code. Gives the bytes of
-    all records, the same as ``encode_record`` one by one at half the cost, and their consume
-    queue entries: commit-log offset, size, tags code. Raises RecordError as it does.
+    all records and their consume queue entries: commit-log offset, size, tags code. Raises
+    RecordError as ``encode_record`` does.
     """
     magic, topic_field = _topic_field(topic)
     bits = _host_bits(len(born_host), len(store_host))

@@ -53,11 +53,6 @@ class CompressionType(IntEnum):
     ZLIB = 3
 
 
-def is_compressed(sys_flag: int) -> bool:
-    """Whether the body must be decompressed before a user sees it."""
-    return bool(sys_flag & COMPRESSED)
-
-
 def compression_number(sys_flag: int) -> int:
     """Give the number in the compression bits, 0 to 7; `CompressionType` names 0 to 3."""
     return (sys_flag & COMPRESSION_MASK) >> _COMPRESSION_SHIFT
@@ -73,21 +68,6 @@ def without_compression(sys_flag: int) -> int:
     return sys_flag & ~COMPRESSED
 
 
-def transaction_type(sys_flag: int) -> int:
-    """Give one of the ``TRANSACTION_`` numbers."""
-    return sys_flag & TRANSACTION_MASK
-
-
 def with_transaction_type(sys_flag: int, transaction: int) -> int:
     """Replace the transaction bits by one of the ``TRANSACTION_`` numbers."""
     return sys_flag & ~TRANSACTION_MASK | transaction
-
-
-def born_host_is_v6(sys_flag: int) -> bool:
-    """Whether the born host takes 20 bytes."""
-    return bool(sys_flag & BORN_HOST_V6)
-
-
-def store_host_is_v6(sys_flag: int) -> bool:
-    """Whether the store host takes 20 bytes."""
-    return bool(sys_flag & STORE_HOST_V6)
