@@ -51,7 +51,7 @@ class GroupMember:
         clock: Clock,
     ) -> None:
         self.group = group
-        self._engine = engine
+        self.engine = engine
         self._config = config
         self._subscriptions = subscriptions
         calls = ConsumerCalls(engine, group, config)
@@ -97,8 +97,8 @@ class GroupMember:
         What cannot be done yet (no route, no broker) is tried again in background.
         """
         period_ms = self._config.consume_timeout * MINUTE_MS
-        self._sweeps = self._engine.schedule_every(
-            period_ms, period_ms, partial(self._engine.submit, self.sweep)
+        self._sweeps = self.engine.schedule_every(
+            period_ms, period_ms, partial(self.engine.submit, self.sweep)
         )
         self.rebalancer.run()
 
@@ -148,7 +148,7 @@ class GroupMember:
         queues: Sequence[MessageQueue],  # noqa: ARG002 - and asks for the queues itself
     ) -> None:
         """Take notice of a changed route."""
-        self._engine.rebalance_soon()
+        self.engine.rebalance_soon()
 
     def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
         """Serve a broker's request: 220 moves offsets; the instance answers the others with 3."""
@@ -195,10 +195,10 @@ class GroupMember:
             if offset is not None:
                 self.offsets.freeze(queue, offset)
                 self.rebalancer.drop(state)
-        self._engine.rebalance_soon()
+        self.engine.rebalance_soon()
 
     def _offset_illegal(self, state: PullState) -> None:
         """Begin again at the offset that the broker says; the rebalance takes the queue afresh."""
         self.offsets.freeze(state.queue, state.next_offset)
         self.rebalancer.drop(state)
-        self._engine.rebalance_soon()
+        self.engine.rebalance_soon()

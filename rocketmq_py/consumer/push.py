@@ -42,7 +42,6 @@ from rocketmq_py.protocol.names import (
 )
 
 if TYPE_CHECKING:
-    from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.consumer.group_member import GroupMember
 
     _Settings = PushConsumerConfig
@@ -103,7 +102,6 @@ class DefaultMQPushConsumer(_Settings):
         self._consume: ConsumeFunction | None = None
         self._life = threading.Lock()
         self._state = "created"
-        self._instance: ClientInstance | None = None
         self._member: GroupMember | None = None
 
     # --- before the start ---------------------------------------------------------------------
@@ -131,15 +129,15 @@ class DefaultMQPushConsumer(_Settings):
             self._subscriptions.put(topic, expression)
         except RocketMQError as error:
             raise MQClientException(f"subscription of {topic}: {error}", topic=topic) from error
-        if self._instance is not None and self._state == "running":
-            self._instance.send_heartbeats()
-            self._instance.rebalance_soon()
+        if self._member is not None and self._state == "running":
+            self._member.engine.send_heartbeats()
+            self._member.engine.rebalance_soon()
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
         self._subscriptions.remove(topic)
-        if self._instance is not None and self._state == "running":
-            self._instance.rebalance_soon()
+        if self._member is not None and self._state == "running":
+            self._member.engine.rebalance_soon()
 
     def register_message_listener(self, listener: Listener) -> None:
         """Set who handles messages: a callable (messages, context), or an object.
@@ -215,8 +213,7 @@ class DefaultMQPushConsumer(_Settings):
         """Pull again, and rebalance."""
         member = self._running()
         member.pulls.resume()
-        if self._instance is not None:
-            self._instance.rebalance_soon()
+        member.engine.rebalance_soon()
 
     @property
     def is_running(self) -> bool:
@@ -249,14 +246,9 @@ class DefaultMQPushConsumer(_Settings):
 
     def fetch_subscribe_message_queues(self, topic: str) -> list[MessageQueue]:
         """Return the readable queues of a topic; NoRouteError when nobody knows it."""
-        self._running()
-        instance = self._instance
-        queues = None
-        if instance is not None:
-            queues = instance.routes.subscribe_queues(topic)
-            if queues is None:
-                instance.routes.update(topic)
-                queues = instance.routes.subscribe_queues(topic)
+        routes = self._running().engine.routes
+        routes.route(topic)
+        queues = routes.subscribe_queues(topic)
         if queues is None:
             raise NoRouteError(f"no route of topic {topic}: does it exist?", topic=topic)
         return sorted(queues)
@@ -268,9 +260,9 @@ class DefaultMQPushConsumer(_Settings):
     @property
     def client_id(self) -> str:
         """Name of this client in its group; NotStartedError before the start."""
-        if self._instance is None:
+        if self._member is None:
             raise NotStartedError("the client id is made by start()")
-        return self._instance.client_id
+        return self._member.engine.client_id
 
     # --- inside -------------------------------------------------------------------------------
 
@@ -314,18 +306,17 @@ class DefaultMQPushConsumer(_Settings):
             instance.shutdown()
             self._state = "created"
             raise
+        self._member = member
         try:
             instance.start()
             member.start()
         except BaseException:
-            self._instance, self._member = instance, member
             self._stop(0.0)
             raise
-        self._instance, self._member = instance, member
 
     def _stop(self, timeout: float | None) -> None:
-        member, instance = self._member, self._instance
-        if member is None or instance is None:
+        member = self._member
+        if member is None:
             return
         if timeout is None:
             timeout = self.config.await_termination_millis_when_shutdown / 1000
@@ -337,14 +328,14 @@ class DefaultMQPushConsumer(_Settings):
                 timeout,
             )
         member.leave()
-        instance.unregister_consumer(self.consumer_group)
-        instance.shutdown()
+        member.engine.unregister_consumer(self.consumer_group)
+        member.engine.shutdown()
 
     def _is_foreign(self) -> bool:
         """Whether this is a forked child, which must not speak for its parent's consumer."""
         try:
-            if self._instance is not None:
-                self._instance.check_usable()
+            if self._member is not None:
+                self._member.engine.check_usable()
         except ForkedClientError:
             return True
         except RocketMQError:
@@ -353,13 +344,12 @@ class DefaultMQPushConsumer(_Settings):
 
     def _running(self) -> GroupMember:
         member = self._member
-        if self._instance is not None and self._state == "running":
-            self._instance.check_usable()
+        if member is not None and self._state == "running":
+            member.engine.check_usable()
+            return member
         if self._state == "shut down":
             raise ClientClosedError(f"consumer of group {self.consumer_group} is shut down")
-        if member is None or self._state != "running":
-            raise NotStartedError(f"consumer of group {self.consumer_group} is not started")
-        return member
+        raise NotStartedError(f"consumer of group {self.consumer_group} is not started")
 
 
 def _check_expression(topic: str, expression: object) -> None:

@@ -17,6 +17,7 @@ from rocketmq_py.config import (
     ClientConfig,
     ClientSettings,
     member_of,
+    must,
     switch,
     unlimited_or,
     within,
@@ -57,9 +58,10 @@ def _an_instant(_owner: object, setting: Attribute[Any], value: object) -> None:
         raise ConfigError(setting.name, value, limit) from None
 
 
-def _a_strategy(_owner: object, setting: Attribute[Any], value: object) -> None:
-    if isinstance(value, type) or not callable(getattr(value, "allocate", None)):
-        raise ConfigError(setting.name, value, "must be an object with name and allocate")
+_a_strategy = must(
+    "be an object with name and allocate",
+    lambda value: not isinstance(value, type) and callable(getattr(value, "allocate", None)),
+)
 
 
 def parse_instant(text: str) -> datetime:
