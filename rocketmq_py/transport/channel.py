@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
+from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     RemotingSendRequestException,
     RemotingTimeoutException,
@@ -117,11 +118,10 @@ class Call:
         self.error: RocketMQError | None = None
         self.deadline: Handle | None = None
 
-    def arm(self) -> LockType:
+    def arm(self) -> None:
         """Make the lock that the caller waits on; released when the call ends."""
         self.waiter = waiter = allocate_lock()
         waiter.acquire()
-        return waiter
 
     def finish(self, response: RemotingCommand | None, error: RocketMQError | None) -> None:
         """End the call; who took it out of the table is the only one who may."""
@@ -182,7 +182,7 @@ class CallTable:
         if call is not None:
             call.finish(None, error)
 
-    def limit_many(self, opaques: Sequence[int], timeout_ms: float) -> None:
+    def limit_many(self, opaques: Sequence[int], timeout_ms: float) -> Handle:
         """End those of the calls that are open after ``timeout_ms``: one deadline for all."""
 
         def expire() -> None:
@@ -190,20 +190,34 @@ class CallTable:
                 if opaque in self._calls:
                     self.end(opaque, self.timed_out(timeout_ms))
 
-        self._schedule(timeout_ms, expire)
+        return self._schedule(timeout_ms, expire)
 
     def limit(self, command: RemotingCommand, call: Call, timeout_ms: float) -> None:
         """End the call by `RemotingTimeoutException` after ``timeout_ms``."""
-        opaque = command.opaque
-
-        def expire() -> None:
-            late = self._calls.pop(opaque, None)
-            if late is not None:
-                late.finish(None, self.timed_out(timeout_ms))
-
-        call.deadline = self._schedule(timeout_ms, expire)
+        call.deadline = self.limit_many((command.opaque,), timeout_ms)
         if call.done is None:  # answered while the deadline was being set
             call.deadline.cancel()
+
+    def outcome(
+        self, command: RemotingCommand, call: Call, deadline: float, timeout_ms: float
+    ) -> RemotingCommand:
+        """Wait for the end of an armed call until ``deadline``; give its answer, raise its error.
+
+        A call that nobody waits for by its lock has been read by its own caller.
+        """
+        waiter = call.waiter
+        if (
+            waiter is not None
+            and not waiter.acquire(timeout=max(0.0, deadline - monotonic()))
+            and not self.drop(command)
+        ):
+            waiter.acquire(timeout=ENDING_S)  # somebody is ending the call this very moment
+        if call.response is not None:
+            return call.response
+        if call.error is not None:
+            raise call.error
+        self.drop(command)
+        raise self.timed_out(timeout_ms)
 
     def drop(self, command: RemotingCommand) -> bool:
         """Take the call out unanswered; False when somebody is ending it right now."""

@@ -17,7 +17,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import ENDING_S, CallTable, Channel, Done, Schedule
+from rocketmq_py.transport.channel import CallTable, Channel, Done, Schedule
 from rocketmq_py.transport.inproc import InprocConnection, InprocServer
 
 __all__ = ["InprocChannel", "connect"]
@@ -95,19 +95,13 @@ class InprocChannel:
         """Call and wait; most answers are there when the hand-over returns."""
         self.last_used = now = monotonic()
         call = self._calls.open(command)
-        waiter = call.arm()
+        call.arm()
         try:
             self._send(command)
         except BaseException:
             self._calls.drop(command)
             raise
-        if not waiter.acquire(timeout=max(0.0, now + timeout_ms / 1000 - monotonic())):
-            if self._calls.drop(command):
-                raise self._calls.timed_out(timeout_ms)
-            waiter.acquire(timeout=ENDING_S)  # somebody is ending the call this very moment
-        if call.response is not None:
-            return call.response
-        raise call.error or self._calls.broken("it is closed")
+        return self._calls.outcome(command, call, now + timeout_ms / 1000, timeout_ms)
 
     def begin(self, command: RemotingCommand, timeout_ms: float, done: Done) -> None:
         """Call without waiting; ``done`` may run before this returns."""

@@ -28,14 +28,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import (
-    ENDING_S,
-    Call,
-    CallTable,
-    Channel,
-    Done,
-    Schedule,
-)
+from rocketmq_py.transport.channel import Call, CallTable, Channel, Done, Schedule
 from rocketmq_py.transport.io_thread import IoThread
 
 __all__ = ["TcpChannel", "connect"]
@@ -157,7 +150,7 @@ class TcpChannel:
         finally:
             if call.waiter is None:
                 self._hand_back()
-        return self._outcome(command, call, deadline, timeout_ms)
+        return self._calls.outcome(command, call, deadline, timeout_ms)
 
     def begin(self, command: RemotingCommand, timeout_ms: float, done: Done) -> None:
         """Call without waiting; ``done`` runs on the thread that reads the answer."""
@@ -212,23 +205,6 @@ class TcpChannel:
     def _check_open(self) -> None:
         if self._error is not None:
             raise self._calls.broken("it is closed")
-
-    def _outcome(
-        self, command: RemotingCommand, call: Call, deadline: float, timeout_ms: float
-    ) -> RemotingCommand:
-        waiter = call.waiter
-        if (
-            waiter is not None
-            and not waiter.acquire(timeout=max(0.0, deadline - monotonic()))
-            and not self._calls.drop(command)
-        ):
-            waiter.acquire(timeout=ENDING_S)  # somebody is ending the call this very moment
-        if call.response is not None:
-            return call.response
-        if call.error is not None:
-            raise call.error
-        self._calls.drop(command)
-        raise self._calls.timed_out(timeout_ms)
 
     # --- writing ---------------------------------------------------------------------------
 

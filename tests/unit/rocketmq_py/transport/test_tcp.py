@@ -23,7 +23,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import tcp
-from rocketmq_py.transport.channel import Channel, Done
+from rocketmq_py.transport.channel import CallTable, Channel, Done
 from rocketmq_py.transport.io_thread import IoThread
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer
 from tests.unit.rocketmq_py.transport.conftest import ChannelMaker, begun
@@ -338,7 +338,7 @@ def test_an_interrupted_caller_leaves_the_connection_usable(
 
     with monkeypatch.context() as patched:
         patched.setattr(tcp.TcpChannel, "_read_own", interrupt)
-        patched.setattr(tcp.TcpChannel, "_outcome", interrupt)
+        patched.setattr(CallTable, "outcome", interrupt)
         with pytest.raises(KeyboardInterrupt):
             channel.invoke(command(SILENT), 60_000)
     assert channel.invoke(command(ECHO, b"x"), 3_000).body == b"x"
