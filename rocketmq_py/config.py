@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict
 
 from attrs import Attribute, define, evolve, field, fields, frozen
 
@@ -66,7 +66,11 @@ now, and the call is made once more.
 """
 
 
-def within(low: int, high: int | None = None) -> Callable[[Any, Attribute[int], int], None]:
+Validator: TypeAlias = "Callable[[Any, Attribute[Any], Any], None]"
+"""What attrs calls with the settings, the setting and the value that it is to have."""
+
+
+def within(low: int, high: int | None = None) -> Validator:
     """Build a validator: an int from ``low`` to ``high`` (None: no upper limit)."""
 
     def check(_owner: object, setting: Attribute[int], value: int) -> None:
@@ -79,7 +83,7 @@ def within(low: int, high: int | None = None) -> Callable[[Any, Attribute[int], 
     return check
 
 
-def unlimited_or(low: int, high: int | None = None) -> Callable[[Any, Attribute[int], int], None]:
+def unlimited_or(low: int, high: int | None = None) -> Validator:
     """Build a validator: -1, or what `within` allows."""
     in_range = within(low, high)
 
@@ -90,41 +94,32 @@ def unlimited_or(low: int, high: int | None = None) -> Callable[[Any, Attribute[
     return check
 
 
-def member_of(kind: type) -> Callable[[Any, Attribute[Any], object], None]:
+def must(limit: str, accepts: Callable[[Any], bool]) -> Validator:
+    """Build a validator: what ``accepts`` says; ``limit`` says the same in words."""
+
+    def check(_owner: object, setting: Attribute[Any], value: object) -> None:
+        if not accepts(value):
+            raise ConfigError(setting.name, value, f"must {limit}")
+
+    return check
+
+
+def member_of(kind: type) -> Validator:
     """Build a validator: a member of an enum."""
-
-    def check(_owner: object, setting: Attribute[Any], value: object) -> None:
-        if not isinstance(value, kind):
-            raise ConfigError(setting.name, value, f"must be a member of {kind.__name__}")
-
-    return check
+    return must(f"be a member of {kind.__name__}", lambda value: isinstance(value, kind))
 
 
-def one_of(*choices: str) -> Callable[[Any, Attribute[Any], object], None]:
+def one_of(*choices: str) -> Validator:
     """Build a validator: one of the given words."""
-
-    def check(_owner: object, setting: Attribute[Any], value: object) -> None:
-        if value not in choices:
-            raise ConfigError(setting.name, value, f"must be one of {', '.join(choices)}")
-
-    return check
+    return must(f"be one of {', '.join(choices)}", lambda value: value in choices)
 
 
-def switch(_owner: object, setting: Attribute[bool], value: object) -> None:
-    """Validate a switch: True or False, nothing that only looks like it."""
-    if not isinstance(value, bool):
-        raise ConfigError(setting.name, value, "must be True or False")
-
-
-def a_text(_owner: object, setting: Attribute[str], value: object) -> None:
-    """Validate a text."""
-    if not isinstance(value, str):
-        raise ConfigError(setting.name, value, "must be a str")
-
-
-def _a_positive_span(_owner: object, setting: Attribute[Any], value: object) -> None:
-    if value is not None and not (isinstance(value, timedelta) and value > timedelta()):
-        raise ConfigError(setting.name, value, "must be None or a positive timedelta")
+switch = must("be True or False", lambda value: isinstance(value, bool))
+a_text = must("be a str", lambda value: isinstance(value, str))
+_a_positive_span = must(
+    "be None or a positive timedelta",
+    lambda value: value is None or (isinstance(value, timedelta) and value > timedelta()),
+)
 
 
 def split_addresses(text: str) -> tuple[str, ...]:

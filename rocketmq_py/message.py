@@ -27,6 +27,7 @@ from rocketmq_py.protocol.handles import encode_offset_id, unpack_host
 from rocketmq_py.protocol.message_codec import MessageRecord, encode_batch
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.properties import (
+    KNOWN,
     RESERVED,
     Prop,
     encode_user_properties,
@@ -58,20 +59,8 @@ _RECEIVED_PROPERTIES = (
 """Reserved names that no setter of a new message writes."""
 
 _HISTORY_PROPERTIES = (
-    RESERVED
-    | delays.DELAY_PROPERTIES
-    | {
-        Prop.TRACE_CONTEXT,
-        Prop.TRANSACTION_ID,
-        Prop.TRANSACTION_CHECK_TIMES,
-        Prop.CHECK_IMMUNITY_TIME_IN_SECONDS,
-        Prop.INNER_NUM,
-        Prop.INNER_BASE,
-        Prop.INNER_MULTI_DISPATCH,
-        Prop.FORWARD_QUEUE_ID,
-        Prop.REDIRECT,
-    }
-) - _FORWARDED_SYSTEM_PROPERTIES
+    KNOWN - _FORWARDED_SYSTEM_PROPERTIES - {Prop.SHARDING_KEY, Prop.TRAN_SRC_OFFSET}
+)
 """Properties about one delivery of a message. A message that is sent on does not keep them."""
 
 

@@ -7,9 +7,7 @@ obeys it.
 
 from __future__ import annotations
 
-from typing import Any
-
-from attrs import Attribute, define, field
+from attrs import define, field
 
 from rocketmq_py.config import (
     UNLIMITED,
@@ -17,11 +15,11 @@ from rocketmq_py.config import (
     ClientSettings,
     a_text,
     member_of,
+    must,
     switch,
     unlimited_or,
     within,
 )
-from rocketmq_py.errors import ConfigError
 from rocketmq_py.producer.fault import FaultTable
 from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, ResponseCode
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
@@ -30,15 +28,12 @@ from rocketmq_py.protocol.sysflag import CompressionType
 __all__ = ["RETRY_RESPONSE_CODES", "ProducerConfig", "ProducerSettings"]
 
 
-def _codes(_owner: object, setting: Attribute[Any], value: object) -> None:
-    if not isinstance(value, (set, frozenset)) or not all(
-        type(_plain(code)) is int for code in value
-    ):
-        raise ConfigError(setting.name, value, "must be a set of response codes")
-
-
-def _plain(code: object) -> object:
-    return int(code) if isinstance(code, ResponseCode) else code
+_codes = must(
+    "be a set of response codes",
+    lambda codes: (
+        isinstance(codes, frozenset) and all(type(code) in {int, ResponseCode} for code in codes)
+    ),
+)
 
 
 @define(kw_only=True, eq=False)

@@ -50,8 +50,6 @@ READY_MADE_GROUPS: Final = (
 """Groups that every broker knows from its first start (`SubscriptionGroupManager`)."""
 
 DEFAULT_REGION: Final = "DefaultRegion"
-UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
-"""Name of the extra field of QUERY_MESSAGE that says: the key is a UNIQ_KEY."""
 
 SYSTEM_TOPICS: Final = frozenset(
     {

@@ -111,63 +111,23 @@ OWN_TIMER_PROPERTIES: Final = frozenset(
 )
 """Names that only the embedded broker's timer writes; a real broker ignores them."""
 
-_JAVA_RESERVED: Final = frozenset(
-    {
-        Prop.TRACE_ON,
-        Prop.MSG_REGION,
-        Prop.KEYS,
-        Prop.TAGS,
-        Prop.WAIT,
-        Prop.DELAY,
-        Prop.RETRY_TOPIC,
-        Prop.REAL_TOPIC,
-        Prop.REAL_QID,
-        Prop.TRAN_MSG,
-        Prop.PGROUP,
-        Prop.MIN_OFFSET,
-        Prop.MAX_OFFSET,
-        Prop.BUYER_ID,
-        Prop.ORIGIN_MESSAGE_ID,
-        Prop.TRANSFER_FLAG,
-        Prop.CORRECTION_FLAG,
-        Prop.MQ2_FLAG,
-        Prop.RECONSUME_TIME,
-        Prop.UNIQ_KEY,
-        Prop.MAX_RECONSUME_TIMES,
-        Prop.CONSUME_START_TIME,
-        Prop.POP_CK,
-        Prop.POP_CK_OFFSET,
-        Prop.FIRST_POP_TIME,
-        Prop.TRAN_PREPARED_QUEUE_OFFSET,
-        Prop.DUP_INFO,
-        Prop.EXTEND_UNIQ_INFO,
-        Prop.INSTANCE_ID,
-        Prop.CORRELATION_ID,
-        Prop.REPLY_TO_CLIENT,
-        Prop.TTL,
-        Prop.ARRIVE_TIME,
-        Prop.PUSH_REPLY_TIME,
-        Prop.CLUSTER,
-        Prop.MSG_TYPE,
-        Prop.INNER_MULTI_QUEUE_OFFSET,
-        Prop.TIMER_DELAY_MS,
-        Prop.TIMER_DELAY_SEC,
-        Prop.TIMER_DELIVER_MS,
-        Prop.TIMER_ENQUEUE_MS,
-        Prop.TIMER_DEQUEUE_MS,
-        Prop.TIMER_ROLL_TIMES,
-        Prop.TIMER_OUT_MS,
-        Prop.TIMER_DEL_UNIQKEY,
-        Prop.TIMER_DELAY_LEVEL,
-        Prop.BORN_HOST,
-        Prop.BORN_TIMESTAMP,
-        Prop.DLQ_ORIGIN_TOPIC,
-        Prop.DLQ_ORIGIN_MESSAGE_ID,
-        Prop.CRC32,
-    }
-)
+KNOWN: Final = frozenset(value for name, value in vars(Prop).items() if not name.startswith("_"))
+"""Every name of `Prop`."""
 
-RESERVED: Final = _JAVA_RESERVED | OWN_TIMER_PROPERTIES
+RESERVED: Final = KNOWN - {
+    Prop.SHARDING_KEY,
+    Prop.TRACE_CONTEXT,
+    Prop.START_DELIVER_TIME,
+    Prop.FORWARD_QUEUE_ID,
+    Prop.REDIRECT,
+    Prop.TRANSACTION_ID,
+    Prop.TRANSACTION_CHECK_TIMES,
+    Prop.CHECK_IMMUNITY_TIME_IN_SECONDS,
+    Prop.TRAN_SRC_OFFSET,
+    Prop.INNER_NUM,
+    Prop.INNER_BASE,
+    Prop.INNER_MULTI_DISPATCH,
+}
 """Names that a user property may not have: ``MessageConst.STRING_HASH_SET`` and our timer's."""
 
 
