@@ -194,10 +194,14 @@ def _take_messages(parts: BrokerParts) -> None:
     )
     endpoint = parts.endpoint
     SendMessageProcessor(
-        endpoint, produce, config=config, profile=profile, store_host=store.store_host
+        endpoint=endpoint,
+        produce=produce,
+        config=config,
+        profile=profile,
+        store_host=store.store_host,
     ).register()
     FollowUpProcessor(
-        endpoint,
+        endpoint=endpoint,
         config=config,
         profile=profile,
         produce=produce,

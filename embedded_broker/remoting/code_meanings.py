@@ -37,23 +37,14 @@ _ACTIONS: Final[dict[int, Action]] = {
 """A code that is not here changes nothing and brings no message: `GET`."""
 
 _CODES: Final = {
+    one: ResponseCode[one.name] for one in Reason if one.name in ResponseCode.__members__
+} | {
     Reason.FAILED: ResponseCode.SYSTEM_ERROR,
     Reason.BUSY: ResponseCode.SYSTEM_BUSY,
-    Reason.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
-    Reason.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    Reason.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
-    Reason.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-    Reason.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    Reason.ILLEGAL_OPERATION: ResponseCode.ILLEGAL_OPERATION,
-    Reason.NO_PERMISSION: ResponseCode.NO_PERMISSION,
-    Reason.TOPIC_NOT_EXIST: ResponseCode.TOPIC_NOT_EXIST,
     Reason.GROUP_NOT_EXIST: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-    Reason.SUBSCRIPTION_NOT_EXIST: ResponseCode.SUBSCRIPTION_NOT_EXIST,
-    Reason.SUBSCRIPTION_NOT_LATEST: ResponseCode.SUBSCRIPTION_NOT_LATEST,
-    Reason.SUBSCRIPTION_PARSE_FAILED: ResponseCode.SUBSCRIPTION_PARSE_FAILED,
     Reason.NOT_FOUND: ResponseCode.QUERY_NOT_FOUND,
-    Reason.CONSUMER_NOT_ONLINE: ResponseCode.CONSUMER_NOT_ONLINE,
 }
+"""Most reasons have the name of their code."""
 
 
 def action_of(code: int) -> Action:

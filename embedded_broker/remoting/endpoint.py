@@ -28,7 +28,7 @@ from embedded_broker.remoting.journal import Exchange, Journal, kept_header
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.clock import Clock, monotonic_ns
-from rocketmq_py.errors import HeaderError, RemotingCommandException
+from rocketmq_py.errors import FrameError, HeaderError, RemotingCommandException
 from rocketmq_py.protocol.codes import (
     FLAG_ONEWAY,
     FLAG_RESPONSE,
@@ -38,7 +38,7 @@ from rocketmq_py.protocol.codes import (
     SerializeType,
 )
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame, encode_frame
+from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_frame
 
 __all__ = [
     "Connection",
@@ -185,6 +185,19 @@ class Endpoint:
         self.clock, self.session = other.clock, other.session
 
     # -- requests -----------------------------------------------------------------------------
+
+    def read(self, connection: Connection, decoder: FrameDecoder, data: bytes) -> None:
+        """Cut frames and handle them; a frame that cannot be one ends the connection."""
+        try:
+            frames = decoder.feed(data)
+        except FrameError as error:
+            if decoder.salvaged:
+                self.receive(connection, decoder.salvaged)
+            logger.warning("closing %r: %s", connection, error)
+            connection.close()
+            return
+        if frames:
+            self.receive(connection, frames)
 
     def receive(self, connection: Connection, frames: list[Frame]) -> None:
         """Handle whole frames in order. A header that cannot be decoded closes the connection.

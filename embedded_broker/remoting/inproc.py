@@ -5,7 +5,6 @@ Answers: how an SDK client of this process reaches the broker, found by the adve
 registry and the words both sides speak, ``embedded_broker/remoting/server.py`` for the TCP twin.
 """
 
-import logging
 import os
 from collections.abc import Container
 from itertools import count
@@ -13,13 +12,10 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 from embedded_broker.remoting.endpoint import Connection, Endpoint
-from rocketmq_py.errors import FrameError
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry
 
 __all__ = ["InprocAdapter", "LocalClients"]
-
-logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 _ports = count(20_000)
@@ -120,16 +116,7 @@ class _MailboxConnection(Connection):
         """Take frame bytes from the client; answers may reach its mailbox before this returns."""
         if self.closed:
             raise ConnectionResetError(f"the connection to {self.local[0]}:{self.local[1]} ended")
-        try:
-            frames = self._decoder.feed(data)
-        except FrameError as error:
-            if self._decoder.salvaged:
-                self._endpoint.receive(self, self._decoder.salvaged)
-            logger.warning("closing %r: %s", self, error)
-            self.close()
-            return
-        if frames:
-            self._endpoint.receive(self, frames)
+        self._endpoint.read(self, self._decoder, data)
 
     def deliver(self, frames: list[bytes]) -> None:
         """Hand frames to the client's mailbox."""

@@ -21,7 +21,6 @@ from embedded_broker.remoting.journal import (
 )
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.command import RemotingCommand
 
 __all__ = ["Fault", "RequestFaults"]
 
@@ -51,16 +50,19 @@ class Fault:
     hits: int = field(default=0, init=False)
     _seen: int = field(default=0, init=False)
     _times: int | None = field(default=1, init=False)
-    _response: tuple[int, str] = field(default=(0, ""), init=False)
-    _verb: str = field(default="", init=False)
-    _delay_ms: int = field(default=0, init=False)
+    verb: str = field(default="", init=False)
+    """What happens to the request."""
+    response: tuple[int, str] = field(default=(0, ""), init=False)
+    """Code and remark of ``respond``."""
+    delay_ms: int = field(default=0, init=False)
+    """How long the request waits."""
 
     def __repr__(self) -> str:
         told = {"topic": self._topic, "group": self._group, "client": self._client}
         about = [f"{name}={value!r}" for name, value in told.items() if value is not None]
         if self._nth > 1:
             about.append(f"nth={self._nth}")
-        verb = self._verb or ("delay" if self._delay_ms else _NOTHING)
+        verb = self.verb or ("delay" if self.delay_ms else _NOTHING)
         try:
             name = "None" if self.code is None else RequestCode(self.code).name
         except ValueError:
@@ -71,14 +73,14 @@ class Fault:
 
     def respond(self, code: int | str, remark: str = "a test asked for this answer") -> Self:
         """Answer with this response code, or its name, instead of handling the request."""
-        self._response = (code_of(ResponseCode, code), remark)
+        self.response = (code_of(ResponseCode, code), remark)
         return self._does("respond")
 
     def delay(self, seconds: float) -> Self:
         """Handle the request later, by the session clock. Another verb may be added."""
         if seconds <= 0:
             raise ConfigError("seconds", seconds, "more than 0")
-        self._delay_ms = round(seconds * 1000)
+        self.delay_ms = round(seconds * 1000)
         self._faults.arm(self)
         return self
 
@@ -121,9 +123,9 @@ class Fault:
         self.end()
 
     def _does(self, verb: str) -> Self:
-        if self._verb:
-            raise ConfigError("fault", verb, f"one verb besides delay; it has {self._verb}")
-        self._verb = verb
+        if self.verb:
+            raise ConfigError("fault", verb, f"one verb besides delay; it has {self.verb}")
+        self.verb = verb
         self._faults.arm(self)
         return self
 
@@ -147,21 +149,6 @@ class Fault:
             return False
         self.hits += 1
         return True
-
-    @property
-    def delay_ms(self) -> int:
-        """How long the request waits."""
-        return self._delay_ms
-
-    @property
-    def verb(self) -> str:
-        """What happens to it."""
-        return self._verb
-
-    def answer(self, command: RemotingCommand) -> RemotingCommand:
-        """Give the answer of ``respond``."""
-        code, remark = self._response
-        return command.answer(code, remark)
 
 
 @define(eq=False)
@@ -255,7 +242,7 @@ class RequestFaults:
 
     def _deal(self, fault: Fault, endpoint: Endpoint, request: Request) -> bool:
         if fault.verb == "respond":
-            endpoint.respond(request, fault.answer(request.command))
+            endpoint.respond(request, request.command.answer(*fault.response))
         elif fault.verb == "close":
             endpoint.door.after(request.connection.close)
         elif fault.verb != "drop":

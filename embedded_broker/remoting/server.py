@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.remoting.endpoint import Connection, Endpoint
-from rocketmq_py.errors import ConfigError, FrameError
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.frame import FrameDecoder
 
 __all__ = ["TcpServer", "listen"]
@@ -313,20 +313,10 @@ class SocketProtocol(asyncio.Protocol):
         self._endpoint.connected(connection)
 
     def data_received(self, data: bytes) -> None:
-        """Cut frames and have them handled; a frame that cannot be one ends the connection."""
+        """Have the endpoint cut and handle frames."""
         connection = self._connection
-        if connection is None or connection.closed:
-            return
-        try:
-            frames = self._decoder.feed(data)
-        except FrameError as error:
-            if self._decoder.salvaged:
-                self._endpoint.receive(connection, self._decoder.salvaged)
-            logger.warning("closing %r: %s", connection, error)
-            connection.close()
-            return
-        if frames:
-            self._endpoint.receive(connection, frames)
+        if connection is not None and not connection.closed:
+            self._endpoint.read(connection, self._decoder, data)
 
     def pause_writing(self) -> None:
         """Ask nothing more of a peer that does not read its answers."""

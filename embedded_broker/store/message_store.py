@@ -22,13 +22,7 @@ from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQue
 from embedded_broker.store.copies import Copies
 from embedded_broker.store.flush import StoreFlush
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.inner import (
-    InnerMessage,
-    PutHook,
-    PutRefusal,
-    PutResult,
-    PutStatus,
-)
+from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.pull import GetResult, GetStatus, PullLimits
 from embedded_broker.store.recovery import NOT_QUEUED, StoreRecovery, recover
@@ -37,9 +31,7 @@ from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import RecordError
-from rocketmq_py.protocol.message_codec import (
-    encode_neighbours,
-)
+from rocketmq_py.protocol.message_codec import encode_neighbours
 from rocketmq_py.protocol.names import (
     SCHEDULE_TOPIC,
     SLICE_TIMER_TOPIC,
@@ -113,9 +105,8 @@ class MessageStore(StoreReader):
         self.store_host = store_host
         self.owner = owner
         self.put_hooks: list[PutHook] = []
-        self._hooks_asked: list[PutHook] = []
-        self._hooks_ignore_copies = True
         self._hooks_seen: list[PutHook] = []
+        self._hooks_ignore_copies = True
         self._hooks_ignore_plain = True
         self._ask_about_timers: list[Callable[..., bool]] = []
         self.on_arrival: list[Callable[[Arrivals], None]] = []
@@ -305,19 +296,7 @@ class MessageStore(StoreReader):
             queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
             queue_offset = queue.max_offset
         try:
-            data, entries = encode_neighbours(
-                items,
-                topic=topic,
-                queue_id=queue_id,
-                queue_offset=queue_offset,
-                commit_log_offset=begin,
-                sys_flag=source.sys_flag,
-                born_host=source.born_host,
-                store_timestamp=now_ms,
-                store_host=self.store_host,
-                reconsume_times=source.reconsume_times,
-                prepared_transaction_offset=source.prepared_transaction_offset,
-            )
+            data, entries = self._encode(source, items, queue_offset, begin, now_ms)
         except RecordError:
             return None
         size, size_max = len(data), self._body_size_max
@@ -346,7 +325,8 @@ class MessageStore(StoreReader):
     def _write(self, parts: Sequence[_Part], now_ms: int) -> PutResult:
         """Write messages, in the next file of the log if this one has no room for all of them."""
         log = self.log
-        written = self._encode_all(parts, log.files.max_offset, now_ms)
+        begin = log.files.max_offset
+        written = self._encode_all(parts, begin, now_ms)
         data = b"".join([one[0] for one in written])
         size = len(data)
         if size > log.record_size_max:
@@ -362,51 +342,6 @@ class MessageStore(StoreReader):
                 return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, remark=str(error))
             written = self._encode_all(parts, begin, now_ms)
             data = b"".join([one[0] for one in written])
-        return self._append(data, written, now_ms)
-
-    def _encode_all(self, parts: Sequence[_Part], begin: int, now_ms: int) -> list[_Written]:
-        """Encode messages that are to lie at ``begin``."""
-        written: list[_Written] = []
-        ends: dict[ConsumeQueue, int] = {}
-        for source, items in parts:
-            one = self._encode(source, items, begin, now_ms, ends)
-            begin += len(one[0])
-            written.append(one)
-        return written
-
-    def _encode(
-        self,
-        source: InnerMessage | Run,
-        items: Sequence[Item],
-        begin: int,
-        now_ms: int,
-        ends: dict[ConsumeQueue, int],
-    ) -> _Written:
-        """Encode the messages of one queue; ``ends`` are the queues' as far as they have moved."""
-        topic, queue_id = source.topic, source.queue_id
-        queue, queue_offset = None, 0
-        if source.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
-            queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
-            queue_offset = ends.get(queue, queue.max_offset)
-            ends[queue] = queue_offset + len(items)
-        data, entries = encode_neighbours(
-            items,
-            topic=topic,
-            queue_id=queue_id,
-            queue_offset=queue_offset,
-            commit_log_offset=begin,
-            sys_flag=source.sys_flag,
-            born_host=source.born_host,
-            store_timestamp=now_ms,
-            store_host=self.store_host,
-            reconsume_times=source.reconsume_times,
-            prepared_transaction_offset=source.prepared_transaction_offset,
-        )
-        return data, queue, Arrivals(topic, queue_id, queue_offset, entries, now_ms, source)
-
-    def _append(self, data: bytes, written: Sequence[_Written], now_ms: int) -> PutResult:
-        """Add encoded messages to the log and to their queues, and tell of them."""
-        begin = self.log.files.max_offset
         entries: dict[ConsumeQueue, list[Entry]] = {}
         for _, queue, arrivals in written:
             if queue is not None:
@@ -420,7 +355,47 @@ class MessageStore(StoreReader):
             if queue is not None:
                 self._tell(arrivals)
         queue_offset = written[0][2].queue_offset
-        return PutResult(_OK, begin, queue_offset, len(data), now_ms, None, offsets)
+        return PutResult(_OK, begin, queue_offset, size, now_ms, None, offsets)
+
+    def _encode_all(self, parts: Sequence[_Part], begin: int, now_ms: int) -> list[_Written]:
+        """Encode messages that are to lie at ``begin``; each moves the end of its queue."""
+        written: list[_Written] = []
+        ends: dict[ConsumeQueue, int] = {}
+        for source, items in parts:
+            topic, queue_id = source.topic, source.queue_id
+            queue, queue_offset = None, 0
+            if source.sys_flag & TRANSACTION_MASK not in NOT_QUEUED:
+                queue = self._queue(topic, queue_id)
+                queue_offset = ends.get(queue, queue.max_offset)
+                ends[queue] = queue_offset + len(items)
+            data, entries = self._encode(source, items, queue_offset, begin, now_ms)
+            begin += len(data)
+            arrivals = Arrivals(topic, queue_id, queue_offset, entries, now_ms, source)
+            written.append((data, queue, arrivals))
+        return written
+
+    def _encode(
+        self,
+        source: InnerMessage | Run,
+        items: Sequence[Item],
+        queue_offset: int,
+        begin: int,
+        now_ms: int,
+    ) -> tuple[bytes, list[Entry]]:
+        """Give the records of one queue that are to lie at ``begin``, and their entries."""
+        return encode_neighbours(
+            items,
+            topic=source.topic,
+            queue_id=source.queue_id,
+            queue_offset=queue_offset,
+            commit_log_offset=begin,
+            sys_flag=source.sys_flag,
+            born_host=source.born_host,
+            store_timestamp=now_ms,
+            store_host=self.store_host,
+            reconsume_times=source.reconsume_times,
+            prepared_transaction_offset=source.prepared_transaction_offset,
+        )
 
     def _append_all(
         self, data: bytes, entries: Mapping[ConsumeQueue, Sequence[Entry]], now_ms: int
@@ -453,11 +428,8 @@ class MessageStore(StoreReader):
     @property
     def takes_copies(self) -> bool:
         """Whether no put hook wants to see the messages that ``put_copies`` stores."""
-        if self.put_hooks != self._hooks_asked:
-            self._hooks_asked = self.put_hooks.copy()
-            self._hooks_ignore_copies = all(
-                getattr(one, "ignores_copies", False) for one in self.put_hooks
-            )
+        if self.put_hooks != self._hooks_seen:
+            self._ask_hooks()
         return self._open and self._hooks_ignore_copies
 
     def put_copies(self, copies: Copies) -> bool:
@@ -496,14 +468,16 @@ class MessageStore(StoreReader):
     def hooks_ignore_plain(self) -> bool:
         """Whether no put hook wants to see messages that ask for nothing."""
         if self.put_hooks != self._hooks_seen:
-            self._hooks_seen = self.put_hooks.copy()
-            self._hooks_ignore_plain = all(
-                getattr(hook, "ignores_plain", False) for hook in self._hooks_seen
-            )
-            self._ask_about_timers = [
-                ask for hook in self._hooks_seen if (ask := getattr(hook, "ignores_timers", None))
-            ]
+            self._ask_hooks()
         return self._hooks_ignore_plain
+
+    def _ask_hooks(self) -> None:
+        hooks = self._hooks_seen = self.put_hooks.copy()
+        self._hooks_ignore_copies = all(getattr(one, "ignores_copies", False) for one in hooks)
+        self._hooks_ignore_plain = all(getattr(one, "ignores_plain", False) for one in hooks)
+        self._ask_about_timers = [
+            ask for one in hooks if (ask := getattr(one, "ignores_timers", None))
+        ]
 
     def hooks_ignore_timers(self, now_ms: int, *, instants: bool) -> bool:
         """Whether no put hook wants to see messages that ask for a time, or for an instant."""

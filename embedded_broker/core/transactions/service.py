@@ -15,17 +15,16 @@ door.
 Read on: `half.py` for the messages, `ending.py` for how they end.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from attrs import define, field
 
 from embedded_broker.clocks.clock import BrokerClock
+from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.core.calls import Calls, CheckTransaction
 from embedded_broker.core.statistics import Histogram
@@ -40,10 +39,19 @@ from embedded_broker.core.transactions.half import (
     removed_offsets,
     replaced_offset,
 )
-from embedded_broker.store.inner import PutStatus
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.profiles import Profile
+from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
+from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrival, Arrivals
+from embedded_broker.tables.consumers.registry import ProducerRegistry
+from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.peer import Peer
+from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.codes import MQVersion
 from rocketmq_py.protocol.handles import encode_offset_id
+from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import (
     HALF_TOPIC,
     OP_HALF_TOPIC,
@@ -51,19 +59,6 @@ from rocketmq_py.protocol.names import (
     TRANS_GROUP,
 )
 from rocketmq_py.protocol.properties import Prop
-
-if TYPE_CHECKING:
-    from embedded_broker.clocks.session import Session
-    from embedded_broker.settings.config import BrokerConfig
-    from embedded_broker.settings.profiles import Profile
-    from embedded_broker.store.inner import InnerMessage, PutResult
-    from embedded_broker.store.message_store import MessageStore
-    from embedded_broker.tables.consumers.registry import ProducerRegistry
-    from embedded_broker.tables.offsets.table import OffsetTable
-    from embedded_broker.tables.peer import Peer
-    from embedded_broker.tables.topics.table import TopicTable
-    from rocketmq_py.clock import Clock
-    from rocketmq_py.protocol.message_codec import MessageRecord
 
 __all__ = ["TransactionalMessageService"]
 

@@ -5,6 +5,8 @@ The part of RocketMQ's AdminBrokerProcessor that clients and mqadmin need first,
 29 to 32 tell queue offsets, 222 moves a group, 41 and 42 lock queues.
 """
 
+from attrs import define
+
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.administration import Administration
 from embedded_broker.remoting.endpoint import Endpoint, Handler, Request
@@ -31,18 +33,14 @@ from rocketmq_py.protocol.headers.offsets import (
 from rocketmq_py.protocol.json_text import dumps
 
 
+@define(eq=False)
 class AdminBrokerProcessor:
     """Settings, tables, queue offsets and queue locks."""
 
-    def __init__(
-        self, acts: Administration, store: MessageStore, locks: QueueLocks, session: Session
-    ) -> None:
-        self._settings = acts.settings
-        self._offsets = acts.offsets
-        self._clients = acts.clients
-        self._store = store
-        self._locks = locks
-        self._session = session
+    _acts: Administration
+    _store: MessageStore
+    _locks: QueueLocks
+    _session: Session
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
@@ -83,13 +81,13 @@ class AdminBrokerProcessor:
             topic_sys_flag=header.topic_sys_flag or 0,
             order=header.order,
         )
-        self._settings.put_topic(wanted, header.attributes)
+        self._acts.settings.put_topic(wanted, header.attributes)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def put_group(self, request: Request) -> RemotingCommand:
         """200: create the settings of a consumer group or replace them."""
         if request.command.body:
-            self._settings.put_group(SubscriptionGroupConfig.decode(request.command.body))
+            self._acts.settings.put_group(SubscriptionGroupConfig.decode(request.command.body))
         return request.command.answer(ResponseCode.SUCCESS)
 
     def update_options(self, request: Request) -> RemotingCommand:
@@ -99,16 +97,16 @@ class AdminBrokerProcessor:
         remark of the answer.
         """
         text = request.command.body.decode("utf-8", "replace")
-        without_effect = self._settings.update_options(text)
+        without_effect = self._acts.settings.update_options(text)
         remark = f"no effect here: {', '.join(without_effect)}" if without_effect else None
         return request.command.answer(ResponseCode.SUCCESS, remark)
 
     def show_options(self, request: Request) -> RemotingCommand:
         """26: every option with its value, and how often options were changed."""
-        lines = [f"{name}={value}\n" for name, value in self._settings.options().items()]
+        lines = [f"{name}={value}\n" for name, value in self._acts.settings.options().items()]
         return request.command.answer(
             ResponseCode.SUCCESS,
-            ext_fields={"version": dumps(self._settings.options_version()).decode()},
+            ext_fields={"version": dumps(self._acts.settings.options_version()).decode()},
             body="".join(lines).encode(),
         )
 
@@ -117,13 +115,13 @@ class AdminBrokerProcessor:
     def topic_stats(self, request: Request) -> RemotingCommand:
         """202: bounds and last store time of every queue of a topic; unknown topic: 17."""
         header = GetTopicStatsInfoRequestHeader.from_ext(request.command.ext_fields)
-        body = self._offsets.topic_stats(header.topic).encode()
+        body = self._acts.offsets.topic_stats(header.topic).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def consumer_connections(self, request: Request) -> RemotingCommand:
         """203: who is connected in a group and to what it subscribes; nobody: 206."""
         header = GetConsumerConnectionListRequestHeader.from_ext(request.command.ext_fields)
-        body = self._clients.consumer_connections(header.consumer_group).encode()
+        body = self._acts.clients.consumer_connections(header.consumer_group).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def consume_stats(self, request: Request) -> RemotingCommand:
@@ -132,7 +130,7 @@ class AdminBrokerProcessor:
         topics = [name for name in (header.topic_list or "").split(";") if name]
         if not topics and header.topic:
             topics = [header.topic]
-        body = self._offsets.progress(header.consumer_group, topics).encode()
+        body = self._acts.offsets.progress(header.consumer_group, topics).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     # -- queue offsets ----------------------------------------------------------------------
@@ -140,7 +138,7 @@ class AdminBrokerProcessor:
     def search_offset(self, request: Request) -> RemotingCommand:
         """29: the offset for a store time."""
         header = SearchOffsetRequestHeader.from_ext(request.command.ext_fields)
-        offset = self._offsets.search(
+        offset = self._acts.offsets.search(
             header.topic, header.queue_id, header.timestamp, header.boundary_type
         )
         return _offset(request, offset)
@@ -167,7 +165,7 @@ class AdminBrokerProcessor:
         Before 5.3: a group without an offset in every queue 1, nobody online 206.
         """
         header = ResetOffsetRequestHeader.from_ext(request.command.ext_fields)
-        offsets = self._offsets.reset_to_time(
+        offsets = self._acts.offsets.reset_to_time(
             header.group,
             header.topic,
             header.timestamp,

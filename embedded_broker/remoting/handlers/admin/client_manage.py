@@ -4,6 +4,8 @@ RocketMQ's ClientManageProcessor and ConsumerManageProcessor, in front of
 `core/administration/clients.py` and `core/administration/offsets.py`.
 """
 
+from attrs import define
+
 from embedded_broker.core.administration import Administration
 from embedded_broker.core.filters import Filters
 from embedded_broker.remoting.endpoint import Endpoint, Request
@@ -21,13 +23,12 @@ from rocketmq_py.protocol.headers.offsets import (
 )
 
 
+@define(eq=False)
 class ClientManageProcessor:
     """Hands over what clients say of themselves, and what a consumer asks before it pulls."""
 
-    def __init__(self, acts: Administration, filters: Filters) -> None:
-        self._clients = acts.clients
-        self._offsets = acts.offsets
-        self._filters = filters
+    _acts: Administration
+    _filters: Filters
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
@@ -46,13 +47,13 @@ class ClientManageProcessor:
         """
         command = request.command
         data = HeartbeatData.decode(command.body)
-        self._clients.heartbeat(request.connection, data, command.language, command.version)
+        self._acts.clients.heartbeat(request.connection, data, command.language, command.version)
         return command.answer(ResponseCode.SUCCESS)
 
     def unregister(self, request: Request) -> RemotingCommand:
         """35: a client leaves one producer group or one consumer group."""
         header = UnregisterClientRequestHeader.from_ext(request.command.ext_fields)
-        self._clients.unregister(
+        self._acts.clients.unregister(
             request.connection,
             producer_group=header.producer_group,
             consumer_group=header.consumer_group,
@@ -68,13 +69,13 @@ class ClientManageProcessor:
     def consumers_of_group(self, request: Request) -> RemotingCommand:
         """38: the client ids of a group's members in order of arrival; nobody there: 1."""
         header = GetConsumerListByGroupRequestHeader.from_ext(request.command.ext_fields)
-        body = ConsumerList(self._clients.client_ids(header.consumer_group)).encode()
+        body = ConsumerList(self._acts.clients.client_ids(header.consumer_group)).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def query_offset(self, request: Request) -> RemotingCommand:
         """14: the committed offset, else 0 or 22; a caller may say setZeroIfNotFound=false."""
         header = QueryConsumerOffsetRequestHeader.from_ext(request.command.ext_fields)
-        offset = self._offsets.query(
+        offset = self._acts.offsets.query(
             header.consumer_group,
             header.topic,
             header.queue_id,
@@ -85,7 +86,7 @@ class ClientManageProcessor:
     def update_offset(self, request: Request) -> RemotingCommand:
         """15: store an offset. From 5.1 on an unknown group is 26 and an unknown topic 17."""
         header = UpdateConsumerOffsetRequestHeader.from_ext(request.command.ext_fields)
-        self._offsets.commit(
+        self._acts.offsets.commit(
             header.consumer_group, header.topic, header.queue_id, header.commit_offset
         )
         return request.command.answer(ResponseCode.SUCCESS)

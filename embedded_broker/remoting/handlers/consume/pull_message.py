@@ -7,6 +7,8 @@ RocketMQ's PullMessageProcessor as far as headers and codes go. Read on:
 from functools import partial
 from typing import Final
 
+from attrs import define
+
 from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Refused
 from embedded_broker.remoting.endpoint import Endpoint, Request
@@ -25,12 +27,12 @@ _CODES: Final = {
 _FORBIDDEN: Final = {Who.BROKER: "1", Who.GROUP: "2", Who.TOPIC: "3", Who.BROADCASTING: "4"}
 
 
+@define(eq=False)
 class PullMessageProcessor:
     """Answers pulls, at once or when a message arrives."""
 
-    def __init__(self, endpoint: Endpoint, consume: Consume) -> None:
-        self._endpoint = endpoint
-        self._consume = consume
+    _endpoint: Endpoint
+    _consume: Consume
 
     def register(self) -> None:
         """Take over the requests of this module."""

@@ -4,6 +4,8 @@ RocketMQ's QueryMessageProcessor as far as headers and codes go. A query returns
 too; the client compares the keys. Read on: `embedded_broker/core/queries.py`.
 """
 
+from attrs import define
+
 from embedded_broker.core.queries import Queries
 from embedded_broker.remoting.endpoint import Endpoint, Request
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -15,11 +17,11 @@ from rocketmq_py.protocol.headers.query import (
 )
 
 
+@define(eq=False)
 class QueryMessageProcessor:
     """Finds stored records."""
 
-    def __init__(self, queries: Queries) -> None:
-        self._queries = queries
+    _queries: Queries
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""

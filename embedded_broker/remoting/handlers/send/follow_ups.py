@@ -7,6 +7,8 @@ Read on: `embedded_broker/core/retries.py` (36: send it to the consumer again),
 
 import logging
 
+from attrs import define
+
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.recalls import Recalls
 from embedded_broker.core.refusals import Refused
@@ -29,27 +31,17 @@ from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBAC
 logger = logging.getLogger(__name__)
 
 
+@define(eq=False, kw_only=True)
 class FollowUpProcessor:
     """Sends back, ends transactions and recalls."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        config: BrokerConfig,
-        profile: Profile,
-        produce: Produce,
-        retries: Retries,
-        endings: EndTransactions,
-        recalls: Recalls,
-    ) -> None:
-        self._endpoint = endpoint
-        self._config = config
-        self._profile = profile
-        self._produce = produce
-        self._retries = retries
-        self._endings = endings
-        self._recalls = recalls
+    _endpoint: Endpoint
+    _config: BrokerConfig
+    _profile: Profile
+    _produce: Produce
+    _retries: Retries
+    _endings: EndTransactions
+    _recalls: Recalls
 
     def register(self) -> None:
         """Take over the requests of this module."""

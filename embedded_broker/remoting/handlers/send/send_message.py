@@ -10,6 +10,8 @@ from functools import partial
 from operator import itemgetter
 from typing import Final
 
+from attrs import define, field
+
 from embedded_broker.core.incoming import Incoming, Outcome, Terms
 from embedded_broker.core.produce import Produce
 from embedded_broker.remoting.code_meanings import code_for
@@ -57,50 +59,43 @@ _SAMPLES: Final = {
 }
 
 
+@define(eq=False, kw_only=True)
 class SendMessageProcessor:
     """Reads and answers sends; ``store_host`` begins every offset id."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        produce: Produce,
-        *,
-        config: BrokerConfig,
-        profile: Profile,
-        store_host: bytes,
-    ) -> None:
-        self._endpoint = endpoint
-        self._produce = produce
-        self._config = config
-        self._profile = profile
-        self._host_digits = store_host.hex().upper()
-        self._marks: dict[str, str] = {}
-        self._pattern = self._recall_pattern = b""
-        self._terms: dict[tuple[str, ...], Terms] = {}
+    _endpoint: Endpoint
+    _produce: Produce
+    _config: BrokerConfig
+    _profile: Profile
+    _store_host: bytes
+    _host_digits: str = field(init=False)
+    _marks: dict[str, str] = field(init=False)
+    _pattern: bytes = field(init=False)
+    _recall_pattern: bytes = field(init=False)
+    _terms: dict[tuple[str, ...], Terms] = field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._host_digits = self._store_host.hex().upper()
         self._read_settings(frozenset())
-        config.on_change(self._read_settings)
+        self._config.on_change(self._read_settings)
 
     def register(self) -> None:
         """Take over the requests of this module."""
         endpoint = self._endpoint
-        endpoint.register(RequestCode.SEND_MESSAGE_V2, self.send_short_names)
-        endpoint.register(RequestCode.SEND_MESSAGE, self.send_long_names)
-        endpoint.register(RequestCode.SEND_BATCH_MESSAGE, self.send_short_names)
+        short = partial(self._send, SendMessageRequestHeader.from_ext_v2)
+        endpoint.register(RequestCode.SEND_MESSAGE_V2, short)
+        endpoint.register(RequestCode.SEND_BATCH_MESSAGE, short)
+        # Go and C++ clients send the long field names.
+        long = partial(self._send, SendMessageRequestHeader.from_ext)
+        endpoint.register(RequestCode.SEND_MESSAGE, long)
         endpoint.sends = self
 
     # -- one by one -------------------------------------------------------------------------
 
-    def send_short_names(self, request: Request) -> RemotingCommand | None:
-        """310 and 320: a message or a batch, header fields `a` to `n`."""
-        return self._send(request, SendMessageRequestHeader.from_ext_v2)
-
-    def send_long_names(self, request: Request) -> RemotingCommand | None:
-        """10: the same with the long field names, as Go and C++ clients send it."""
-        return self._send(request, SendMessageRequestHeader.from_ext)
-
     def _send(
-        self, request: Request, read: Callable[[Mapping[str, str]], SendMessageRequestHeader]
+        self, read: Callable[[Mapping[str, str]], SendMessageRequestHeader], request: Request
     ) -> RemotingCommand | None:
+        """310, 320 and 10: a message or a batch; ``read`` knows the names of the fields."""
         command = request.command
         try:
             header = read(command.ext_fields)
