@@ -90,20 +90,16 @@ class Session:
             heapify(heap)
             self._cancelled = 0
 
-    def next_due_ms(self) -> int | None:
-        """Return the due time of the next call that still stands."""
+    def next_deadline(self) -> Deadline | None:
+        """Return the next call that still stands."""
         heap = self._heap
         while heap:
-            if heap[0][2].call is not None:
-                return heap[0][0]
+            due_ms, _, timer = heap[0]
+            if timer.call is not None:
+                return Deadline(due_ms, timer.what)
             heappop(heap)
             self._cancelled -= 1
         return None
-
-    def next_deadline(self) -> Deadline | None:
-        """Return the next call that still stands."""
-        due_ms = self.next_due_ms()
-        return None if due_ms is None else Deadline(due_ms, self._heap[0][2].what)
 
     def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
         """Make the calls that are due. Session work is not visible to a user: counts zero."""

@@ -9,9 +9,11 @@ order in ``embedded_broker/timer/wheel/engine.py``.
 import logging
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from threading import Condition, Event, Thread
 
 from embedded_broker.door import Door
+from embedded_broker.errors import BrokerStateError
 from embedded_broker.store.flush import FlushWork
 
 __all__ = ["Flusher"]
@@ -63,6 +65,26 @@ class Flusher:
             self._other_left += 1
         self._other.append(work)
         self._asked.set()
+
+    def do_and_wait(self, work: Callable[[], None], limit_s: float, what: str) -> None:
+        """Do slow work on the same thread, and raise what it raised. Outside the door.
+
+        Raises ``BrokerStateError``, which says that ``what`` was not done, after ``limit_s``.
+        """
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - raised again by who waits
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        self.do(run)
+        if not wait([done], limit_s).done:
+            raise BrokerStateError(f"{what} within {limit_s:g} s")
+        done.result()
 
     def wait_other(self) -> None:
         """Wait (bounded) until work that was handed over before has been done."""

@@ -39,6 +39,8 @@ __all__ = ["BrokerNode"]
 
 logger = logging.getLogger(__name__)
 
+FLUSH_S = 60.0
+
 
 class BrokerNode:
     """A running broker: ``core`` is its state; ``close`` ends it cleanly, ``crash`` does not.
@@ -123,7 +125,7 @@ class BrokerNode:
         self._flusher = Flusher(runtime.door, self._begin_flush, parts.durability.synced)
         parts.durability.request_flush = self._flusher.request
         parts.in_background = self._flusher.do
-        parts.flush_everything = partial(self._flusher.cycle, everything=True)
+        parts.flush_everything = self._flush_now
         timers.retry.session_timer = parts.session.after
         levels.session_timer = parts.session.after
         levels.request_flush = self._flusher.request
@@ -288,6 +290,10 @@ class BrokerNode:
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""
         self._changes += 1
+
+    def _flush_now(self) -> None:
+        cycle = partial(self._flusher.cycle, everything=True)
+        self._flusher.do_and_wait(cycle, FLUSH_S, "the flush did not end")
 
     def _flush_all(self) -> None:
         self._flusher.request(everything=True)

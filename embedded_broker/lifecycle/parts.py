@@ -94,7 +94,7 @@ class BrokerParts:
     on_leave: list[Callable[[], None]] = field(init=False, factory=list)
     """Called under the door when this state stops acting, saved or not: unhook."""
     flush_everything: Callable[[], None] = field(init=False)
-    """Flushes now, for work that was given to ``in_background``; may raise ``StoreError``."""
+    """Flushes now and returns afterwards; may raise ``StoreError``. Outside the door."""
     in_background: Callable[[Callable[[], None]], None] = field(init=False)
     """Does slow work, such as writing a table's file, outside the door on another thread."""
 

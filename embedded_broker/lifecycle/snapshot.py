@@ -11,11 +11,10 @@ from collections.abc import Iterator
 from os import PathLike, fspath
 from pathlib import Path
 from shutil import rmtree
-from threading import Event
 from typing import Any, Final
 
 from embedded_broker.clocks.clock import VirtualClock
-from embedded_broker.errors import BrokerStateError, StoreError
+from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.config_files import JsonConfigFile
@@ -63,9 +62,8 @@ def take_snapshot(parts: BrokerParts, flusher: Flusher, path: str | PathLike[str
     if beside.exists():
         raise StoreError(f"{beside} exists: remove it if an interrupted snapshot left it")
     taking = _Taking(parts, flusher, DirectoryFileSystem(beside))
-    flusher.do(taking.run)
     try:
-        taking.wait()
+        flusher.do_and_wait(taking.run, SNAPSHOT_S, "the snapshot was not ready")
         beside.replace(target)
     except BaseException:
         rmtree(beside, ignore_errors=True)
@@ -83,25 +81,11 @@ class _Taking:
         self._target = target
         self._ends: dict[str, int] = {}
         self._documents: dict[str, Any] = {}  # JSON values
-        self._done = Event()
-        self._failure: Exception | None = None
-
-    def wait(self) -> None:
-        """Wait until ``run`` has ended; raise what it raised."""
-        if not self._done.wait(SNAPSHOT_S):
-            raise BrokerStateError(f"the snapshot was not ready within {SNAPSHOT_S:g} s")
-        if self._failure is not None:
-            raise self._failure
 
     def run(self) -> None:
         """Flush and copy. On the flush thread."""
-        try:
-            self._flusher.cycle(everything=True, also=self._note)
-            self._copy()
-        except Exception as error:  # noqa: BLE001 - raised again by who waits
-            self._failure = error
-        finally:
-            self._done.set()
+        self._flusher.cycle(everything=True, also=self._note)
+        self._copy()
 
     def _note(self) -> None:
         """Note the instant. Under the door, in the entry that captures the flush."""

@@ -9,16 +9,16 @@ for how they are changed.
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from threading import Event
 from types import MappingProxyType
 from typing import Final
 
 from attrs import field, frozen
 
 from embedded_broker.api.views.lookup import HasMessageId, PartsSource, View, id_of, told
+from embedded_broker.api.views.send import DiskWord
 from embedded_broker.clocks.clock import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.errors import BrokerStateError, MessageNotFound, StoreError, TimerNotPending
+from embedded_broker.errors import MessageNotFound, StoreError, TimerNotPending
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.timer.listing import (
     BEFORE_ALL,
@@ -39,7 +39,6 @@ from rocketmq_py.protocol.properties import Prop
 __all__ = ["PendingTimer", "StageView", "TimersView"]
 
 _TURNS_MAX: Final = 1000
-_SYNC_S: Final = 60.0
 
 
 @frozen(kw_only=True)
@@ -137,7 +136,7 @@ class StageView(View):
             stage.resume()
         _catch_up(parts)
         if isinstance(stage, FlushStage):
-            _flush(parts)
+            parts.flush_everything()
 
     def step(self) -> int:
         """Do once what waits for it, as far as other paused stages allow.
@@ -153,7 +152,7 @@ class StageView(View):
         try:
             delivered = _catch_up(parts)
             if isinstance(stage, FlushStage):
-                _flush(parts)
+                parts.flush_everything()
             return delivered
         finally:
             if was_paused:
@@ -418,44 +417,13 @@ def _wait_durable(parts: BrokerParts, log_end: int) -> None:
     """
     if not parts.durability.is_awaited:
         return
-    told = Event()
-    refused: list[bool] = []
-
-    def tell(durable: bool) -> None:
-        if not durable:
-            refused.append(True)
-        told.set()
-
     with parts.door:
-        if parts.store.flushed_offset >= log_end:
-            return
-        parts.durability.when_reached(log_end, tell)
-    # The session clock bounds the wait; a frozen one bounds nothing.
-    if not told.wait(_SYNC_S) or refused:
+        word = DiskWord(parts, log_end)
+    if not word.wait():
         raise StoreError(
             "the change of the timer is stored, but it was not synced within "
             f"syncFlushTimeout={parts.config.int('syncFlushTimeout')} ms: a power loss may undo it"
         )
-
-
-def _flush(parts: BrokerParts) -> None:
-    """Flush the store and its timers now. Outside the door; raises ``StoreError``."""
-    ended = Event()
-    failed: list[Exception] = []
-
-    def flush() -> None:
-        try:
-            parts.flush_everything()
-        except Exception as error:  # noqa: BLE001 - raised again by who waits
-            failed.append(error)
-        finally:
-            ended.set()
-
-    parts.in_background(flush)
-    if not ended.wait(_SYNC_S):
-        raise BrokerStateError(f"the flush did not end within {_SYNC_S:g} s")
-    if failed:
-        raise failed[0]
 
 
 def _catch_up(parts: BrokerParts) -> int:
