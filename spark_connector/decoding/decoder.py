@@ -9,12 +9,13 @@ Must not know Spark or the network.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from attrs import define, field
 
 from spark_connector.decoding.read_columns import (
     DELIVER_NAMES,
@@ -49,6 +50,7 @@ _NEEDS_PROPERTIES = {
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 
 
+@define(eq=False)
 class Decoder:
     """Turns records of one queue into record batches of one schema.
 
@@ -56,30 +58,20 @@ class Decoder:
     ``fast`` false uses the per-row codec for everything.
     """
 
-    def __init__(
-        self,
-        columns: tuple[Column, ...],
-        *,
-        topic: str,
-        broker_name: str,
-        tags: tuple[str, ...] = (),
-        strict_text: bool = False,
-        check_crc: bool = False,
-        fast: bool = True,
-    ) -> None:
-        self.columns = columns
-        self.schema = pa.schema([(column.name, column.type) for column in columns])
-        self.topic = topic
-        self.broker_name = broker_name
-        self.tags = frozenset(tags)
-        self.strict_text = strict_text
-        self.check_crc = check_crc
-        self._fast = fast and np is not None
-        self._wants_properties = bool(tags) or any(
-            one.source in _NEEDS_PROPERTIES or one.property_name for one in columns
-        )
-        self.property_decodes = 0
-        """How often properties were taken apart: stays 0 while no column needs them."""
+    columns: tuple[Column, ...]
+    topic: str = field(kw_only=True)
+    broker_name: str = field(kw_only=True)
+    tags: tuple[str, ...] = field(kw_only=True, default=())
+    strict_text: bool = field(kw_only=True, default=False)
+    check_crc: bool = field(kw_only=True, default=False)
+    fast: bool = field(kw_only=True, default=True)
+    property_decodes: int = field(init=False, default=0)
+    """How often properties were taken apart: stays 0 while no column needs them."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of the batches, without not-null marks."""
+        return pa.schema([(column.name, column.type) for column in self.columns])
 
     def decode(
         self, raw: bytes | memoryview, max_offset: int, schema: pa.Schema | None = None
@@ -91,36 +83,33 @@ class Decoder:
         offset for bytes that no codec can read.
         """
         schema = schema or self.schema
-        if self._fast:
+        if self.fast and np is not None:
             try:
                 starts = ranges.record_starts(raw)
                 arrays, offsets, tags = self._decode_fast(raw, starts, max_offset)
             except (pa.ArrowInvalid, ValueError):
                 # Bytes that are no UTF-8, or no records: the codec decides, and says what is wrong.
-                arrays, offsets, tags = self._decode_rows(raw, None, max_offset)
+                arrays, offsets, tags = self._decode_rows(raw, _walk(raw), max_offset)
         else:
-            arrays, offsets, tags = self._decode_rows(raw, None, max_offset)
+            arrays, offsets, tags = self._decode_rows(raw, _walk(raw), max_offset)
         if arrays:
             batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         else:
             batch = pa.RecordBatch.from_struct_array(pa.array([{}] * len(offsets), pa.struct([])))
         if self.tags and len(offsets):
-            chosen = pc.is_in(tags, value_set=pa.array(sorted(self.tags), pa.string()))
+            chosen = pc.is_in(tags, value_set=pa.array(self.tags, pa.string()))
             batch = batch.filter(chosen)
         return batch, offsets
 
     # --- row by row ------------------------------------------------------------------------------
 
     def _decode_rows(
-        self, raw: bytes | memoryview, starts: list[int] | None, max_offset: int
+        self, raw: bytes | memoryview, starts: Iterable[int], max_offset: int
     ) -> tuple[list[pa.Array], list[int], pa.Array]:
         values: list[list[object]] = [[] for _ in self.columns]
         offsets: list[int] = []
         tags: list[str | None] = []
-        offset, number = 0, 0
-        end = len(raw) if starts is None else len(starts)
-        while (offset if starts is None else number) < end:
-            at = offset if starts is None else starts[number]
+        for at in starts:
             message = decode_row(raw, at, self.topic, self.broker_name, check_crc=self.check_crc)
             for column, into in zip(self.columns, values, strict=True):
                 into.append(
@@ -128,8 +117,6 @@ class Decoder:
                 )
             offsets.append(message.queue_offset)
             tags.append(message.properties.get("TAGS"))
-            offset += message.store_size
-            number += 1
         arrays = [
             pa.array(items, column.type) for column, items in zip(self.columns, values, strict=True)
         ]
@@ -142,7 +129,9 @@ class Decoder:
     ) -> tuple[list[pa.Array], list[int], pa.Array]:
         layout, regular = ranges.layout_of(raw, starts)
         table: PropertyTable | SameNames | None = None
-        if self._wants_properties:
+        if self.tags or any(
+            one.source in _NEEDS_PROPERTIES or one.property_name for one in self.columns
+        ):
             self.property_decodes += 1
             chosen = np.flatnonzero(regular)
             texts = ranges.cut(raw, layout.props_at[chosen], layout.props_len[chosen])
@@ -184,31 +173,35 @@ class Decoder:
                 regular[row] = False
 
 
+def _walk(raw: bytes | memoryview) -> Iterator[int]:
+    """Give the offset of each record; whoever takes one finds out whether it is good."""
+    at = 0
+    while at < len(raw):
+        yield at
+        at += int.from_bytes(raw[at : at + 4])
+
+
 def _joined(first: pa.Array, second: pa.Array) -> pa.Array:
     return pa.concat_arrays([first, second])
 
 
+@define(eq=False)
 class _View:
     """The regular records of one buffer, from which columns are built when asked for."""
 
-    def __init__(
-        self,
-        raw: bytes | memoryview,
-        layout: Any,  # a Layout of record_layout.py, which needs numpy
-        rows: Array,
-        table: PropertyTable | SameNames | None,
-        decoder: Decoder,
-        max_offset: int,
-    ) -> None:
-        self._raw = raw
-        self._layout = layout
-        self._rows = rows
-        self._table = table
-        self._decoder = decoder
-        self._max_offset = max_offset
-        self._count = len(rows)
-        is_whole = self._count == len(layout.heads)
-        self.heads = layout.heads if is_whole else layout.heads[rows]
+    _raw: bytes | memoryview
+    _layout: Any  # a Layout of record_layout.py, which needs numpy
+    _rows: Array
+    _table: PropertyTable | SameNames | None
+    _decoder: Decoder
+    _max_offset: int
+    _count: int = field(init=False)
+    heads: Array = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._count = len(self._rows)
+        is_whole = self._count == len(self._layout.heads)
+        self.heads = self._layout.heads if is_whole else self._layout.heads[self._rows]
 
     def column(self, column: Column) -> pa.Array:
         """Build one column."""
@@ -226,14 +219,9 @@ class _View:
 
     # --- columns ---------------------------------------------------------------------------------
 
-    def constant(self, value: str) -> pa.Array:
-        return pa.repeat(pa.scalar(value, pa.string()), self._count)
-
-    def topic(self, _column: Column) -> pa.Array:
-        return self.constant(self._decoder.topic)
-
-    def broker_name(self, _column: Column) -> pa.Array:
-        return self.constant(self._decoder.broker_name)
+    def constant(self, column: Column) -> pa.Array:
+        values = {"topic": self._decoder.topic, "broker_name": self._decoder.broker_name}
+        return pa.repeat(pa.scalar(values[column.source], pa.string()), self._count)
 
     def number(self, column: Column) -> pa.Array:
         field = {"offset": "queue_offset", "body_crc": "crc", "store_size": "size"}
@@ -299,8 +287,8 @@ class _View:
 
 
 _BUILDERS: dict[str, Callable[[_View, Column], pa.Array]] = {
-    "topic": _View.topic,
-    "broker_name": _View.broker_name,
+    "topic": _View.constant,
+    "broker_name": _View.constant,
     "born_timestamp": _View.moment,
     "store_timestamp": _View.moment,
     "queue_size_left": _View.size_left,

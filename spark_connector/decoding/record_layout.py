@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from attrs import frozen
 
 from rocketmq_py import RawMessages
 
@@ -53,19 +54,15 @@ SPECIAL_BITS = 0x1 | 0x10 | 0x20 | 0x40 | 0x80
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 
 
+@frozen(eq=False)
 class Layout:
     """Where the parts of regular records lie: all arrays have one element per record."""
 
-    __slots__ = ("body_at", "body_len", "heads", "props_at", "props_len")
-
-    def __init__(
-        self, heads: Array, body_at: Array, body_len: Array, props_at: Array, props_len: Array
-    ) -> None:
-        self.heads = heads
-        self.body_at = body_at
-        self.body_len = body_len
-        self.props_at = props_at
-        self.props_len = props_len
+    heads: Array
+    body_at: Array
+    body_len: Array
+    props_at: Array
+    props_len: Array
 
 
 def record_starts(raw: bytes | memoryview) -> Array:

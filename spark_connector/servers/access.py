@@ -71,7 +71,6 @@ class _Process:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.open: dict[Connection, QueueAccess] = {}
-        self.closes_at_exit = False
 
 
 _process = _Process()
@@ -90,10 +89,9 @@ def access_for(connection: Connection) -> QueueAccess:
             access = _started(connection)
             if len(_process.open) >= OPEN_MOST:
                 oldest = _process.open.pop(next(iter(_process.open)))
-            if not _process.closes_at_exit:
-                # After the client's own farewell is registered, so that it runs before it.
-                atexit.register(close_all)
-                _process.closes_at_exit = True
+            # After the client's own farewell is registered, so that it runs before it.
+            atexit.unregister(close_all)
+            atexit.register(close_all)
         _process.open[connection] = access
     if oldest is not None:
         oldest.shutdown()
@@ -125,9 +123,7 @@ def _forked() -> None:
     The parent's lock may be held by a thread that does not exist here.
     """
     global _process
-    closes_at_exit = _process.closes_at_exit
     _process = _Process()
-    _process.closes_at_exit = closes_at_exit
 
 
 if hasattr(os, "register_at_fork"):

@@ -23,19 +23,28 @@ from spark_connector.writing.write_task import WriteTask, WrittenMessage, log_ab
 __all__ = ["BatchWriter", "StreamWriter"]
 
 
-class BatchWriter(Shipped, DataSourceArrowWriter):
-    """Appends the rows of a DataFrame to topics."""
+class _Writer(Shipped):
+    """What a writer of either kind does in a worker."""
+
+    is_streaming: bool
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
-        self._task = WriteTask(options, schema, overwrite=overwrite, streaming=False)
-
-    def plan(self) -> None:
-        """Look at the topic before Spark starts tasks; raises as `WriteTask.plan_queues`."""
-        self._task.plan_queues()
+        streaming = self.is_streaming
+        self._task = WriteTask(options, schema, overwrite=overwrite, streaming=streaming)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Send one task's rows."""
         return self._task.run(iterator)
+
+
+class BatchWriter(_Writer, DataSourceArrowWriter):
+    """Appends the rows of a DataFrame to topics."""
+
+    is_streaming = False
+
+    def plan(self) -> None:
+        """Look at the topic before Spark starts tasks; raises as `WriteTask.plan_queues`."""
+        self._task.plan_queues()
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Raise what a repetition could not help; else log how many rows were left out."""
@@ -46,18 +55,13 @@ class BatchWriter(Shipped, DataSourceArrowWriter):
         log_abort(messages)
 
 
-class StreamWriter(Shipped, DataSourceStreamArrowWriter):
+class StreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Appends the rows of every micro-batch to topics.
 
     Spark makes one for each task and another one for `commit`: nothing is kept in between.
     """
 
-    def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
-        self._task = WriteTask(options, schema, overwrite=overwrite, streaming=True)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Send one task's rows."""
-        return self._task.run(iterator)
+    is_streaming = True
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Raise what a repetition could not help; else mark the batch as whole, if asked to."""
