@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from threading import Event, Thread
 
+from attrs import define, field
+
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.timeline import (
     UNRANKED,
@@ -34,30 +36,22 @@ AFTER_A_FAILURE_S = 0.1
 LET_OTHERS_IN_S = 0.0002
 
 
+@define(eq=False)
 class Track:
     """Deadline sources of one broker that follow one clock.
 
     ``changes`` counts what may have made one of their deadlines earlier. While it stays the same,
-    they are not asked again. Without it every entry of the door counts.
+    they are not asked again.
     """
 
-    def __init__(
-        self,
-        driver: "ClockDriver",
-        clock: BrokerClock,
-        sources: Sequence[DeadlineSource],
-        *,
-        visible: bool,
-        changes: Callable[[], int] | None = None,
-    ) -> None:
-        self.driver = driver
-        self.clock = clock
-        self.sources = sources
-        self.visible = visible
-        self.changes: Callable[[], int] = changes or count().__next__
-        self.changes_seen = -1
-        self.planned_ms = NEVER_MS
-        """The due time that the driver sleeps for."""
+    driver: "ClockDriver"
+    clock: BrokerClock
+    sources: Sequence[DeadlineSource]
+    visible: bool = field(kw_only=True)
+    changes: Callable[[], int] = field(kw_only=True)
+    changes_seen: int = field(init=False, default=-1)
+    planned_ms: int = field(init=False, default=NEVER_MS)
+    """The due time that the driver sleeps for."""
 
     def earliest(self) -> tuple[Deadline, DeadlineSource] | None:
         """Return the first deadline and its source.
@@ -240,8 +234,12 @@ class ClockDriver:
         visible: bool,
         changes: Callable[[], int] | None = None,
     ) -> Track:
-        """Fire ``sources`` when ``clock`` says so. Not under the door."""
-        track = Track(self, clock, sources, visible=visible, changes=changes)
+        """Fire ``sources`` when ``clock`` says so. Not under the door.
+
+        Without ``changes`` every entry of the door may have made a deadline earlier.
+        """
+        every_entry = count().__next__
+        track = Track(self, clock, sources, visible=visible, changes=changes or every_entry)
         self.tracks = [*self.tracks, track]
         if self._thread is not None:
             clock.attach(track)

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from embedded_broker.clocks.waiting import LOOK_AGAIN_S, refuse_in_event_loop
+from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError, SettleTimeout
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RocketMQError
@@ -36,8 +37,8 @@ class Resident(Protocol):
     """One broker that lives by a clock; ``embedded_broker.lifecycle.idleness.Idleness`` is one."""
 
     @property
-    def changes(self) -> int:
-        """Count what has happened in the broker: nothing did while it stays the same."""
+    def door(self) -> Door:
+        """Where everything that happens in the broker goes through."""
         ...
 
     def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
@@ -45,14 +46,6 @@ class Resident(Protocol):
 
         Raises ``BrokerStateError`` when the broker is not running.
         """
-        ...
-
-    def watch(self, event: Event) -> None:
-        """Set ``event`` after every change, until ``unwatch``."""
-        ...
-
-    def unwatch(self, event: Event) -> None:
-        """Undo ``watch``."""
         ...
 
 
@@ -83,9 +76,9 @@ def _wait(
     """Look until nobody is busy, the time is up or ``stop`` is set; give who was busy last."""
     deadline = monotonic() + timeout_s
     changed = Event()
-    watched = list(residents())
-    for one in watched:
-        one.watch(changed)
+    doors = {one.door for one in residents()}
+    for door in doors:
+        door.watch(changed)
     try:
         while True:
             changed.clear()
@@ -96,18 +89,18 @@ def _wait(
             if busy != (JUST_NOW,):
                 changed.wait(min(left_s, LOOK_AGAIN_S))
     finally:
-        for one in watched:
-            one.unwatch(changed)
+        for door in doors:
+            door.unwatch(changed)
 
 
 def _look(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple[str, ...]:
     """Ask every broker. When something happened meanwhile, the answers do not count."""
-    before = [one.changes for one in residents]
+    before = [one.door.entries for one in residents]
     try:
         busy = [reason for one in residents for reason in one.busy(groups)]
     except BrokerStateError as error:
         return (str(error),)
-    if not busy and before != [one.changes for one in residents]:
+    if not busy and before != [one.door.entries for one in residents]:
         return (JUST_NOW,)
     return tuple(dict.fromkeys(busy))
 

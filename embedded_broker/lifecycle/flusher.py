@@ -118,7 +118,10 @@ class Flusher:
             self._asked.clear()
             try:
                 self._do_other()
-                self._cycle()
+                if self._log:
+                    everything = self._everything
+                    self._log = self._everything = False
+                    self.cycle(everything=everything)
             except Exception:
                 # A disk that refuses: the answers stay parked until their time is up, as the
                 # original's FLUSH_DISK_TIMEOUT; the next request tries again.
@@ -135,13 +138,6 @@ class Flusher:
             with self._other_done:
                 self._other_left = max(0, self._other_left - 1)
                 self._other_done.notify_all()
-
-    def _cycle(self) -> None:
-        if not self._log:
-            return
-        everything = self._everything
-        self._log = self._everything = False
-        self.cycle(everything=everything)
 
     def cycle(self, *, everything: bool, also: Callable[[], None] | None = None) -> None:
         """Flush now, for work that runs on this thread; raises ``StoreError``.

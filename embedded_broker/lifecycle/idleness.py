@@ -9,10 +9,10 @@ for what was handed out.
 """
 
 from collections.abc import Iterator, Sequence
-from threading import Event
 
 from attrs import define
 
+from embedded_broker.door import Door
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.inproc import LocalClients
 from embedded_broker.tables.consumers.registry import ConsumerGroup
@@ -28,17 +28,9 @@ class Idleness:
     _clients: LocalClients
 
     @property
-    def changes(self) -> int:
-        """Count what has happened in the broker: nothing did while it stays the same."""
-        return self._parts.door.entries
-
-    def watch(self, event: Event) -> None:
-        """Set ``event`` after every change, until ``unwatch``."""
-        self._parts.door.watch(event)
-
-    def unwatch(self, event: Event) -> None:
-        """Undo ``watch``."""
-        self._parts.door.unwatch(event)
+    def door(self) -> Door:
+        """Where everything that happens in the broker goes through."""
+        return self._parts.door
 
     def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
         """Say what is still going on, for these consumer groups or all. Outside the door."""

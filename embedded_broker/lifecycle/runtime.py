@@ -143,8 +143,8 @@ class Runtime:
         if self._tcp is not None:
             self._tcp.close_address(address)
 
-    def close_clients(self, *, reset: bool = False) -> None:
-        """End every connection and listen no longer; idempotent.
+    def close(self, *, reset: bool = False) -> None:
+        """End every connection, listen no longer and join every thread; idempotent.
 
         With ``reset`` TCP connections end as when a process dies that has unread requests.
         """
@@ -153,8 +153,4 @@ class Runtime:
         self._adapters.clear()
         if self._tcp is not None:
             self._tcp.close(reset=reset)
-
-    def close(self, *, reset: bool = False) -> None:
-        """Let nobody in and join every thread; idempotent."""
-        self.close_clients(reset=reset)
         self.driver.close()

@@ -124,7 +124,11 @@ class Life:
         )
         # The driver's thread is never started: the simulation fires.
         self.track = Track(
-            ClockDriver(parts.door), cast("BrokerClock", clock), parts.sources, visible=True
+            ClockDriver(parts.door),
+            cast("BrokerClock", clock),
+            parts.sources,
+            visible=True,
+            changes=lambda: parts.door.entries,
         )
         self.flush_wanted = False
         self._steps: list[FlushWork] = []
@@ -169,7 +173,7 @@ class Life:
             self._steps = [self.store.begin_flush(), *steps]
 
     def step_flush(self) -> bool:
-        """Run the next step, outside the door, as `Flusher._cycle`; False if the disk refused."""
+        """Run the next step, outside the door, as `Flusher.cycle`; False if the disk refused."""
         try:
             self._steps.pop(0).run()
         except StoreError:

@@ -91,9 +91,9 @@ def test_members_of_a_broadcasting_group_commit_nothing(
 
 def test_what_is_due_and_not_fired_yet_counts(broker: EmbeddedBroker) -> None:
     idleness = broker._node()._idleness
-    before = idleness.changes
+    before = idleness.door.entries
     broker.send("T", b"later", delay=5)
-    assert idleness.changes > before
+    assert idleness.door.entries > before
     assert list(idleness.busy(None)) == []
 
     clock = broker._arguments.clock
