@@ -11,7 +11,6 @@ from datetime import datetime, timedelta
 from itertools import count
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from embedded_broker.api.faults import Faults
@@ -273,12 +272,7 @@ class EmbeddedBroker:
 
         return await to_thread(self.start)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         """Close without blocking the event loop."""
         from asyncio import to_thread
 
@@ -287,12 +281,7 @@ class EmbeddedBroker:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     # -- doing and waiting --------------------------------------------------------------------

@@ -158,9 +158,9 @@ class Decoder:
         )
         back = np.argsort(np.concatenate((rows, odd_rows)), kind="stable")
         order = pa.array(back)
-        merged = [_joined(a, b).take(order) for a, b in zip(arrays, slow, strict=True)]
+        merged = [pa.concat_arrays([a, b]).take(order) for a, b in zip(arrays, slow, strict=True)]
         all_offsets = np.concatenate((offsets, np.array(slow_offsets, np.int64)))[back]
-        return merged, all_offsets.tolist(), _joined(tags, slow_tags).take(order)
+        return merged, all_offsets.tolist(), pa.concat_arrays([tags, slow_tags]).take(order)
 
     def _mark_bad_bodies(self, raw: bytes | memoryview, layout: Any, regular: Array) -> None:
         """Leave bodies whose checksum differs to the codec, which says so."""
@@ -179,10 +179,6 @@ def _walk(raw: bytes | memoryview) -> Iterator[int]:
     while at < len(raw):
         yield at
         at += int.from_bytes(raw[at : at + 4])
-
-
-def _joined(first: pa.Array, second: pa.Array) -> pa.Array:
-    return pa.concat_arrays([first, second])
 
 
 @define(eq=False)

@@ -137,7 +137,10 @@ class Sender:
 
     def settle(self) -> bool:
         """Wait for all answers, as `finish` does; False when the task should stop."""
-        self._drain()
+        if self._has_ended:
+            self._window.forget_resting()
+        for answered in self._window.drain():
+            self._judge(*answered)
         if self._transient is not None:
             raise self._transient
         return self.report.failure is None
@@ -169,12 +172,6 @@ class Sender:
     def _has_ended(self) -> bool:
         """Whether something failed that is not tried again: what is in flight is waited for."""
         return self._transient is not None or self.report.failure is not None
-
-    def _drain(self) -> None:
-        if self._has_ended:
-            self._window.forget_resting()
-        for answered in self._window.drain():
-            self._judge(*answered)
 
     # --- answers ---------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ first, while the others go on. Must not know why a request failed, nor what rows
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -141,7 +141,10 @@ class Window:
 
     def _send(self, requests: list[Request]) -> None:
         """Send requests of one topic."""
-        told = _telling(requests, self._answered)
+
+        def told(number: int, outcome: SendOutcome) -> None:
+            self._answered.put((requests[number], outcome))
+
         try:
             prepared = self._prepared(requests)
         except RocketMQError as error:
@@ -183,9 +186,3 @@ class Window:
                 continue  # something has rested long enough
             self._count(answered[0], -1)
             return answered
-
-
-def _telling(
-    requests: list[Request], answered: SimpleQueue[Answered]
-) -> Callable[[int, SendOutcome], None]:
-    return lambda number, outcome: answered.put((requests[number], outcome))

@@ -159,7 +159,7 @@ def read_rows(batch: pa.RecordBatch, meanings: dict[str, str]) -> Columns:
     for name, meaning in meanings.items():
         cells = batch.column(batch.schema.get_field_index(name))
         if meaning == "property":
-            columns["extra"].append((name, _as_text(cells)))
+            columns["extra"].append((name, cells.cast(pa.string())))
         else:
             columns[meaning] = _plain(meaning, cells)
     return columns
@@ -221,15 +221,11 @@ def _entries(cells: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
     return rows.cast(pa.int64()), flat.field(0).cast(pa.string()), flat.field(1)
 
 
-def _as_text(cells: pa.Array) -> pa.Array:
-    return cells.cast(pa.string())
-
-
 def _check_has_text(column: pa.Field) -> None:
     """Raise `SchemaError` for an extra column whose cells cannot be a property."""
     has_text = _kind(column.type) != "binary"  # bytes that are no text would show up too late
     try:
-        _as_text(pa.array([], column.type))
+        pa.array([], column.type).cast(pa.string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         has_text = False
     if not has_text:

@@ -14,7 +14,16 @@ from embedded_broker.errors import BrokerStateError, MessageNotFound
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 
-__all__ = ["HasMessageId", "PartsSource", "View", "find_topic", "id_of", "not_found", "told"]
+__all__ = [
+    "HasMessageId",
+    "PartsSource",
+    "View",
+    "described",
+    "find_topic",
+    "id_of",
+    "not_found",
+    "told",
+]
 
 PartsSource = Callable[[], BrokerParts]
 """Returns the running core, or raises ``BrokerStateError``."""
@@ -70,9 +79,15 @@ def id_of(message: str | HasMessageId) -> str:
     """Give the id that a test passed, or that of the object that it passed."""
     message_id = message if isinstance(message, str) else getattr(message, "msg_id", None)
     if not isinstance(message_id, str):
-        given = f"{type(message).__name__} {message!r}"
-        raise TypeError(f"give the id of a message as str, or what has msg_id, not {given}")
+        raise TypeError(
+            f"give the id of a message as str, or what has msg_id, not {described(message)}"
+        )
     return message_id
+
+
+def described(value: object) -> str:
+    """Tell a wrong argument: its type and what it is."""
+    return f"{type(value).__name__} {value!r}"
 
 
 def not_found(message_id: str, *, topic: str | None = None) -> MessageNotFound:

@@ -12,6 +12,7 @@ from typing import Any
 
 from attrs import frozen
 
+from embedded_broker.api.views.lookup import described
 from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.parts import BrokerParts
@@ -133,19 +134,19 @@ class DiskWord:
 
 def _check_types(topic: object, body: object, queue: object) -> None:
     if not isinstance(topic, str):
-        raise TypeError(f"a topic is str, not {_given(topic)}")
+        raise TypeError(f"a topic is str, not {described(topic)}")
     if not isinstance(body, (bytes, bytearray, memoryview)):
         advice = ": encode the text, as in text.encode()" if isinstance(body, str) else ""
         raise TypeError(f"a body is bytes, not {type(body).__name__}{advice}")
     if queue is not None and (isinstance(queue, bool) or not isinstance(queue, int)):
-        raise TypeError(f"queue is the number of one, counted from 0, not {_given(queue)}")
+        raise TypeError(f"queue is the number of one, counted from 0, not {described(queue)}")
 
 
 def _check_texts(properties: Mapping[Any, object]) -> None:  # Any: typed str, checked here
     for name, value in properties.items():
         for text in (name, value):
             if not isinstance(text, str):
-                given = _given(text)
+                given = described(text)
                 raise TypeError(f"property {name!r}: names and values are str, not {given}")
 
 
@@ -154,17 +155,13 @@ def _as_span(delay: object) -> timedelta:
     if isinstance(delay, timedelta):
         return delay
     if isinstance(delay, bool) or not isinstance(delay, (int, float)):
-        raise TypeError(f"delay takes seconds or a timedelta, not {_given(delay)}")
+        raise TypeError(f"delay takes seconds or a timedelta, not {described(delay)}")
     try:
         return timedelta(seconds=delay)
     except (OverflowError, ValueError) as error:  # too long, infinite, not a number
         raise DelayValueError(
             Prop.TIMER_DELAY_MS, delay, f"it is not a span of time: {error}"
         ) from error
-
-
-def _given(value: object) -> str:
-    return f"{type(value).__name__} {value!r}"
 
 
 def _noted(parts: BrokerParts, caller: Peer, message: Incoming) -> Exchange:

@@ -14,7 +14,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from embedded_broker.api.views.lookup import HasMessageId, PartsSource, View, id_of, told
+from embedded_broker.api.views.lookup import HasMessageId, PartsSource, View, described, id_of, told
 from embedded_broker.api.views.send import DiskWord
 from embedded_broker.clocks.clock import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
@@ -212,11 +212,11 @@ class TimersView(View):
         [b'later']
         """
         if isinstance(limit, bool) or not isinstance(limit, int):
-            raise TypeError(f"limit is a number of timers, not {_given(limit)}")
+            raise TypeError(f"limit is a number of timers, not {described(limit)}")
         if limit < 1:
             raise ConfigError("limit", limit, "at least 1")
         if after is not None and not isinstance(after, PendingTimer):
-            raise TypeError(f"after is the last timer of the page before, not {_given(after)}")
+            raise TypeError(f"after is the last timer of the page before, not {described(after)}")
         kinds = _kinds(kind)
         wanted = Wanted(
             topic=topic,
@@ -326,7 +326,7 @@ def _kinds(kind: object) -> frozenset[TimerKind] | None:
     for one in kinds:
         if not isinstance(one, TimerKind):
             names = ", ".join(f"TimerKind.{known.name}" for known in TimerKind)
-            raise TypeError(f"kind is one or several of {names}, not {_given(one)}")
+            raise TypeError(f"kind is one or several of {names}, not {described(one)}")
     return frozenset(one for one in kinds if isinstance(one, TimerKind))
 
 
@@ -334,13 +334,9 @@ def _aware(name: str, when: object) -> datetime:
     if not isinstance(when, datetime):
         raise TypeError(
             f"{name} is an aware datetime, such as broker.clock.now() + timedelta(seconds=5), not "
-            f"{_given(when)}"
+            f"{described(when)}"
         )
     return when
-
-
-def _given(value: object) -> str:
-    return f"{type(value).__name__} {value!r}"
 
 
 # -- listing ------------------------------------------------------------------------------------
