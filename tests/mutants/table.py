@@ -65,8 +65,8 @@ FORMATS = (
     _mutant(
         "F10",
         TIMER + "wheel/slots.py",
-        "self.put_slot(time_ms, last_pos if first_pos == IGNORE else first_pos, last_pos)",
-        "self.put_slot(time_ms, first_pos, last_pos)",
+        "        if stored != unit or stored == 0:",
+        "        if stored == 0:",
     ),
     _mutant(
         "F13-14",

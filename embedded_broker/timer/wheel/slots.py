@@ -22,8 +22,6 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem, Segment
 
 __all__ = [
-    "IGNORE",
-    "NO_POSITION",
     "NO_SLOT",
     "SLOTS_DEFAULT",
     "SLOT_SIZE",
@@ -35,10 +33,6 @@ __all__ = [
 SLOT_SIZE: Final = 32
 SLOTS_DEFAULT: Final = 7 * 86_400
 """S, half of the wheel: the original's fixed number, whatever the precision."""
-IGNORE: Final = -2
-"""In `TimerWheel.revise_slot`: leave this position as it is."""
-NO_POSITION: Final = 2**63 - 1
-"""What `TimerWheel.check_phy_pos` answers when no slot reaches beyond the given position."""
 
 _SLOT: Final = struct.Struct(">qqqii")
 _CHAIN: Final = struct.Struct(">qqq")
@@ -127,8 +121,7 @@ class TimerWheel:
 
     def stored_time_ms(self, time_ms: int) -> int:
         """Give the time that now holds the place which `time_ms` would use; 0 when none does."""
-        at = time_ms // self.precision_ms % self.slots_total * SLOT_SIZE
-        return int.from_bytes(self._bytes[at : at + 8], "big", signed=True) * self.precision_ms
+        return self._time_at(time_ms // self.precision_ms % self.slots_total)
 
     def put_slot(
         self,
@@ -188,77 +181,28 @@ class TimerWheel:
 
         Such a slot hides what belongs there, and asking for its time leads to another place.
         """
-        self._used |= self._dirty
-        for page in self._used:
-            content = bytes(self._bytes[page * _PAGE_SIZE : (page + 1) * _PAGE_SIZE])
-            index = page << _PAGE_SHIFT
-            for unit, _, _, _, _ in _SLOT.iter_unpack(content):
-                if unit and unit % self.slots_total != index:
-                    return True
-                index += 1
-        return False
-
-    def revise_slot(self, time_ms: int, first_pos: int, last_pos: int, *, force: bool) -> None:
-        """Correct a slot during recovery; `IGNORE` leaves a position as it is.
-
-        Another time's slot is taken over only when `force` is set, and then begins at the last
-        position if the first is ignored (`TimerWheel.reviseSlot`).
-        """
-        slot = self.get_slot(time_ms)
-        if slot is NO_SLOT:
-            if force:
-                self.put_slot(time_ms, last_pos if first_pos == IGNORE else first_pos, last_pos)
-            return
-        self.put_slot(
-            time_ms,
-            slot.first_pos if first_pos == IGNORE else first_pos,
-            slot.last_pos if last_pos == IGNORE else last_pos,
-        )
+        return any(unit % self.slots_total != index for index, (unit, *_) in self._used_places())
 
     def get_num(self, time_ms: int) -> int:
         """Give the live estimate of one slot."""
         return self.get_slot(time_ms).num
-
-    def get_all_num(self, start_ms: int) -> int:
-        """Give the sum of the live estimates of every slot from `start_ms` on."""
-        return sum(slot.num for slot in self.used_slots() if self._in_reach(slot, start_ms))
-
-    def check_phy_pos(self, start_ms: int, max_pos: int) -> int:
-        """Give the smallest first position of the slots from `start_ms` on that pass `max_pos`."""
-        return min(
-            (
-                slot.first_pos
-                for slot in self.used_slots()
-                if slot.last_pos > max_pos and self._in_reach(slot, start_ms)
-            ),
-            default=NO_POSITION,
-        )
 
     def used_slots(self) -> Iterator[Slot]:
         """Go through every slot that was ever written, in place order, consumed ones too.
 
         Pages that nothing was written to are not touched.
         """
-        precision_ms = self.precision_ms
+        for _, (unit, first, last, num, magic) in self._used_places():
+            yield Slot(unit * self.precision_ms, first, last, num, magic)
+
+    def _used_places(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Give index and bytes, read as numbers, of every place that is not empty."""
         self._used |= self._dirty
         for page in sorted(self._used):
             content = bytes(self._bytes[page * _PAGE_SIZE : (page + 1) * _PAGE_SIZE])
-            for unit, first, last, num, magic in _SLOT.iter_unpack(content):
-                if unit:
-                    yield Slot(unit * precision_ms, first, last, num, magic)
-
-    def _used_units(self) -> Iterator[int]:
-        """Give the times of `used_slots`, in units of the precision."""
-        self._used |= self._dirty
-        for page in self._used:
-            content = bytes(self._bytes[page * _PAGE_SIZE : (page + 1) * _PAGE_SIZE])
-            for unit, _, _, _, _ in _SLOT.iter_unpack(content):
-                if unit:
-                    yield unit
-
-    def _in_reach(self, slot: Slot, start_ms: int) -> bool:
-        start = start_ms // self.precision_ms
-        return 0 <= slot.time_ms // self.precision_ms - start < self.slots_total
+            for index, found in enumerate(_SLOT.iter_unpack(content), page << _PAGE_SHIFT):
+                if found[0]:
+                    yield index, found
 
     # --- which slot is next ----------------------------------------------------------------
 
@@ -285,7 +229,7 @@ class TimerWheel:
         """
         waiting = self._waiting = bytearray(self.slots_total)
         first, total = from_ms // self.precision_ms, self.slots_total
-        units = [unit for unit in self._used_units() if unit >= first]
+        units = [found[0] for _, found in self._used_places() if found[0] >= first]
         for unit in units:
             if unit - first < total:
                 waiting[unit % total] = 1
@@ -322,9 +266,7 @@ class TimerWheel:
             if index < 0 and end <= begin:
                 index = marks.find(1, 0, end)
             if index >= 0:
-                at = index * SLOT_SIZE
-                unit = int.from_bytes(self._bytes[at : at + 8], "big", signed=True)
-                near_ms = unit * self.precision_ms
+                near_ms = self._time_at(index)
                 return near_ms if far_ms is None else min(near_ms, far_ms)
         return far_ms
 
@@ -339,9 +281,12 @@ class TimerWheel:
             index = self._waiting.find(1, 0, begin)
         if index < 0:
             return self._far[0] if self._far else None
+        return self._time_at(index)
+
+    def _time_at(self, index: int) -> int:
+        """Give the time of the slot that holds a place; 0 of an empty one."""
         at = index * SLOT_SIZE
-        unit = int.from_bytes(self._bytes[at : at + 8], "big", signed=True)
-        return unit * self.precision_ms
+        return int.from_bytes(self._bytes[at : at + 8], "big", signed=True) * self.precision_ms
 
     # --- file ------------------------------------------------------------------------------
 
