@@ -115,12 +115,6 @@ class Arrivals:
     def at(self, index: int) -> Arrival:
         """Give one of the messages as if it had come alone."""
         offset, size, code = self.entries[index]
-        source = self.source
-        properties = {}
-        if isinstance(source, InnerMessage):
-            properties = source.properties
-        elif source is not None:
-            properties = decode_properties(source.items[index][3])
         return Arrival(
             self.topic,
             self.queue_id,
@@ -129,8 +123,15 @@ class Arrivals:
             size,
             code,
             self.store_timestamp,
-            properties,
+            self.properties_at(index),
         )
+
+    def properties_at(self, index: int) -> dict[str, str]:
+        """Give the properties of one of the messages: read them during the call."""
+        source = self.source
+        if isinstance(source, InnerMessage):
+            return source.properties
+        return {} if source is None else decode_properties(source.items[index][3])
 
     def each(self) -> Iterable[Arrival]:
         """Give the messages one by one, in their order."""

@@ -20,6 +20,7 @@ from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
 __all__ = [
+    "TimerMessage",
     "TimerRequest",
     "delete_key",
     "is_rootless",
@@ -45,6 +46,25 @@ class TimerRequest(NamedTuple):
     real_topic: str
     real_queue_id: int
     deletes: str | None
+
+
+class TimerMessage(NamedTuple):
+    """A readable message of the timer topic: where it lies, when it was stored, what it says.
+
+    `queue_offset` is -1 where it was found by a record of a slot.
+    """
+
+    offset_py: int
+    size_py: int
+    store_timestamp: int
+    properties: dict[str, str]
+    request: TimerRequest
+    queue_offset: int = -1
+
+    @property
+    def root(self) -> int:
+        """Commit-log offset of its first copy."""
+        return root_offset(self.properties, self.offset_py)
 
 
 def parse_request(properties: Mapping[str, str]) -> TimerRequest | None:

@@ -216,7 +216,7 @@ RECOVERY = (
         "C12",
         TIMER + "wheel/enqueue.py",
         "        slot_ms = state.curr_read_ms\n",
-        "        slot_ms = queued.request.out_ms\n",
+        "        slot_ms = message.request.out_ms\n",
     ),
     _mutant(
         "C14",

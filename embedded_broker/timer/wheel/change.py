@@ -14,12 +14,13 @@ Read on: `timer/change.py` for the order of writing, `timer/recall.py` for marks
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.change import Changes, moved_copy
 from embedded_broker.timer.recall import Mark, PendingCopy, copies_among, messages_with_key
 from embedded_broker.timer.request import (
+    TimerMessage,
     TimerRequest,
     parse_request,
     source_offset,
@@ -32,7 +33,7 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["WheelChanges", "find_copies", "keep_passed_marks", "marks_of", "slot_for"]
+__all__ = ["WheelChanges", "find_copies", "keep_passed_marks", "marks_in_slot", "slot_for"]
 
 
 def find_copies(state: TimerState, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
@@ -88,16 +89,21 @@ def marks_of(state: TimerState, unique_key: str) -> Iterator[tuple[TimerRequest,
             yield request, Mark.of(record.properties, record.commit_log_offset)
 
 
-def keep_passed_marks(
-    state: TimerState, properties: Mapping[str, str], request: TimerRequest, *, end_slot_ms: int
-) -> None:
+def marks_in_slot(state: TimerState, message: TimerMessage) -> Iterator[tuple[str, Mark]]:
+    """Go through those of them that lie in the slot of a timer, with their keys."""
+    for found, mark in marks_of(state, message.properties.get(Prop.UNIQ_KEY, "")):
+        if found.out_ms == message.request.out_ms and found.deletes is not None:
+            yield found.deletes, mark
+
+
+def keep_passed_marks(state: TimerState, message: TimerMessage, *, end_slot_ms: int) -> None:
     """Let the marks for the slot of this timer work until the read pointer passes another one.
 
     For a timer that is put later than its slot: its marks may be behind already.
     """
-    for found, mark in marks_of(state, properties.get(Prop.UNIQ_KEY, "")):
-        if found.out_ms == request.out_ms and found.deletes is not None:
-            state.due_heap.add_mark(found.out_ms, found.deletes, mark, end_slot_ms=end_slot_ms)
+    out_ms = message.request.out_ms
+    for key, mark in marks_in_slot(state, message):
+        state.due_heap.add_mark(out_ms, key, mark, end_slot_ms=end_slot_ms)
 
 
 # --- another time ------------------------------------------------------------------------------
@@ -113,8 +119,7 @@ class WheelChanges(Changes):
     def look_for_unfinished(self) -> None:
         """Find out whether the last life ended between a moved copy and its mark."""
         state = self._state
-        queue = state.store.consume_queue(TIMER_TOPIC, 0)
-        entry = None if queue is None else queue.entry(queue.max_offset - 1)
+        entry = state.queue.entry(state.queue.max_offset - 1)
         record = None if entry is None else state.timer_record(entry[0], entry[1])
         request = None if record is None else parse_request(record.properties)
         if record is None or request is None or request.deletes is not None:

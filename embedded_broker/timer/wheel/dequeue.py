@@ -15,7 +15,7 @@ from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.copies import stored_parts
-from embedded_broker.timer.request import parse_request, topic_hash
+from embedded_broker.timer.request import topic_hash
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.due_heap import NOT_LATE, Kind
 from embedded_broker.timer.wheel.plain_timer import Destinations, Plain, plain_due_ms, plain_home_ms
@@ -101,27 +101,15 @@ class TimerDequeueGetMessageService(Stage[TimerState]):
             if plain is not None and plain[0].hash == hash_of_topic:
                 self._take_plain(slot_ms, record, plain)
                 return
-        head = state.timer_head(offset_py, size_py)
-        if head is None:
+        message = state.message(offset_py, size_py)
+        if message is not None and topic_hash(message.request.real_topic) == hash_of_topic:
+            state.take(magic, slot_ms, write_ms, message)
+        elif message is not None or state.timer_head(offset_py, size_py) is not None:
+            state.lost["malformed"] += 1
+        else:
             state.lost["unreadable"] += 1
             if not magic & MAGIC_DELETE:
                 state.uncount(hash_of_topic)
-            return
-        properties, store_timestamp = head
-        request = parse_request(properties)
-        if request is None or topic_hash(request.real_topic) != hash_of_topic:
-            state.lost["malformed"] += 1
-            return
-        state.take(
-            magic,
-            slot_ms,
-            write_ms,
-            offset_py,
-            size_py,
-            properties,
-            request,
-            store_timestamp,
-        )
 
     def _take_plain(self, slot_ms: int, record: LogEntry, plain: Plain) -> None:
         """Do what `TimerState.take` does, for a timer that is no mark."""

@@ -37,6 +37,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from attrs import evolve
+
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import OPTIONS, BrokerConfig
@@ -49,6 +51,7 @@ from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import Distribution
 from embedded_broker.timer.outcomes import TimerRecovery
+from embedded_broker.timer.request import TimerMessage
 from embedded_broker.timer.run import WheelRuns
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.arrivals import WheelArrivals
@@ -59,14 +62,9 @@ from embedded_broker.timer.wheel.dequeue import (
     TimerDequeueGetService,
     TimerDequeueWarmService,
 )
-from embedded_broker.timer.wheel.enqueue import (
-    Queued,
-    TimerEnqueueGetService,
-    TimerEnqueuePutService,
-)
+from embedded_broker.timer.wheel.enqueue import TimerEnqueueGetService, TimerEnqueuePutService
 from embedded_broker.timer.wheel.flush import Checkpointer, TimerFlush, TimerFlushService
 from embedded_broker.timer.wheel.listing import WheelListing
-from embedded_broker.timer.wheel.needed_offsets import WheelNeededOffsets
 from embedded_broker.timer.wheel.plain_timer import Destinations
 from embedded_broker.timer.wheel.pointers import Pointers
 from embedded_broker.timer.wheel.recovery import recover
@@ -74,7 +72,7 @@ from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService
 from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
 from embedded_broker.timer.wheel.state import LOG_FOLDER, SPARE_SLOTS, TimerState, new_state
 from embedded_broker.timer.wheel.sweep import Sweep
-from embedded_broker.timer.wheel.upkeep import TimerUpkeep, distances, recount
+from embedded_broker.timer.wheel.upkeep import TimerUpkeep, WheelNeededOffsets, distances, recount
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -150,9 +148,7 @@ class TimerMessageStore(TimerEngine):
             may_leave=lambda: state.role.releases,
         )
         self._pointers = Pointers(state, self._gates, self._dequeue_get)
-        self._arrivals = WheelArrivals(
-            state, self._gates, self._pointers, self._enqueue_get, self._enqueue_put
-        )
+        self._arrivals = WheelArrivals(state, self._gates, self._pointers, self._enqueue_put)
         self.on_arrival: Callable[[Arrivals], None] = self._arrivals.on_arrival
         """Takes note of messages that became visible; those of the timer topic enter the wheel."""
         self.runs = WheelRuns(self.admission, TIMER_TOPIC)
@@ -203,7 +199,7 @@ class TimerMessageStore(TimerEngine):
             self._checkpointer.distrust_wheel(meta)
         state.old_scan_pos = recovered.release_scan_pos
         state.old_scan_until_ms = max(recovered.released_until_ms, state.displaced_until_ms)
-        self._pointers.old_queue_end = self._enqueue_get.queue.max_offset
+        self._pointers.old_queue_end = state.queue.max_offset
         self._arrivals.latest_ms = max(now_ms, self._store.last_store_timestamp)
         self._arrivals.note_passed_marks()
         found = (self._store.log.max_offset, state.log.end, state.metrics.counter)
@@ -217,16 +213,7 @@ class TimerMessageStore(TimerEngine):
         self._arrivals.is_open = True
         pending = state.metrics.total
         _LOG.info("timer store loaded: %d pending, %r", pending, recovered.report)
-        return TimerRecovery(
-            records_scanned=recovered.report.records_scanned,
-            truncated_bytes=recovered.report.truncated_bytes,
-            already_released=recovered.report.already_released,
-            whole_log=recovered.report.whole_log,
-            skipped=recovered.report.skipped,
-            queue_offset=state.curr_queue_offset,
-            read_time_ms=state.curr_read_ms,
-            pending=pending,
-        )
+        return evolve(recovered.report, pending=pending)
 
     def _log_file_size(self) -> int:
         """Give the length of TimerLog files: the store's own, unless another one is asked for."""
@@ -412,7 +399,9 @@ class TimerMessageStore(TimerEngine):
         if releases and is_even and self._enqueue_get.queue_depth == 0:
             state.due_heap.forget_late_marks(now_ms - state.precision_ms)
 
-    def _enqueue_alike(self, queued: Queued, now_ms: int, limit_ms: int, budget: Budget) -> bool:
+    def _enqueue_alike(
+        self, queued: TimerMessage, now_ms: int, limit_ms: int, budget: Budget
+    ) -> bool:
         """Enter a message and those behind it of the same time; False when the budget is used up.
 
         While nothing becomes due by it, what comes before the next one would find nothing to do.
@@ -435,17 +424,16 @@ class TimerMessageStore(TimerEngine):
                 return True
             queued = following
 
-    def _enqueue(self, queued: Queued, now_ms: int) -> bool:
+    def _enqueue(self, queued: TimerMessage, now_ms: int) -> None:
         """Enter one message into the wheel, first making room if carried timers are in the way."""
         state = self._state
         in_way_ms = self._enqueue_put.put(queued, now_ms)
         while in_way_ms is not None:
             if not self._put_message.roll_carried(in_way_ms, now_ms):
                 self.retry.begin(now_ms, self._put_message.delivery.retry_wait_ms)
-                return True
+                return
             in_way_ms = self._enqueue_put.put(queued, now_ms)
         state.curr_queue_offset = queued.queue_offset + 1
-        return True
 
     # --- role ----------------------------------------------------------------------------------
 

@@ -10,17 +10,10 @@ Read on: `dequeue.py` for the way out, `engine.py` for who steps it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
 
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
-from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.request import (
-    TimerRequest,
-    parse_request,
-    root_offset,
-    topic_hash,
-)
+from embedded_broker.timer.request import TimerMessage, topic_hash
 from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.change import keep_passed_marks
@@ -36,24 +29,9 @@ from embedded_broker.timer.wheel.timer_log import (
     MAGIC_ROLL,
     RECORD_SIZE,
 )
-from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["Queued", "TimerEnqueueGetService", "TimerEnqueuePutService"]
-
-
-_TIMER_QUEUE: Final = (TIMER_TOPIC, 0)
-
-
-class Queued(NamedTuple):
-    """A message of the timer topic that is not in the wheel yet."""
-
-    queue_offset: int
-    offset_py: int
-    size_py: int
-    store_timestamp: int
-    properties: dict[str, str]
-    request: TimerRequest
+__all__ = ["TimerEnqueueGetService", "TimerEnqueuePutService"]
 
 
 class TimerEnqueueGetService(Stage[TimerState]):
@@ -63,7 +41,7 @@ class TimerEnqueueGetService(Stage[TimerState]):
 
     def __init__(self, state: TimerState) -> None:
         super().__init__(state)
-        self._ahead: Queued | None = None
+        self._ahead: TimerMessage | None = None
         self.read = 0
         self.skipped = 0
 
@@ -76,19 +54,9 @@ class TimerEnqueueGetService(Stage[TimerState]):
         return {"read": self.read, "skipped": self.skipped}
 
     @property
-    def queue(self) -> ConsumeQueue:
-        """The timer topic's one queue."""
-        queue = self.state.store.consume_queue(TIMER_TOPIC, 0, create=True)
-        assert queue is not None  # noqa: S101 - create=True always gives one
-        return queue
-
-    @property
     def queue_depth(self) -> int:
         """Entries between the pointer and the queue's end."""
-        queue = self.state.store.queues.get(_TIMER_QUEUE)
-        if queue is None:
-            return 0
-        depth = queue.max_offset - self.state.curr_queue_offset
+        depth = self.state.queue.max_offset - self.state.curr_queue_offset
         return depth if depth > 0 else 0  # noqa: FURB136 - asked at every step, max() costs more
 
     def lag_ms(self, now_ms: int) -> int:
@@ -96,13 +64,13 @@ class TimerEnqueueGetService(Stage[TimerState]):
         queued = self.peek()
         return 0 if queued is None else max(0, now_ms - queued.store_timestamp)
 
-    def peek(self) -> Queued | None:
+    def peek(self) -> TimerMessage | None:
         """Give the next message without moving; None at the end of the queue."""
         state = self.state
         ahead = self._ahead
         if ahead is not None and ahead.queue_offset == state.curr_queue_offset:
             return ahead
-        queue = state.store.queues.get(_TIMER_QUEUE) or self.queue
+        queue = state.queue
         state.curr_queue_offset = max(state.curr_queue_offset, queue.min_offset)
         while state.curr_queue_offset < queue.max_offset:
             found = self._read(queue, state.curr_queue_offset)
@@ -114,27 +82,20 @@ class TimerEnqueueGetService(Stage[TimerState]):
             state.curr_queue_offset += 1
         return None
 
-    def _read(self, queue: ConsumeQueue, queue_offset: int) -> Queued | None:
+    def _read(self, queue: ConsumeQueue, queue_offset: int) -> TimerMessage | None:
         state = self.state
         entry = queue.entry(queue_offset)
         if entry is None:
             return None
         offset, size, _ = entry
-        if offset in state.already_logged:
+        if state.is_done(offset):
             state.already_logged.discard(offset)
             return None
-        if offset in state.due_heap.done:
-            return None
-        head = state.timer_head(offset, size)
-        if head is None:
-            state.lost["unreadable"] += 1
-            return None
-        properties, store_timestamp = head
-        request = parse_request(properties)
-        if request is None:
-            state.lost["malformed"] += 1
-            return None
-        return Queued(queue_offset, offset, size, store_timestamp, properties, request)
+        message = state.message(offset, size, queue_offset)
+        if message is None:
+            is_there = state.timer_head(offset, size) is not None
+            state.lost["malformed" if is_there else "unreadable"] += 1
+        return message
 
 
 class TimerEnqueuePutService(Stage[TimerState]):
@@ -156,7 +117,7 @@ class TimerEnqueuePutService(Stage[TimerState]):
         """How far the write pointer is behind the clock's slot."""
         return max(0, self.state.floor(now_ms) - self.state.curr_write_ms)
 
-    def put(self, queued: Queued, now_ms: int) -> int | None:
+    def put(self, message: TimerMessage, now_ms: int) -> int | None:
         """Take one message. None when done, else the slot that is in the way.
 
         That is a passed slot whose timers a clock jump carries: its place in the wheel is needed
@@ -164,116 +125,72 @@ class TimerEnqueuePutService(Stage[TimerState]):
         be used only after they were rolled (`TimerDequeuePutMessageService.roll_carried`).
         """
         state = self.state
-        request = queued.request
-        slot_ms = request.out_ms
-        if slot_ms < state.curr_read_ms:
-            if self._take_late(queued, now_ms):
+        wheel, precision_ms = state.wheel, state.precision_ms
+        offset_py, size_py, _, properties, request, _ = message
+        final_ms = request.out_ms
+        if final_ms < state.curr_read_ms:
+            if self._take_late(message, now_ms):
                 self.late += 1
                 return None
-            slot_ms = self._displace(queued)
-        hop_ms = self._hop(slot_ms)
-        if hop_ms == slot_ms - state.precision_ms and Prop.TIMER_DEL_OFFSET in queued.properties:
+            final_ms = self._displace(message)
+        slot_ms = self._hop(final_ms)
+        if slot_ms == final_ms - precision_ms and Prop.TIMER_DEL_OFFSET in properties:
             # A moved copy may be due in this very slot, and its marks must be there before.
-            hop_ms -= state.precision_ms
-        wheel = state.wheel
-        slot = wheel.get_slot(hop_ms)
-        if slot is NO_SLOT:
-            in_way_ms = self._slot_in_way(hop_ms)
-            while in_way_ms is not None:
-                hop_ms -= state.precision_ms
-                if hop_ms < state.curr_write_ms:
-                    return in_way_ms
-                in_way_ms = self._slot_in_way(hop_ms)
-                slot = wheel.get_slot(hop_ms)
-        home_ms = home_slot(queued.properties, request, state.precision_ms)
-        magic = MAGIC_DEFAULT if request.deletes is None else MAGIC_DEFAULT | MAGIC_DELETE
-        magic |= MAGIC_EARLY if home_ms < request.out_ms else 0
-        magic |= MAGIC_ROLL if hop_ms != slot_ms else 0
-        slot_ms = hop_ms
-        write_ms = min(state.curr_write_ms, slot_ms)
-        pos = state.log.append_record(
-            slot.last_pos,
-            magic,
-            write_ms,
-            slot_ms - write_ms,
-            queued.offset_py,
-            queued.size_py,
-            topic_hash(request.real_topic),
-        )
-        self.enqueued += 1
-        loaded = slot_ms in state.due_heap.loaded
-        wheel.put_slot(
-            slot_ms,
-            pos if slot.first_pos < 0 else slot.first_pos,
-            pos,
-            slot.num + (1 if request.deletes is None else -1),
-            slot.magic,
-            waiting=not loaded,
-            has_due=not magic & ELSEWHERE,
-        )
-        if loaded:
-            state.take(
-                magic,
-                slot_ms,
-                write_ms,
-                queued.offset_py,
-                queued.size_py,
-                queued.properties,
-                request,
-                queued.store_timestamp,
-            )
-        elif magic & ELSEWHERE or magic & MAGIC_DELETE:
-            self._note_ahead(queued, magic, home_ms)
-        return None
-
-    def _displace(self, queued: Queued) -> int:
-        """Give the slot for a message whose own one is past, though its time has not come."""
-        state = self.state
-        slot_ms = state.curr_read_ms
-        end_ms = state.displaced_until_ms = max(state.displaced_until_ms, slot_ms)
-        if queued.request.deletes is None and Prop.TIMER_SRC_OFFSET in queued.properties:
-            # The marks of a rolled copy went before it, and the read pointer may be past them.
-            keep_passed_marks(state, queued.properties, queued.request, end_slot_ms=end_ms)
-        return slot_ms
-
-    def _note_ahead(self, queued: Queued, magic: int, home_ms: int) -> None:
-        """Take note of what is special about a message in a slot that is not loaded."""
-        state = self.state
-        if magic & ELSEWHERE:
-            state.hops.add(home_ms, queued.offset_py)
-        if magic & MAGIC_DELETE:
-            state.due_heap.note_entered(queued.queue_offset)
-
-    def put_usual(self, slot_ms: int, offset_py: int, size_py: int, real_topic: str) -> bool:
-        """Take a timer that was never moved, if `put` need not look at it; says if it was taken.
-
-        It stops nowhere on its way and enters a slot that is still to be read.
-        """
-        state = self.state
-        wheel, precision_ms, write_ms = state.wheel, state.precision_ms, state.curr_write_ms
-        if (
-            not 0 <= slot_ms - state.curr_read_ms < wheel.slots_total * precision_ms
-            or slot_ms - write_ms >= state.roll_window * precision_ms
-            or slot_ms in state.due_heap.loaded
-        ):
-            return False
+            slot_ms -= precision_ms
         slot = wheel.get_slot(slot_ms)
-        if slot is NO_SLOT and self._slot_in_way(slot_ms) is not None:
-            return False
-        _, first_pos, last_pos, num, magic = slot
-        write_ms = min(write_ms, slot_ms)
+        while slot is NO_SLOT and (in_way_ms := self._slot_in_way(slot_ms)) is not None:
+            slot_ms -= precision_ms
+            if slot_ms < state.curr_write_ms:
+                return in_way_ms
+            slot = wheel.get_slot(slot_ms)
+        magic, home_ms = MAGIC_DEFAULT, request.out_ms
+        if Prop.TIMER_DUE_MS in properties:
+            home_ms = home_slot(properties, request, precision_ms)
+            magic |= MAGIC_EARLY if home_ms < request.out_ms else 0
+        if request.deletes is not None:
+            magic |= MAGIC_DELETE
+        if slot_ms != final_ms:
+            magic |= MAGIC_ROLL
+        _, first_pos, last_pos, num, slot_magic = slot
+        write_ms = min(state.curr_write_ms, slot_ms)
         position = state.log.append_record(
             last_pos,
-            MAGIC_DEFAULT,
+            magic,
             write_ms,
             slot_ms - write_ms,
             offset_py,
             size_py,
-            topic_hash(real_topic),
+            topic_hash(request.real_topic),
         )
         self.enqueued += 1
-        wheel.put_slot(slot_ms, position if first_pos < 0 else first_pos, position, num + 1, magic)
-        return True
+        is_loaded = slot_ms in state.due_heap.loaded
+        wheel.put_slot(
+            slot_ms,
+            position if first_pos < 0 else first_pos,
+            position,
+            num + (-1 if magic & MAGIC_DELETE else 1),
+            slot_magic,
+            waiting=not is_loaded,
+            has_due=not magic & ELSEWHERE,
+        )
+        if is_loaded:
+            state.take(magic, slot_ms, write_ms, message)
+            return None
+        if magic & ELSEWHERE:
+            state.hops.add(home_ms, offset_py)
+        if magic & MAGIC_DELETE:
+            state.due_heap.note_entered(message.queue_offset)
+        return None
+
+    def _displace(self, message: TimerMessage) -> int:
+        """Give the slot for a message whose own one is past, though its time has not come."""
+        state = self.state
+        slot_ms = state.curr_read_ms
+        end_ms = state.displaced_until_ms = max(state.displaced_until_ms, slot_ms)
+        if message.request.deletes is None and Prop.TIMER_SRC_OFFSET in message.properties:
+            # The marks of a rolled copy went before it, and the read pointer may be past them.
+            keep_passed_marks(state, message, end_slot_ms=end_ms)
+        return slot_ms
 
     def put_run(self, run: TimerRun, entries: Sequence[Entry], start: int) -> int:
         """Take the messages of a run from `start` on, up to one that `put` must look at.
@@ -281,9 +198,6 @@ class TimerEnqueuePutService(Stage[TimerState]):
         Those stop nowhere on their way and enter slots that are still to be read. Gives how many
         were taken; raises StoreError if none was, because the disk refuses.
         """
-        if start == len(entries) - 1:
-            offset_py, size_py, _ = entries[start]
-            return self.put_usual(run.out_ms[start], offset_py, size_py, run.real_topics[start])
         state = self.state
         wheel, loaded, curr_write_ms = state.wheel, state.due_heap.loaded, state.curr_write_ms
         first_ms = state.curr_read_ms
@@ -365,35 +279,31 @@ class TimerEnqueuePutService(Stage[TimerState]):
                 slot_ms = write_ms + window // 2 * precision_ms
             else:
                 slot_ms = write_ms + window * precision_ms
-        return min(slot_ms, state.curr_read_ms + (state.wheel.slots_total - 1) * precision_ms)
+        last_ms = state.curr_read_ms + (state.wheel.slots_total - 1) * precision_ms
+        return slot_ms if slot_ms < last_ms else last_ms  # noqa: FURB136 - with every timer
 
-    def _take_late(self, queued: Queued, now_ms: int) -> bool:
+    def _take_late(self, message: TimerMessage, now_ms: int) -> bool:
         """Hand over a message whose slot is past and whose time has come."""
-        state = self.state
-        request, properties = queued.request, queued.properties
-        root = root_offset(properties, queued.offset_py)
-        if request.deletes is not None:
-            if request.out_ms + state.precision_ms > now_ms:
+        state, out_ms = self.state, message.request.out_ms
+        if message.request.deletes is not None:
+            if out_ms + state.precision_ms > now_ms:
                 return False
-            mark = Mark.of(properties, queued.offset_py)
-            state.due_heap.add_late_mark(request.out_ms, request.deletes, mark, queued.queue_offset)
+            state.keep_late_mark(message)
             return True
-        due_ms = state.due_ms(
-            properties, queued.store_timestamp, request.out_ms, state.release_precision_ms
-        )
+        due_ms = state.release_ms(message)
         if due_ms > now_ms:
             return False
         state.due_heap.add_late(
             Waiting(
                 due_ms,
-                root,
-                queued.offset_py,
-                queued.size_py,
-                request.out_ms,
-                request.out_ms,
+                message.root,
+                message.offset_py,
+                message.size_py,
+                out_ms,
+                out_ms,
                 NEVER_ENQUEUED_MS,
                 Kind.RELEASE,
-                queued.queue_offset,
+                message.queue_offset,
             )
         )
         return True

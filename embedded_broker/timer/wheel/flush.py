@@ -29,7 +29,6 @@ from embedded_broker.timer.wheel.checkpoint import (
 from embedded_broker.timer.wheel.recovery import Recovered
 from embedded_broker.timer.wheel.slots import WheelFlush
 from embedded_broker.timer.wheel.state import TimerState
-from rocketmq_py.protocol.names import TIMER_TOPIC
 
 __all__ = ["CHECKPOINT_FILE", "META_FILE", "Checkpointer", "TimerFlush", "TimerFlushService"]
 
@@ -219,8 +218,7 @@ class Checkpointer:
 
     def _unread_py(self) -> int | None:
         """Give the message with which recovery would read the queue on; None at its end."""
-        queue = self._state.store.consume_queue(TIMER_TOPIC, 0)
-        entry = None if queue is None else queue.entry(self.checkpoint.last_timer_queue_offset)
+        entry = self._state.queue.entry(self.checkpoint.last_timer_queue_offset)
         return None if entry is None else entry[0]
 
     def _removed(self) -> frozenset[int]:

@@ -21,11 +21,11 @@ from heapq import heappop
 from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.listing import Pending, Place, Source, Walk, Wanted, pending_of
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import (
+    TimerMessage,
     TimerRequest,
     delete_key,
     is_rootless,
@@ -212,52 +212,43 @@ class WheelListing:
         if plain is not None:
             state.hops.add(plain_home_ms(plain, state.precision_ms), record.offset_py)
             return
-        message = state.timer_record(record.offset_py, record.size_py)
-        request = None if message is None else parse_request(message.properties)
-        if message is not None and request is not None:
-            home_ms = home_slot(message.properties, request, state.precision_ms)
+        message = state.message(record.offset_py, record.size_py)
+        if message is not None:
+            home_ms = home_slot(message.properties, message.request, state.precision_ms)
             state.hops.add(home_ms, record.offset_py)
 
     def note_unread(self) -> Iterator[None]:
         """Find what still waits in the queue."""
         state = self.state
-        queue = state.store.consume_queue(TIMER_TOPIC, 0)
-        if queue is None or state.curr_queue_offset >= queue.max_offset:
+        queue = state.queue
+        if state.curr_queue_offset >= queue.max_offset:
             if self.unread:
                 self.unread = SortedPairs()
             return
         self._unread_to = max(self._unread_to, state.curr_queue_offset)
         while self._unread_to < queue.max_offset:
-            found = self.unread_message(queue, self._unread_to)
+            found = self._unread_message(self._unread_to)
             if found is not None:
-                record, request = found
-                home_ms = home_slot(record.properties, request, state.precision_ms)
+                home_ms = home_slot(found.properties, found.request, state.precision_ms)
                 self.unread.add(home_ms, self._unread_to)
             self._unread_to += 1
             yield
 
-    def unread_message(
-        self, queue: ConsumeQueue, queue_offset: int
-    ) -> tuple[MessageRecord, TimerRequest] | None:
+    def _unread_message(self, queue_offset: int) -> TimerMessage | None:
         """Read a message that is not enqueued; None when it is, or will be passed over."""
         state = self.state
-        entry = queue.entry(queue_offset)
-        if entry is None or queue_offset < state.curr_queue_offset:
+        entry = state.queue.entry(queue_offset)
+        if entry is None or queue_offset < state.curr_queue_offset or state.is_done(entry[0]):
             return None
-        offset_py, size_py, _ = entry
-        if offset_py in state.already_logged or offset_py in state.due_heap.done:
-            return None
-        record = state.timer_record(offset_py, size_py)
-        request = None if record is None else parse_request(record.properties)
-        return None if record is None or request is None else (record, request)
+        return state.message(entry[0], entry[1], queue_offset)
 
-    def unread_at(self, home_ms: int) -> Iterator[tuple[MessageRecord, TimerRequest]]:
+    def unread_at(self, home_ms: int) -> Iterator[MessageRecord]:
         """Give the messages of the queue that are due in a slot."""
-        queue = self.state.store.consume_queue(TIMER_TOPIC, 0)
-        for queue_offset in self.unread.at(home_ms) if queue is not None else ():
-            found = None if queue is None else self.unread_message(queue, queue_offset)
-            if found is not None:
-                yield found
+        for queue_offset in self.unread.at(home_ms):
+            found = self._unread_message(queue_offset)
+            record = None if found is None else self.record(found.offset_py)
+            if record is not None:
+                yield record
 
     # --- the order of a slot -------------------------------------------------------------------
 
@@ -405,7 +396,7 @@ class WheelSource(Source):
         for offset_py in (*state.hops.at(slot_ms), *hopping):
             self._add(slot_ms, order, listing.record(offset_py))
             yield
-        for record, _ in listing.unread_at(slot_ms):
+        for record in listing.unread_at(slot_ms):
             self._add(slot_ms, order, record)
             yield
 
@@ -470,7 +461,7 @@ class WheelSource(Source):
                     self._add(out_ms, order, self._listing.record(entry.offset_py))
         for offset_py in (*self._state.hops.at(out_ms), *self._hopping.get(out_ms, ())):
             self._add(out_ms, order, self._listing.record(offset_py))
-        for record, _ in self._listing.unread_at(out_ms) if self._listing.unread else ():
+        for record in self._listing.unread_at(out_ms):
             self._add(out_ms, order, record)
         self._on_the_way[out_ms] = order.marks
         return order.marks

@@ -191,8 +191,7 @@ class _LogScan:
         self._hashes: dict[bytes, int] = {}
         self._whole_chains: dict[int, tuple[int, int]] = {}
         """First position and number of the slots whose chains lie in what was scanned."""
-        queue = state.store.consume_queue(TIMER_TOPIC, 0)
-        entry = None if queue is None else queue.entry(checkpoint.last_timer_queue_offset)
+        entry = state.queue.entry(checkpoint.last_timer_queue_offset)
         self._unread_py = _NOTHING_TO_READ if entry is None else entry[0]
 
     def run(self) -> None:
@@ -422,13 +421,13 @@ class _LogScan:
         for _, record in state.log.chain(last_pos, slot_ms):
             if not record.magic & MAGIC_DELETE:
                 continue
-            message = state.timer_record(record.offset_py, record.size_py)
-            request = None if message is None else parse_request(message.properties)
-            if message is None or request is None or request.deletes is None:
+            message = state.message(record.offset_py, record.size_py)
+            if message is None or message.request.deletes is None:
                 continue
+            out_ms, key = message.request.out_ms, message.request.deletes
             mark = Mark.of(message.properties, record.offset_py)
-            end_ms = state.mark_end_ms(max(slot_ms, request.out_ms))
-            state.due_heap.add_mark(request.out_ms, request.deletes, mark, end_slot_ms=end_ms)
+            end_ms = state.mark_end_ms(max(slot_ms, out_ms))
+            state.due_heap.add_mark(out_ms, key, mark, end_slot_ms=end_ms)
 
 
 # --- step 5: where the queue is read on --------------------------------------------------------
@@ -440,9 +439,7 @@ def _queue_offset(state: TimerState, checkpoint: TimerCheckpoint, scan: _LogScan
     The original starts behind the last record always, which repeats messages of the late path:
     they leave no record. So that rule counts only when the log has lost bytes.
     """
-    queue = state.store.consume_queue(TIMER_TOPIC, 0)
-    if queue is None:
-        return 0
+    queue = state.queue
     offset = checkpoint.last_timer_queue_offset
     if scan.end < checkpoint.last_timer_log_flush_pos:
         last = scan.last_record
@@ -453,11 +450,10 @@ def _queue_offset(state: TimerState, checkpoint: TimerCheckpoint, scan: _LogScan
 
 def _pass_logged(state: TimerState) -> None:
     """Pass the messages at the head of the queue that have a record: they entered the wheel."""
-    queue = state.store.consume_queue(TIMER_TOPIC, 0)
-    if queue is None or not state.already_logged:
-        return
     logged, done = state.already_logged, state.due_heap.done
-    for number, (offset, _, _) in queue.iterate(state.curr_queue_offset):
+    if not logged:
+        return
+    for number, (offset, _, _) in state.queue.iterate(state.curr_queue_offset):
         if offset in logged:
             logged.discard(offset)
         elif offset not in done:

@@ -13,20 +13,21 @@ Read on: `engine.py` for who moves them, and in which order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from attrs import define, field
 
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.copies import stored_parts, topic_field
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.request import TimerRequest, root_offset
+from embedded_broker.timer.request import TimerMessage, parse_request
 from embedded_broker.timer.request import topic_hash as hash_of
-from embedded_broker.timer.wheel.due_heap import NOT_LATE, DueHeap, Kind, Waiting
+from embedded_broker.timer.wheel.due_heap import DueHeap, Kind, Waiting
 from embedded_broker.timer.wheel.hop_index import HopIndex, home_slot
 from embedded_broker.timer.wheel.slots import TimerWheel
 from embedded_broker.timer.wheel.timer_log import ELSEWHERE, MAGIC_DELETE, MAGIC_ROLL, TimerLog
@@ -145,6 +146,32 @@ class TimerState:
         record = self.timer_record(offset_py, size_py)
         return None if record is None else (record.properties, record.store_timestamp)
 
+    def message(self, offset_py: int, size_py: int, queue_offset: int = -1) -> TimerMessage | None:
+        """Read a message of the timer topic; None when nothing readable lies there."""
+        head = self.timer_head(offset_py, size_py)
+        request = None if head is None else parse_request(head[0])
+        if head is None or request is None:
+            return None
+        return TimerMessage(offset_py, size_py, head[1], head[0], request, queue_offset)
+
+    @property
+    def queue(self) -> ConsumeQueue:
+        """The timer topic's one queue."""
+        queue = self.store.consume_queue(TIMER_TOPIC, 0, create=True)
+        assert queue is not None  # noqa: S101 - create=True always gives one
+        return queue
+
+    def is_done(self, offset_py: int) -> bool:
+        """Say whether a message in the queue entered the wheel, or left it, in a former life."""
+        return offset_py in self.already_logged or offset_py in self.due_heap.done
+
+    def unread(self) -> Iterator[TimerMessage]:
+        """Go through the messages that are still to enter the wheel; what is unreadable is none."""
+        for number, (offset, size, _) in self.queue.iterate(self.curr_queue_offset):
+            message = None if self.is_done(offset) else self.message(offset, size, number)
+            if message is not None:
+                yield message
+
     def uncount(self, topic_hash: int) -> None:
         """Take a timer whose message is gone out of the counts; only its topic's hash is left."""
         for topic in self.metrics.topics:
@@ -158,19 +185,29 @@ class TimerState:
         """Give the time at which a message may leave, rounded up to `step_ms`."""
         return release_due_ms(properties, store_timestamp, out_ms, self.precision_ms, step_ms)
 
+    def keep_late_mark(self, message: TimerMessage) -> None:
+        """Let a mark of the queue work before it enters the wheel, or without entering it."""
+        key = message.request.deletes
+        if key is not None:
+            mark = Mark.of(message.properties, message.offset_py)
+            out_ms = message.request.out_ms
+            self.due_heap.add_late_mark(out_ms, key, mark, message.queue_offset)
+
+    def release_ms(self, message: TimerMessage) -> int:
+        """Give the time at which a message leaves."""
+        _, _, store_timestamp, properties, request, _ = message
+        step_ms = self.release_precision_ms
+        return self.due_ms(properties, store_timestamp, request.out_ms, step_ms)
+
     def take(
         self,
         magic: int,
         slot_ms: int,
         enqueue_ms: int,
-        offset_py: int,
-        size_py: int,
-        properties: Mapping[str, str],
-        request: TimerRequest,
-        store_timestamp: int,
+        message: TimerMessage,
     ) -> None:
         """Put a message of a loaded slot into the due heap: a timer, a hop, or a mark."""
-        root = root_offset(properties, offset_py)
+        offset_py, size_py, _, properties, request, _ = message
         if magic & ELSEWHERE and self.hops:
             self.hops.remove(home_slot(properties, request, self.precision_ms), offset_py)
         if magic & MAGIC_ROLL or request.out_ms > slot_ms:
@@ -183,20 +220,17 @@ class TimerState:
             return
         else:
             kind = Kind.RELEASE
-            due_ms = self.due_ms(
-                properties, store_timestamp, request.out_ms, self.release_precision_ms
-            )
+            due_ms = self.release_ms(message)
         self.due_heap.add(
             Waiting(
                 due_ms,
-                root,
+                message.root,
                 offset_py,
                 size_py,
                 request.out_ms,
                 slot_ms,
                 enqueue_ms,
                 kind,
-                NOT_LATE,
             )
         )
 

@@ -3,13 +3,14 @@
 Answers: the counts by topic after a stop that did not save them exactly, or for a second look
 while the broker runs; then the loaded slots are what the due heap holds. A recalled timer whose
 mark also waits counts no more, as while the broker ran. And how far ahead timers are, where the
-wheel stands, and which log files may go. Must not know: who asks, when.
+wheel stands, and which files of the timer log and of the commit log may go. Must not know: who
+asks, when.
 
 Costs about a microsecond for each waiting timer: the topic is taken from the hash in the timer
 log; messages are read only for hashes not seen yet, for marks, and for what a mark may hit.
 
 Read on: `timer/upkeep.py` for when a revision comes, `timer/metrics.py` for where the counts are
-kept, `engine.py` (`load`).
+kept, `engine.py` (`load`), `embedded_broker/lifecycle/aging.py` for who removes old files.
 """
 
 from __future__ import annotations
@@ -20,22 +21,16 @@ from typing import Final
 
 from embedded_broker.timer.metrics import DISTRIBUTION_BOUNDS_S
 from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.request import (
-    delete_key,
-    is_rootless,
-    parse_request,
-    root_offset,
-)
+from embedded_broker.timer.request import TimerMessage, delete_key, is_rootless
 from embedded_broker.timer.upkeep import Upkeep
 from embedded_broker.timer.wheel.due_heap import Kind
+from embedded_broker.timer.wheel.slots import NO_SLOT
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, OFFSET_PY_AT, LogEntry
-from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
-__all__ = ["TimerUpkeep", "distances", "recount"]
+__all__ = ["TimerUpkeep", "WheelNeededOffsets", "distances", "recount"]
 
 _TURN: Final = 64
 """Records between two chances to stop."""
@@ -61,10 +56,10 @@ def _recount_in_turns(state: TimerState) -> Generator[None, None, dict[str, int]
             yield
         _, _, magic, _, _, offset_py, size_py, topic_hash, _ = record
         if magic & MAGIC_DELETE:
-            _note_mark(marks, state.timer_record(offset_py, size_py))
+            _note_mark(marks, state.message(offset_py, size_py))
         else:
             found[topic_hash] += 1
-    unread: list[MessageRecord | None] = list(_unread_messages(state))
+    unread: list[TimerMessage | None] = list(state.unread())
     for message in unread:
         _note_mark(marks, message)
 
@@ -85,7 +80,7 @@ def _recount_in_turns(state: TimerState) -> Generator[None, None, dict[str, int]
         elsewhere = magic & MAGIC_ROLL or delay_ms == 0
         may_be_hit = bool(marks) and (elsewhere or write_ms + delay_ms in marks)
         if topic is None or may_be_hit:
-            counted = _counted_topic(marks, state.timer_record(offset_py, size_py))
+            counted = _counted_topic(marks, state.message(offset_py, size_py))
             if counted is None:
                 continue
             topic = counted
@@ -95,7 +90,7 @@ def _recount_in_turns(state: TimerState) -> Generator[None, None, dict[str, int]
         if not number % _TURN:
             yield
         if entry.kind != Kind.ROLL_MARK:
-            unread.append(state.timer_record(entry.offset_py, entry.size_py))
+            unread.append(state.message(entry.offset_py, entry.size_py))
     for message in unread:
         topic = _counted_topic(marks, message)
         if topic is not None:
@@ -129,38 +124,24 @@ def _waiting_records(state: TimerState) -> Iterator[LogEntry]:
                     yield record
 
 
-def _unread_messages(state: TimerState) -> Iterator[MessageRecord]:
-    """Give the messages that will be enqueued first of all."""
-    queue = state.store.consume_queue(TIMER_TOPIC, 0)
-    if queue is None:
-        return
-    for _, (offset, size, _) in queue.iterate(state.curr_queue_offset):
-        if offset not in state.already_logged and offset not in state.due_heap.done:
-            message = state.timer_record(offset, size)
-            if message is not None:
-                yield message
-
-
-def _note_mark(marks: dict[int, dict[str, list[Mark]]], message: MessageRecord | None) -> None:
-    request = None if message is None else parse_request(message.properties)
-    if message is None or request is None or request.deletes is None:
-        return
-    mark = Mark.of(message.properties, message.commit_log_offset)
-    marks.setdefault(request.out_ms, {}).setdefault(request.deletes, []).append(mark)
+def _note_mark(marks: dict[int, dict[str, list[Mark]]], message: TimerMessage | None) -> None:
+    if message is not None and message.request.deletes is not None:
+        mark = Mark.of(message.properties, message.offset_py)
+        by_key = marks.setdefault(message.request.out_ms, {})
+        by_key.setdefault(message.request.deletes, []).append(mark)
 
 
 def _counted_topic(
-    marks: dict[int, dict[str, list[Mark]]], message: MessageRecord | None
+    marks: dict[int, dict[str, list[Mark]]], message: TimerMessage | None
 ) -> str | None:
     """Give the topic of a timer that counts: readable, no mark, and hit by no later mark."""
-    request = None if message is None else parse_request(message.properties)
-    if message is None or request is None or request.deletes is not None:
+    if message is None or message.request.deletes is not None:
         return None
-    root = root_offset(message.properties, message.commit_log_offset)
+    request, root = message.request, message.root
     key = delete_key(request.real_topic, message.properties.get(Prop.UNIQ_KEY, ""))
     rootless = is_rootless(message.properties)
     for mark in marks.get(request.out_ms, {}).get(key, ()):
-        if mark.root > root and (rootless or mark.victim_root in {None, root}):
+        if mark.root > root and (rootless or mark.names(root)):
             return None
     return request.real_topic
 
@@ -190,9 +171,7 @@ class TimerUpkeep(Upkeep[TimerState]):
 
     def _version(self) -> tuple[int, ...]:
         state = self._state
-        queue = state.store.queues.get((TIMER_TOPIC, 0))
-        end = 0 if queue is None else queue.max_offset
-        return state.metrics.counter, end, state.curr_read_ms
+        return state.metrics.counter, state.queue.max_offset, state.curr_read_ms
 
     def _count(self) -> Generator[None, None, dict[str, int]]:
         return _recount_in_turns(self._state)
@@ -208,3 +187,61 @@ class TimerUpkeep(Upkeep[TimerState]):
             f"{state.curr_queue_offset}, {state.metrics.total} pending, "
             f"{state.lost.total()} dropped"
         )
+
+
+class WheelNeededOffsets:
+    """Which commit-log offsets waiting timers still need; every step is made under the door.
+
+    No message of a waiting timer lies below all of them, so older files of the log may go. A
+    slot's records lie in the timer log in the order in which their messages lie in the commit log,
+    so the first of each slot is enough.
+    """
+
+    def __init__(self, state: TimerState) -> None:
+        self._state = state
+
+    def ahead(self) -> Iterator[int]:
+        """Give an offset for each slot that is not loaded; may be gone through in turns.
+
+        What enters the wheel meanwhile lies behind the log's end at the begin. What is loaded
+        meanwhile is among `now`, which is to be asked last.
+        """
+        state = self._state
+        at_ms = state.curr_read_ms
+        while (slot_ms := state.wheel.waiting_after(at_ms, state.curr_read_ms)) is not None:
+            offset = self._oldest(slot_ms)
+            if offset is not None:
+                yield offset
+            at_ms = slot_ms + state.precision_ms
+
+    def now(self) -> list[int]:
+        """Give the offsets of what is loaded, on its way, or not enqueued yet.
+
+        Where copies of what was released lie does not count: if such a copy is old enough to go,
+        so is its source, which lies before it.
+        """
+        state, due_heap = self._state, self._state.due_heap
+        found = [entry.offset_py for entry in due_heap]
+        for slot_ms in (*due_heap.loaded, *due_heap.held):
+            offset = self._oldest(slot_ms)
+            if offset is not None:
+                found.append(offset)
+        entry = state.queue.entry(state.curr_queue_offset)
+        if entry is not None:
+            found.append(entry[0])
+        for at in [one for one in due_heap.kept_for if one < state.curr_queue_offset]:
+            del due_heap.kept_for[at]
+        return [*found, *due_heap.kept_for.values()]
+
+    def _oldest(self, slot_ms: int) -> int | None:
+        """Give the offset of a slot's first record that the timer log still has."""
+        slot = self._state.wheel.get_slot(slot_ms)
+        if slot is NO_SLOT:
+            return None
+        first = self._state.log.read(slot.first_pos) if slot.first_pos >= 0 else None
+        if first is not None and first.slot_ms == slot_ms:
+            return first.offset_py
+        oldest = None
+        for _, record in self._state.log.chain(slot.last_pos, slot_ms):
+            oldest = record.offset_py
+        return oldest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_broker.timer.request import parse_request
+from embedded_broker.timer.request import TimerMessage, parse_request
 from embedded_broker.timer.wheel.due_heap import Kind
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, Rig
@@ -33,7 +33,8 @@ def test_a_message_in_an_earlier_slot_than_its_own_hops() -> None:
     queued = rig.messages(TIMER_TOPIC)[0]
     request = parse_request(queued.properties)
     assert request is not None
-    state.take(1, START_MS, START_MS, 0, 100, queued.properties, request, START_MS)
+    message = TimerMessage(0, 100, START_MS, queued.properties, request)
+    state.take(1, START_MS, START_MS, message)
     assert state.due_heap.pop().kind is Kind.ROLL
 
 
