@@ -18,7 +18,7 @@ __all__ = ["Gates"]
 
 
 class Gates:
-    """Asked with every timer, so the options are kept as attributes.
+    """Asked with every timer, so what stages and options say is kept as attributes.
 
     `may_enter` and `may_leave` say what the role allows now.
     """
@@ -38,12 +38,20 @@ class Gates:
         self._may_enter = may_enter
         self._may_leave = may_leave
         self._until_ms = 0
-        self._read_settings()
-        config.on_change(lambda _: self._read_settings())
+        self.entry_stopped = False
+        """Whether a stage or the option keeps messages out, while others may go on leaving."""
+        self._exit_stopped = False
+        for stage in (*entering, *leaving):
+            stage.on_hold = self._look
+        config.on_change(lambda _: self._look())
+        self._look()
 
-    def _read_settings(self) -> None:
-        self._stop_enqueue = self._config.flag("timerStopEnqueue")
-        self._stop_dequeue = self._config.flag("timerStopDequeue")
+    def _look(self) -> None:
+        """See what is held."""
+        entering, leaving = self._entering, self._leaving
+        flag = self._config.flag
+        self.entry_stopped = flag("timerStopEnqueue") or any(one.paused for one in entering)
+        self._exit_stopped = flag("timerStopDequeue") or any(one.paused for one in leaving)
 
     def start(self, now_ms: int) -> None:
         """Let nothing leave for `disappearTimeAfterStart` from now on."""
@@ -54,16 +62,6 @@ class Gates:
     def entry_closed(self) -> bool:
         """Whether nothing may enter."""
         return self.entry_stopped or not self._may_enter()
-
-    @property
-    def entry_stopped(self) -> bool:
-        """Whether a stage or the option keeps messages out, while others may go on leaving."""
-        if self._stop_enqueue:
-            return True
-        for stage in self._entering:  # noqa: SIM110 - any() costs more, with every timer
-            if stage.paused:
-                return True
-        return False
 
     def exit_closed(self, now_ms: int) -> bool:
         """Whether nothing may leave at this time."""
@@ -76,9 +74,4 @@ class Gates:
 
     @property
     def _closed_without_end(self) -> bool:
-        if self._stop_dequeue or not self._may_leave():
-            return True
-        for stage in self._leaving:  # noqa: SIM110 - as above
-            if stage.paused:
-                return True
-        return False
+        return self._exit_stopped or not self._may_leave()

@@ -8,6 +8,7 @@ its stages. Must not know: what any of them does, or which engine it belongs to.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from embedded_broker.store.message_store import MessageStore
@@ -35,14 +36,18 @@ class Stage(Generic[State_co]):
     def __init__(self, state: State_co) -> None:
         self.state = state
         self.paused = False
+        self.on_hold: Callable[[], None] = lambda: None
+        """Called when it was held or let go."""
 
     def pause(self) -> None:
         """Let this service do nothing until `resume`."""
         self.paused = True
+        self.on_hold()
 
     def resume(self) -> None:
         """Let this service work again."""
         self.paused = False
+        self.on_hold()
 
     @property
     def queue_depth(self) -> int:

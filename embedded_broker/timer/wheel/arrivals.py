@@ -18,7 +18,7 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.recall import UnsettledMarks
-from embedded_broker.timer.request import TimerMessage, parse_request, victim_root
+from embedded_broker.timer.request import TimerMessage, TimerRequest, parse_request, victim_root
 from embedded_broker.timer.run import TimerRun
 from embedded_broker.timer.wheel.change import find_copies, keep_passed_marks, marks_in_slot
 from embedded_broker.timer.wheel.enqueue import TimerEnqueuePutService
@@ -73,15 +73,19 @@ class WheelArrivals:
             self._take_run(arrivals, source)
         elif source is not None:  # copies of ours are hops: a step reads them from the queue
             for index in range(len(arrivals.entries)):
-                message = _message(arrivals, index)
-                if message is None:
-                    continue
-                offset, _, store_ms, properties, asked, _ = message
-                if asked.deletes is None:
-                    self._state.metrics.add(asked.real_topic, 1, store_ms)
-                elif Prop.TIMER_SRC_OFFSET not in properties:
-                    self.unsettled.add(offset, asked, victim_root(properties))
-                self._take(message)
+                self._take_one(arrivals, index)
+
+    def _take_one(self, arrivals: Arrivals, index: int) -> None:
+        """Take note of a message that may be anything: a timer, a copy of one, a mark."""
+        properties = arrivals.properties_at(index)
+        request = parse_request(properties)
+        if request is None:
+            return  # EnqueueGet counts it when it comes there
+        if request.deletes is None:
+            self._state.metrics.add(request.real_topic, 1, arrivals.store_timestamp)
+        elif Prop.TIMER_SRC_OFFSET not in properties:
+            self.unsettled.add(arrivals.entries[index][0], request, victim_root(properties))
+        self._take(arrivals, index, properties, request)
 
     def _take_run(self, arrivals: Arrivals, run: TimerRun) -> None:
         """Take note of timers that became visible together, as of each."""
@@ -97,9 +101,10 @@ class WheelArrivals:
                     state.curr_queue_offset += taken
                     done += taken
                 if done < count:
-                    message = _message(arrivals, done)
-                    if message is not None:
-                        self._take(message)
+                    properties = arrivals.properties_at(done)
+                    request = parse_request(properties)
+                    if request is not None:
+                        self._take(arrivals, done, properties, request)
                     done += 1
         except StoreError as error:
             # They are stored and lie in the timer topic: they enter the wheel when it is possible.
@@ -115,19 +120,30 @@ class WheelArrivals:
             and self._pointers.keep_up(now_ms)
         )
 
-    def _take(self, message: TimerMessage) -> None:
+    def _take(
+        self, arrivals: Arrivals, index: int, properties: dict[str, str], request: TimerRequest
+    ) -> None:
         """Let a message that arrived and was counted enter the wheel, if nothing is behind."""
-        state, store_ms, queue_offset = self._state, message.store_timestamp, message.queue_offset
+        state, put = self._state, self._enqueue_put
+        offset, size, _ = arrivals.entries[index]
+        queue_offset, store_ms = arrivals.queue_offset + index, arrivals.store_timestamp
+        fields = (offset, size, store_ms, properties, request, queue_offset)
+        is_usual = (
+            request.deletes is None
+            and Prop.TIMER_DUE_MS not in properties
+            and Prop.TIMER_DEL_OFFSET not in properties
+        )
         try:
-            if (
-                self._may_enter(queue_offset, store_ms)
-                and self._enqueue_put.put(message, store_ms) is None
+            if self._may_enter(queue_offset, store_ms) and (
+                (is_usual and put.put_usual(request.out_ms, offset, size, request.real_topic))
+                or put.put(TimerMessage(*fields), store_ms) is None
             ):
                 state.curr_queue_offset += 1
                 return
         except StoreError as error:
             # It is stored and lies in the timer topic: it enters the wheel when that is possible.
             _LOG.warning("a timer waits for the timer log: %s", error)
+        message = TimerMessage(*fields)
         self.note_time(store_ms)
         self._mark_at_once(message)
         if self._gates.entry_stopped and queue_offset == max(
@@ -214,14 +230,3 @@ class WheelArrivals:
             message = state.message(offset, size, number)
             if message is not None:
                 self._mark_at_once(message)
-
-
-def _message(arrivals: Arrivals, index: int) -> TimerMessage | None:
-    """Give one of the messages; None for what EnqueueGet will count as it comes there."""
-    properties = arrivals.properties_at(index)
-    request = parse_request(properties)
-    if request is None:
-        return None
-    offset, size, _ = arrivals.entries[index]
-    queue_offset = arrivals.queue_offset + index
-    return TimerMessage(offset, size, arrivals.store_timestamp, properties, request, queue_offset)

@@ -19,7 +19,7 @@ from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.change import keep_passed_marks
 from embedded_broker.timer.wheel.due_heap import Kind, Waiting
 from embedded_broker.timer.wheel.hop_index import home_slot
-from embedded_broker.timer.wheel.slots import NO_SLOT
+from embedded_broker.timer.wheel.slots import NO_SLOT, Slot
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import (
     ELSEWHERE,
@@ -151,29 +151,9 @@ class TimerEnqueuePutService(Stage[TimerState]):
             magic |= MAGIC_DELETE
         if slot_ms != final_ms:
             magic |= MAGIC_ROLL
-        _, first_pos, last_pos, num, slot_magic = slot
-        write_ms = min(state.curr_write_ms, slot_ms)
-        position = state.log.append_record(
-            last_pos,
-            magic,
-            write_ms,
-            slot_ms - write_ms,
-            offset_py,
-            size_py,
-            topic_hash(request.real_topic),
-        )
-        self.enqueued += 1
-        is_loaded = slot_ms in state.due_heap.loaded
-        wheel.put_slot(
-            slot_ms,
-            position if first_pos < 0 else first_pos,
-            position,
-            num + (-1 if magic & MAGIC_DELETE else 1),
-            slot_magic,
-            waiting=not is_loaded,
-            has_due=not magic & ELSEWHERE,
-        )
-        if is_loaded:
+        self._link(slot_ms, slot, magic, offset_py, size_py, request.real_topic)
+        if slot_ms in state.due_heap.loaded:
+            write_ms = min(state.curr_write_ms, slot_ms)
             state.take(magic, slot_ms, write_ms, message)
             return None
         if magic & ELSEWHERE:
@@ -192,12 +172,61 @@ class TimerEnqueuePutService(Stage[TimerState]):
             keep_passed_marks(state, message, end_slot_ms=end_ms)
         return slot_ms
 
+    def put_usual(self, slot_ms: int, offset_py: int, size_py: int, real_topic: str) -> bool:
+        """Take a timer that was never moved, if `put` need not look at it; says if it was taken.
+
+        It stops nowhere on its way and enters a slot that is still to be read.
+        """
+        state = self.state
+        wheel, precision_ms = state.wheel, state.precision_ms
+        if (
+            not 0 <= slot_ms - state.curr_read_ms < wheel.slots_total * precision_ms
+            or slot_ms - state.curr_write_ms >= state.roll_window * precision_ms
+            or slot_ms in state.due_heap.loaded
+        ):
+            return False
+        slot = wheel.get_slot(slot_ms)
+        if slot is NO_SLOT and self._slot_in_way(slot_ms) is not None:
+            return False
+        self._link(slot_ms, slot, MAGIC_DEFAULT, offset_py, size_py, real_topic)
+        return True
+
+    def _link(
+        self, slot_ms: int, slot: Slot, magic: int, offset_py: int, size_py: int, real_topic: str
+    ) -> None:
+        """Append the record of a message, and let its slot end with it."""
+        state = self.state
+        _, first_pos, last_pos, num, slot_magic = slot
+        write_ms = min(state.curr_write_ms, slot_ms)
+        position = state.log.append_record(
+            last_pos,
+            magic,
+            write_ms,
+            slot_ms - write_ms,
+            offset_py,
+            size_py,
+            topic_hash(real_topic),
+        )
+        self.enqueued += 1
+        state.wheel.put_slot(
+            slot_ms,
+            position if first_pos < 0 else first_pos,
+            position,
+            num + (-1 if magic & MAGIC_DELETE else 1),
+            slot_magic,
+            waiting=slot_ms not in state.due_heap.loaded,
+            has_due=not magic & ELSEWHERE,
+        )
+
     def put_run(self, run: TimerRun, entries: Sequence[Entry], start: int) -> int:
         """Take the messages of a run from `start` on, up to one that `put` must look at.
 
         Those stop nowhere on their way and enter slots that are still to be read. Gives how many
         were taken; raises StoreError if none was, because the disk refuses.
         """
+        if start == len(entries) - 1:
+            offset_py, size_py, _ = entries[start]
+            return self.put_usual(run.out_ms[start], offset_py, size_py, run.real_topics[start])
         state = self.state
         wheel, loaded, curr_write_ms = state.wheel, state.due_heap.loaded, state.curr_write_ms
         first_ms = state.curr_read_ms

@@ -121,7 +121,8 @@ class TimerWheel:
 
     def stored_time_ms(self, time_ms: int) -> int:
         """Give the time that now holds the place which `time_ms` would use; 0 when none does."""
-        return self._time_at(time_ms // self.precision_ms % self.slots_total)
+        at = time_ms // self.precision_ms % self.slots_total * SLOT_SIZE
+        return int.from_bytes(self._bytes[at : at + 8], "big", signed=True) * self.precision_ms
 
     def put_slot(
         self,
@@ -266,7 +267,7 @@ class TimerWheel:
             if index < 0 and end <= begin:
                 index = marks.find(1, 0, end)
             if index >= 0:
-                near_ms = self._time_at(index)
+                near_ms = self.stored_time_ms(index * self.precision_ms)
                 return near_ms if far_ms is None else min(near_ms, far_ms)
         return far_ms
 
@@ -281,12 +282,7 @@ class TimerWheel:
             index = self._waiting.find(1, 0, begin)
         if index < 0:
             return self._far[0] if self._far else None
-        return self._time_at(index)
-
-    def _time_at(self, index: int) -> int:
-        """Give the time of the slot that holds a place; 0 of an empty one."""
-        at = index * SLOT_SIZE
-        return int.from_bytes(self._bytes[at : at + 8], "big", signed=True) * self.precision_ms
+        return self.stored_time_ms(index * self.precision_ms)
 
     # --- file ------------------------------------------------------------------------------
 
