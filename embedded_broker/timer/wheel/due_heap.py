@@ -171,19 +171,20 @@ class DueHeap:
 
     def add_mark(self, out_ms: int, key: str, mark: Mark, *, end_slot_ms: int) -> None:
         """Let a mark work on victims of `out_ms` until the read pointer passes `end_slot_ms`."""
-        marks = self._marks.setdefault(out_ms, {}).setdefault(key, [])
-        if mark not in marks:
-            marks.append(mark)
+        self._let_work(out_ms, key, mark)
         heappush(self._mark_ends, (end_slot_ms, out_ms, NOT_LATE))
 
     def add_late_mark(self, out_ms: int, key: str, mark: Mark, queue_offset: int) -> None:
         """Let a mark work until `forget_late_marks`: its slot is behind, or it is still queued."""
-        marks = self._marks.setdefault(out_ms, {}).setdefault(key, [])
-        if mark not in marks:
-            marks.append(mark)
+        self._let_work(out_ms, key, mark)
         if queue_offset not in self._late_marks:
             self._late_marks[queue_offset] = out_ms
             self._late_slots[out_ms] += 1
+
+    def _let_work(self, out_ms: int, key: str, mark: Mark) -> None:
+        marks = self._marks.setdefault(out_ms, {}).setdefault(key, [])
+        if mark not in marks:
+            marks.append(mark)
 
     def note_entered(self, queue_offset: int) -> None:
         """Forget a mark that came into a slot which is not loaded: it comes back with that."""
@@ -203,9 +204,7 @@ class DueHeap:
     def carry_mark(self, entry: Waiting, key: str, mark: Mark, *, end_slot_ms: int) -> None:
         """Keep a mark past its hop, until the read pointer passes its final slot."""
         self._hold(entry.slot_ms)
-        marks = self._marks.setdefault(entry.out_ms, {}).setdefault(key, [])
-        if mark not in marks:
-            marks.append(mark)
+        self._let_work(entry.out_ms, key, mark)
         self._carried_marks.setdefault(entry.slot_ms, []).append(entry)
         heappush(self._mark_ends, (end_slot_ms, entry.out_ms, entry.slot_ms))
 

@@ -276,20 +276,24 @@ class TimerMessageStore(TimerEngine):
 
     def _next_due_ms(self) -> int | None:
         """Give the time of `next_deadline`, quickly where nothing is in the way."""
-        if (
-            self.retry.is_on
-            or not self._arrivals.is_open
-            or self._enqueue_get.queue_depth
-            or self._dequeue_get.is_loading
-            or self._changes.unfinished is not None
-            or self._gates.exit_closed(self._clock.now_ms)
-        ):
+        if not self._is_undisturbed(self._clock.now_ms):
             deadline = self.next_deadline()
             return None if deadline is None else deadline.due_ms
         due_ms, slot_ms = self._state.due_heap.next_due_ms, self._pointers.next_slot_ms()
         if slot_ms is not None and (due_ms is None or slot_ms < due_ms):
             return slot_ms
         return due_ms
+
+    def _is_undisturbed(self, now_ms: int) -> bool:
+        """Whether only the due heap and the wheel say what happens next."""
+        return not (
+            self.retry.is_on
+            or not self._arrivals.is_open
+            or self._enqueue_get.queue_depth
+            or self._dequeue_get.is_loading
+            or self._changes.unfinished is not None
+            or self._gates.exit_closed(now_ms)
+        )
 
     def fire_through(
         self, limit_ms: int, *, pin: Callable[[int], None], horizon_ms: int, budget: Budget
@@ -325,13 +329,8 @@ class TimerMessageStore(TimerEngine):
         now_ms = self._clock.now_ms
         return (
             due_ms >= now_ms
-            and not self.retry.is_on
-            and self._arrivals.is_open
             and not self._unsettled
-            and self._changes.unfinished is None
-            and not self._enqueue_get.queue_depth
-            and not self._dequeue_get.is_loading
-            and not self._gates.exit_closed(now_ms)
+            and self._is_undisturbed(now_ms)
             and self._sweep.may_begin()
         )
 
@@ -380,7 +379,7 @@ class TimerMessageStore(TimerEngine):
                 ready_ms = min(limit_ms, state.curr_read_ms + state.precision_ms)
                 if (heap and heap[0][0] <= ready_ms) or self._put_message.delivery.is_waiting:
                     rolled = self._put_message.rolled
-                    _, ending = self._put_message.release(ready_ms, now_ms, reach_ms, budget)
+                    ending = self._put_message.release(ready_ms, now_ms, reach_ms, budget)
                     if self._put_message.rolled != rolled:
                         self._arrivals.note_time(self._store.last_store_timestamp)
                     if ending is Release.BLOCKED:

@@ -12,13 +12,12 @@ Read on: `engine.py` (`begin_flush`), `recovery.py` for what relies on the order
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 from attrs import evolve, frozen
 
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.mapped_file import SyncPlan
-from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.stage import FlushStage
 from embedded_broker.timer.wheel.checkpoint import (
     TimerCheckpoint,
@@ -27,7 +26,6 @@ from embedded_broker.timer.wheel.checkpoint import (
     TimerMetaFile,
 )
 from embedded_broker.timer.wheel.recovery import Recovered
-from embedded_broker.timer.wheel.slots import WheelFlush
 from embedded_broker.timer.wheel.state import TimerState
 
 __all__ = ["CHECKPOINT_FILE", "META_FILE", "Checkpointer", "TimerFlush", "TimerFlushService"]
@@ -38,39 +36,17 @@ META_FILE: Final = "config/timermeta"
 
 @frozen(kw_only=True)
 class TimerFlush:
-    """A flush that was begun; `run` it once, with no lock held, after the store's own.
+    """A flush that was begun; `run` it once, with no lock held, after the store's own."""
 
-    `checkpoint`, `meta` and `metrics` are None when they are stored already as they are.
-    `meta_before` is the timermeta that goes with the old timercheck, but knows what marks have
-    removed since: the new timercheck may pass the marks, and nothing else tells of it.
-    """
-
-    log_plan: SyncPlan | None
-    wheel: WheelFlush
-    meta_before: TimerMeta | None
-    checkpoint: TimerCheckpoint | None
-    checkpoint_file: TimerCheckpointFile
-    meta: TimerMeta | None
-    meta_file: TimerMetaFile
-    metrics: dict[str, Any] | None
-    metrics_file: TimerMetrics
+    steps: list[Callable[[], None]]
+    """What to write and sync, in this order."""
     failed: Callable[[], None]
 
     def run(self) -> None:
         """Write and sync everything; raises `StoreError`, and the next flush tries it again."""
         try:
-            if self.log_plan is not None:
-                self.log_plan.run()
-            self.wheel.run()
-            if self.meta_before is not None:
-                self.meta_file.write(self.meta_before)
-            if self.checkpoint is not None:
-                self.checkpoint_file.write(self.checkpoint)
-            if self.metrics is not None:
-                # Before timermeta, which may say that these counts are exact.
-                self.metrics_file.save(self.metrics)
-            if self.meta is not None:
-                self.meta_file.write(self.meta)
+            for step in self.steps:
+                step()
         except BaseException:
             self.failed()
             raise
@@ -152,25 +128,29 @@ class Checkpointer:
             self._last_meta = last_meta
             state.wheel.flush_failed(wheel)
 
-        return TimerFlush(
-            log_plan=state.log.begin_flush(),
-            wheel=wheel,
-            meta_before=None if same else before,
-            checkpoint=None if same else self.checkpoint.copy(),
-            checkpoint_file=self._file,
-            meta=None if same else meta,
-            meta_file=self._meta_file,
-            metrics=None if counter == metrics.counter else metrics.snapshot(),
-            metrics_file=metrics,
-            failed=failed,
-        )
+        log_plan = state.log.begin_flush()
+        steps = [wheel.run] if log_plan is None else [log_plan.run, wheel.run]
+        if not same:
+            if before is not None:
+                steps.append(partial(self._meta_file.write, before))
+            steps.append(partial(self._file.write, self.checkpoint.copy()))
+        if counter != metrics.counter:
+            # Before timermeta, which may say that these counts are exact.
+            steps.append(partial(metrics.save, metrics.snapshot()))
+        if not same:
+            steps.append(partial(self._meta_file.write, meta))
+        return TimerFlush(steps=steps, failed=failed)
 
     def close(self) -> None:
         """Give the files back."""
         self._file.close()
 
     def _meta_before(self, meta: TimerMeta) -> TimerMeta | None:
-        """Give the last timermeta with what was removed since; None when that is nothing."""
+        """Give the last timermeta with what was removed since; None when that is nothing.
+
+        It goes with the old timercheck: the new one may pass the marks that removed those, and
+        nothing else tells of it.
+        """
         last = self._last_meta
         if last is None:
             # Of a new store: recovery then looks at everything, as without the file.

@@ -85,17 +85,14 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
         due_ms = self.state.due_heap.next_due_ms
         return 0 if due_ms is None else max(0, now_ms - due_ms)
 
-    def release(
-        self, limit_ms: int, now_ms: int, reach_ms: int, budget: Budget
-    ) -> tuple[int, Release]:
-        """Act on every entry due up to `limit_ms`; gives the number of messages delivered.
+    def release(self, limit_ms: int, now_ms: int, reach_ms: int, budget: Budget) -> Release:
+        """Act on every entry due up to `limit_ms`; says how that ended.
 
         Timers whose hop is over but whose time lies within `reach_ms` are carried, not rolled.
         """
         due_heap = self.state.due_heap
-        before = self.released
         if not self.delivery.look_for_answers():
-            return 0, Release.BLOCKED
+            return Release.BLOCKED
         while (due_ms := due_heap.next_due_ms) is not None and due_ms <= limit_ms:
             is_carrying = reach_ms > now_ms and due_heap.heap[0][KIND_AT] == Kind.ROLL
             if not (
@@ -110,11 +107,11 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
                     raise
                 if not is_done:
                     due_heap.add(entry)
-                    return self.released - before, Release.BLOCKED
+                    return Release.BLOCKED
             self.delivery.done_with_one()
             if budget.exhausted():
-                return self.released - before, Release.OUT_OF_TIME
-        return self.released - before, Release.DRAINED
+                return Release.OUT_OF_TIME
+        return Release.DRAINED
 
     def roll_carried(self, slot_ms: int, now_ms: int) -> bool:
         """Put the timers that were carried past a hop back into the timer topic after all."""

@@ -33,7 +33,6 @@ __all__ = [
     "TimerLog",
     "TimerLogRecord",
     "decode_record",
-    "encode_record",
     "is_valid_magic",
 ]
 
@@ -86,11 +85,6 @@ class TimerLogRecord(NamedTuple):
 def is_valid_magic(magic: int) -> bool:
     """Say whether only the low four bits are used, all that recovery of the original asks."""
     return magic & ~_VALID_MAGIC == 0
-
-
-def encode_record(record: TimerLogRecord) -> bytes:
-    """Give the 52 bytes of a record."""
-    return _RECORD.pack(RECORD_SIZE, *record, 0)
 
 
 def decode_record(data: bytes | memoryview, at: int = 0) -> TimerLogRecord | None:
@@ -275,20 +269,12 @@ class TimerLog:
         """Start position of every file, oldest first."""
         return [start for start, _ in self._files.files]
 
-    def clean(self, commit_log_min: int) -> int:
-        """Remove the oldest files all of whose messages have left the commit log.
-
-        Stops at the first file that stays, and never removes the newest
-        (`TimerMessageStore`'s scheduled cleaning). Gives the number of files removed.
-        """
-        before = len(self.file_starts)
-        work = self.begin_clean(commit_log_min)
-        if work is not None:
-            work()
-        return before - len(self.file_starts)
-
     def begin_clean(self, commit_log_min: int) -> Callable[[], None] | None:
-        """Let go of what `clean` removes, and give the work that removes it; None if nothing."""
+        """Let go of the oldest files all of whose messages have left the commit log.
+
+        Gives the work that removes them, None if nothing is to be removed. Stops at the first file
+        that stays, and never removes the newest (`TimerMessageStore`'s scheduled cleaning).
+        """
         keep_from = self.begin
         for start in self.file_starts[:-1]:
             offset_py = self.last_record_offset_py(start)

@@ -6,6 +6,8 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
+from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMetaFile
+from embedded_broker.timer.wheel.flush import CHECKPOINT_FILE, META_FILE
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 
 
@@ -71,15 +73,19 @@ def test_messages_come_first_and_what_says_so_comes_last() -> None:
 
 
 def test_positions_are_those_of_the_moment_of_capture() -> None:
-    rig, _ = watched()
+    rig, fs = watched()
     rig.timer(60_000)
     work = rig.timers.begin_flush()
     rig.timer(60_000)
-    assert work.checkpoint is not None
-    assert work.checkpoint.last_timer_queue_offset == 1
-    assert work.checkpoint.last_timer_log_flush_pos == 52
-    assert work.meta is not None
-    assert work.meta.checkpoint == work.checkpoint
+    rig.store.begin_flush().run()
+    work.run()
+    checkpoint = TimerCheckpointFile(fs, CHECKPOINT_FILE).load()
+    assert checkpoint is not None
+    assert checkpoint.last_timer_queue_offset == 1
+    assert checkpoint.last_timer_log_flush_pos == 52
+    meta = TimerMetaFile(fs, META_FILE).load()
+    assert meta is not None
+    assert meta.checkpoint == checkpoint
 
 
 def test_nothing_is_written_when_nothing_changed() -> None:
