@@ -20,7 +20,7 @@ from compat.ons.properties import (
     credentials_of,
     text_of,
 )
-from rocketmq_py.config import Credentials
+from rocketmq_py.config import Credentials, CredentialsSource
 from rocketmq_py.errors import ONSClientException, RocketMQError
 
 
@@ -42,9 +42,9 @@ class Client(ABC):
         self._closed = False
 
     @property
-    def credentials_source(self) -> Credentials | _Current | None:
+    def credentials_source(self) -> CredentialsSource | None:
         """Credentials for the SDK: asked for at each request, so that they can be renewed."""
-        return None if self._credentials is None else _Current(self)
+        return None if self._credentials is None else self._current_credentials
 
     @property
     def credentials(self) -> Credentials | None:
@@ -119,24 +119,16 @@ class Client(ABC):
         """Shut down."""
         self.shutdown()
 
+    def _current_credentials(self) -> Credentials:
+        if self._credentials is None:
+            raise ONSClientException("the client has no credentials")
+        return self._credentials
+
     @abstractmethod
     def _start(self) -> None: ...
 
     @abstractmethod
     def _shutdown(self) -> None: ...
-
-
-class _Current:
-    """Callable that returns the client's present credentials."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def __call__(self) -> Credentials:
-        credentials = self._client.credentials
-        if credentials is None:
-            raise ONSClientException("the client has no credentials")
-        return credentials
 
 
 @contextmanager
