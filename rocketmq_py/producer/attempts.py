@@ -25,7 +25,6 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.message import MessageQueue, SendResult, SendStatus
 from rocketmq_py.producer.config import ProducerConfig
-from rocketmq_py.producer.fault import BrokerFaults
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.protocol.codes import ResponseCode
 
@@ -66,7 +65,6 @@ class Attempts:
         mode: Mode,
         config: ProducerConfig,
         selection: QueueSelection,
-        faults: BrokerFaults,
         choose: Choose | None,
     ) -> None:
         self.mode = mode
@@ -75,7 +73,7 @@ class Attempts:
         self._timeout_ms = timeout_ms
         self._config = config
         self._selection = selection
-        self._faults = faults
+        self._faults = selection.faults
         self._choose = choose
         self._most = 1 if choose is not None else 1 + mode.retries(config)
         self._brokers: list[str] = []

@@ -35,7 +35,7 @@ class ProducerEngine:
             table=config.fault_table,
             detect_interval_ms=config.detect_interval,
         )
-        self.sender = Sender(self.kernel, QueueSelection(self.faults), self.faults)
+        self.sender = Sender(self.kernel, QueueSelection(self.faults))
         instance.add_probe(self.is_busy)
         self._detector = None
         if config.send_latency_enable and config.start_detector_enable:

@@ -34,7 +34,7 @@ class QueueSelection:
     """Takes the queues of a topic in turn; each thread counts for itself from a random start."""
 
     def __init__(self, faults: BrokerFaults) -> None:
-        self._faults = faults
+        self.faults = faults
         self._counters = _Counters()
 
     def select(
@@ -45,10 +45,10 @@ class QueueSelection:
         if len(counter) > TOPICS_MAX:
             counter.clear()
         index = counter.get(topic)
-        if index is None or (last_broker is not None and self._faults.enabled):
+        if index is None or (last_broker is not None and self.faults.enabled):
             index = random.getrandbits(RANDOM_BITS)
         count = len(queues)
-        if last_broker is None and not self._faults.enabled:
+        if last_broker is None and not self.faults.enabled:
             counter[topic] = index + 1
             return queues[index % count]
         for accepts in self._wishes(last_broker):
@@ -62,7 +62,7 @@ class QueueSelection:
 
     def _wishes(self, last_broker: str | None) -> tuple[Callable[[str], bool], ...]:
         """Return what to look for, best first; when nothing fits, any queue will do."""
-        faults = self._faults
+        faults = self.faults
         if not faults.enabled:
             return (lambda name: name != last_broker,)
         return (

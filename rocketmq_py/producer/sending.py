@@ -21,7 +21,6 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ClientClosedError, MQClientException, RocketMQError
 from rocketmq_py.message import MessageQueue, SendResult
 from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode
-from rocketmq_py.producer.fault import BrokerFaults
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
 from rocketmq_py.protocol.command import RemotingCommand
@@ -77,10 +76,9 @@ class Sender:
     Every call is safe from any thread.
     """
 
-    def __init__(self, kernel: SendKernel, selection: QueueSelection, faults: BrokerFaults) -> None:
+    def __init__(self, kernel: SendKernel, selection: QueueSelection) -> None:
         self.kernel = kernel
         self._selection = selection
-        self._faults = faults
         self._unfinished: dict[int, Outgoing | _AsyncSend] = {}
         self._drained = threading.Event()
         self._draining = False
@@ -176,15 +174,8 @@ class Sender:
     def _attempts(
         self, outgoing: Outgoing, timeout_ms: float, mode: Mode, choose: Choose | None
     ) -> Attempts:
-        return Attempts(
-            outgoing.topic,
-            timeout_ms,
-            mode,
-            self.kernel.config,
-            self._selection,
-            self._faults,
-            choose,
-        )
+        config = self.kernel.config
+        return Attempts(outgoing.topic, timeout_ms, mode, config, self._selection, choose)
 
     def _is_ready(self, topic: str) -> bool:
         """Whether an attempt can be made without waiting for a route or a connection."""

@@ -233,7 +233,7 @@ def attempts(
 ) -> Attempts:
     config = ProducerConfig.build(None, settings)
     book = faults or fault_book()
-    return Attempts("T", timeout_ms, mode, config, QueueSelection(book), book, choose)
+    return Attempts("T", timeout_ms, mode, config, QueueSelection(book), choose)
 
 
 def fault_book() -> BrokerFaults:
