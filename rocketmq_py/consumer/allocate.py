@@ -9,6 +9,7 @@ names: `org.apache.rocketmq.client.consumer.rebalance`.
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Protocol
@@ -16,6 +17,8 @@ from typing import Protocol
 from rocketmq_py.message import MessageQueue
 
 logger = logging.getLogger(__name__)
+
+_Queues = Sequence[MessageQueue]
 
 
 class AllocateMessageQueueStrategy(Protocol):
@@ -37,22 +40,32 @@ class AllocateMessageQueueStrategy(Protocol):
         ...
 
 
-class AllocateMessageQueueAveragely:
+class _ByPlace(ABC):
+    """What the formulas share that begin with the place of the member among all."""
+
+    def allocate(
+        self, group: str, client_id: str, queues: _Queues, client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        """Queues of `client_id` as the class says; none while the broker does not list it.
+
+        ValueError when one of the others is empty.
+        """
+        index = _own_index(group, client_id, queues, client_ids)
+        return [] if index is None else self._share(index, queues, client_ids)
+
+    @abstractmethod
+    def _share(
+        self, index: int, queues: _Queues, client_ids: Sequence[str]
+    ) -> list[MessageQueue]: ...
+
+
+class AllocateMessageQueueAveragely(_ByPlace):
     """AVG, the default: each member gets one contiguous block, the first ones one queue more."""
 
     name = "AVG"
 
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
-        """Block of `client_id`; empty if it is no member, or if members outnumber queues."""
-        index = _own_index(group, client_id, queues, client_ids)
-        if index is None:
-            return []
+    def _share(self, index: int, queues: _Queues, client_ids: Sequence[str]) -> list[MessageQueue]:
+        """Block of the member; empty if members outnumber queues."""
         share, rest = divmod(len(queues), len(client_ids))
         if len(queues) <= len(client_ids):
             return list(queues[index : index + 1])
@@ -63,21 +76,14 @@ class AllocateMessageQueueAveragely:
         return list(queues[start : start + share])
 
 
-class AllocateMessageQueueAveragelyByCircle:
+class AllocateMessageQueueAveragelyByCircle(_ByPlace):
     """AVG_BY_CIRCLE: queues are dealt like cards, one to each member in turn."""
 
     name = "AVG_BY_CIRCLE"
 
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
+    def _share(self, index: int, queues: _Queues, client_ids: Sequence[str]) -> list[MessageQueue]:
         """Every n-th queue from the member's own index on, n being the number of members."""
-        index = _own_index(group, client_id, queues, client_ids)
-        return [] if index is None else list(queues[index :: len(client_ids)])
+        return list(queues[index :: len(client_ids)])
 
 
 class AllocateMessageQueueByConfig:
@@ -107,7 +113,7 @@ class AllocateMessageQueueByConfig:
         return [queue for queue in self._queues if queue in known]
 
 
-class AllocateMessageQueueByMachineRoom:
+class AllocateMessageQueueByMachineRoom(_ByPlace):
     """MACHINE_ROOM: only queues of brokers named ``room@broker`` whose room is allowed.
 
     `rooms` are the allowed room names, equal in all members.
@@ -118,17 +124,8 @@ class AllocateMessageQueueByMachineRoom:
     def __init__(self, rooms: Sequence[str] | frozenset[str] | set[str]) -> None:
         self._rooms = frozenset(rooms)
 
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
+    def _share(self, index: int, queues: _Queues, client_ids: Sequence[str]) -> list[MessageQueue]:
         """Equal blocks of the allowed queues; what is left over goes one by one to the first."""
-        index = _own_index(group, client_id, queues, client_ids)
-        if index is None:
-            return []
         allowed = [queue for queue in queues if self._allows(queue)]
         share, rest = divmod(len(allowed), len(client_ids))
         mine = allowed[share * index : share * (index + 1)]
@@ -141,7 +138,7 @@ class AllocateMessageQueueByMachineRoom:
         return len(parts) == 2 and parts[0] in self._rooms
 
 
-class AllocateMessageQueueConsistentHash:
+class AllocateMessageQueueConsistentHash(_ByPlace):
     """CONSISTENT_HASH: when a member leaves, only its own queues move.
 
     `virtual_nodes` points per member lie on a ring of 32-bit hashes (first four bytes of the MD5,
@@ -155,16 +152,8 @@ class AllocateMessageQueueConsistentHash:
             raise ValueError(f"virtual_nodes = {virtual_nodes}: it must be 0 or more")
         self._virtual_nodes = virtual_nodes
 
-    def allocate(
-        self,
-        group: str,
-        client_id: str,
-        queues: Sequence[MessageQueue],
-        client_ids: Sequence[str],
-    ) -> list[MessageQueue]:
-        """Queues whose point on the ring belongs to `client_id`."""
-        if _own_index(group, client_id, queues, client_ids) is None:
-            return []
+    def _share(self, index: int, queues: _Queues, client_ids: Sequence[str]) -> list[MessageQueue]:
+        """Queues whose point on the ring belongs to the member."""
         # A later member overwrites an earlier one on the same point, as in Java's TreeMap.
         owners = {
             _ring_hash(f"{member}-{number}"): member
@@ -177,7 +166,7 @@ class AllocateMessageQueueConsistentHash:
         mine = []
         for queue in queues:
             at = bisect_left(points, _ring_hash(_queue_text(queue)))
-            if owners[points[at % len(points)]] == client_id:
+            if owners[points[at % len(points)]] == client_ids[index]:
                 mine.append(queue)
         return mine
 
