@@ -6,10 +6,8 @@ requests go through it. Must not know either side's insides.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.command import RemotingCommand
 
@@ -47,9 +45,6 @@ class ConsumerFace(Protocol):
 
     def persist_offsets(self) -> None:
         """Write offsets to the broker; every ``persist_consumer_offset_interval``."""
-
-    def update_topic_queues(self, topic: str, queues: Sequence[MessageQueue]) -> None:
-        """Take the readable queues of a subscribed topic, whenever its route has changed."""
 
     def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
         """Answer a broker's request to this group (220, 221, 307, 309); None: not supported."""

@@ -336,10 +336,10 @@ class ClientInstance:
             self._background.submit(self._heartbeat, address)
 
     def _on_route_change(self, topic: str) -> None:
-        queues = self.routes.subscribe_queues(topic) or ()
         for consumer in self._consumers_now():
             if any(item.topic == topic for item in consumer.subscriptions()):
-                consumer.update_topic_queues(topic, queues)
+                self.rebalance_soon()
+                return
 
     def _on_broker_request(self, channel: Channel, command: RemotingCommand) -> None:
         """Take a broker's request on the reading thread; the work happens in background."""

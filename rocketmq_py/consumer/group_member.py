@@ -8,7 +8,6 @@ module must not know the public face; that is `push`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from functools import partial
 
 from rocketmq_py.client.background import TimerHandle
@@ -24,7 +23,6 @@ from rocketmq_py.consumer.rebalance import Rebalancer
 from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
@@ -141,14 +139,6 @@ class GroupMember:
     def persist_offsets(self) -> None:
         """Write the offsets of the own queues to the broker."""
         self.offsets.persist_all(self.rebalancer.queues())
-
-    def update_topic_queues(
-        self,
-        topic: str,  # noqa: ARG002 - a rebalance looks at every topic
-        queues: Sequence[MessageQueue],  # noqa: ARG002 - and asks for the queues itself
-    ) -> None:
-        """Take notice of a changed route."""
-        self.engine.rebalance_soon()
 
     def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
         """Serve a broker's request: 220 moves offsets; the instance answers the others with 3."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 
@@ -18,7 +18,6 @@ from rocketmq_py.errors import (
     MQClientException,
     NotStartedError,
 )
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -40,7 +39,6 @@ class Consumer:
         self.group = group
         self.rebalanced = threading.Semaphore(0)
         self.persisted = threading.Semaphore(0)
-        self.routed: list[tuple[str, int]] = []
         self.busy: str | None = None
         self.fails = False
         self._subscriptions = [SubscriptionData.parse(topic, "a || b", 5)]
@@ -57,9 +55,6 @@ class Consumer:
         self.persisted.release()
         if self.fails:
             raise ValueError("on purpose")
-
-    def update_topic_queues(self, topic: str, queues: Sequence[MessageQueue]) -> None:
-        self.routed.append((topic, len(queues)))
 
     def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
         if self.fails:
@@ -160,7 +155,7 @@ def test_one_group_has_one_member_in_an_instance(instance: ClientInstance) -> No
     instance.register_consumer("C", Consumer())
 
 
-def test_routes_are_refreshed_and_consumers_learn_of_changes(
+def test_routes_are_refreshed_and_consumers_rebalance_after_a_change(
     cluster: ScriptedCluster, make_instance: InstanceMaker
 ) -> None:
     instance = make_instance(cluster.namesrv_addr, poll_name_server_interval=10)
@@ -168,7 +163,21 @@ def test_routes_are_refreshed_and_consumers_learn_of_changes(
     instance.register_consumer("C", consumer)
     instance.register_consumer("D", Consumer("D", topic="other"))
     cluster.name_server.wait_for(RequestCode.GET_ROUTEINFO_BY_TOPIC, 4)
-    assert consumer.routed == [("T", 4)]
+    assert len(instance.routes.subscribe_queues("T") or ()) == 4
+    assert consumer.rebalanced.acquire(timeout=5)
+    assert not consumer.rebalanced.acquire(timeout=0)
+
+
+@pytest.mark.parametrize(("subscribed", "rebalances"), [("T", 1), ("other", 0)])
+def test_only_the_changed_route_of_a_subscribed_topic_asks_for_a_rebalance(
+    instance: ClientInstance, monkeypatch: pytest.MonkeyPatch, subscribed: str, rebalances: int
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(instance, "rebalance_soon", lambda: asked.append("rebalance"))
+    instance.register_consumer("C", Consumer(topic=subscribed))
+    instance.routes.update("T")
+    instance.routes.update("T")
+    assert len(asked) == rebalances
 
 
 def test_a_vanished_broker_loses_its_connection_at_the_next_round(

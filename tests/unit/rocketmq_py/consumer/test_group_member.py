@@ -118,12 +118,6 @@ def test_a_heartbeat_learns_what_the_member_wants() -> None:
     assert [s.topic for s in bench.member.subscriptions()] == ["T", "U", RETRY]
 
 
-def test_a_changed_route_asks_for_a_rebalance() -> None:
-    bench = Bench()
-    bench.member.update_topic_queues("T", queues_of("T", 2))
-    assert bench.engine.rebalances == 1
-
-
 def test_a_member_with_cached_messages_or_unwritten_offsets_is_busy() -> None:
     bench = Bench()
     bench.member.start()
