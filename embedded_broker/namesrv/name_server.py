@@ -28,7 +28,7 @@ from rocketmq_py.protocol.codes import (
     ResponseCode,
 )
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.headers.routes import GetRouteInfoRequestHeader
+from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
 
 HELP_URL: Final = "https://rocketmq.apache.org/docs/bestPractice/06FAQ"
 _WILDCARD_HOSTS: Final = frozenset({"0.0.0.0", "[::]", "::"})  # noqa: S104  compared, not bound

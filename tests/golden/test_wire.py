@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.protocol.bodies import groups, heartbeat, locks, routes, topics
+from rocketmq_py.protocol.bodies import groups, heartbeat, routes, topics
 from rocketmq_py.protocol.bodies.document import Document
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.protocol.headers import Header
+from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
 from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader
-from rocketmq_py.protocol.headers.routes import GetRouteInfoRequestHeader
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 
@@ -78,8 +78,8 @@ BODIES: dict[str, type[Document]] = {
     "heartbeat": heartbeat.HeartbeatData,
     "group_config": groups.SubscriptionGroupConfig,
     "topic_config": topics.TopicConfig,
-    "lock_request": locks.LockBatchRequest,
-    "lock_response": locks.LockBatchResponse,
+    "lock_request": groups.LockBatchRequest,
+    "lock_response": groups.LockBatchResponse,
     "topic_list": topics.TopicList,
     "consumer_connection": groups.ConsumerConnection,
     "consumer_list": groups.ConsumerList,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rocketmq_py.errors import RemotingCommandException
 from rocketmq_py.protocol import header_binary, header_json
-from rocketmq_py.protocol.bodies import groups, heartbeat, locks, routes, topics
+from rocketmq_py.protocol.bodies import groups, heartbeat, routes, topics
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_frame
@@ -24,7 +24,7 @@ from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 from rocketmq_py.protocol.names import topic_problem
 
-FAMILIES = ("send", "pull", "offsets", "client", "query", "admin", "routes")
+FAMILIES = ("send", "pull", "offsets", "client", "query", "admin", "transactions")
 HEADERS = [
     cls
     for family in FAMILIES
@@ -143,8 +143,8 @@ bodies: st.SearchStrategy[Document] = st.one_of(
         st.none() | texts,
     ),
     st.builds(groups.ClientConfigCheck, texts, texts, st.none() | texts, subscriptions),
-    st.builds(locks.LockBatchRequest, texts, texts, st.booleans(), st.lists(queues, max_size=3)),
-    st.builds(locks.LockBatchResponse, st.lists(queues, max_size=3)),
+    st.builds(groups.LockBatchRequest, texts, texts, st.booleans(), st.lists(queues, max_size=3)),
+    st.builds(groups.LockBatchResponse, st.lists(queues, max_size=3)),
 )
 
 

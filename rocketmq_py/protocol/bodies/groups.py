@@ -1,7 +1,9 @@
-"""What consumer groups are, who is in them, how far they are: bodies of 38, 46, 200, 203, 208, 220.
+"""What consumer groups are, who is in them, how far they are and which queues one holds alone.
 
-Sources: `SubscriptionGroupConfig`, `GetConsumerListByGroupResponseBody`, `ConsumerConnection`,
-`ConsumeStats`, `CheckClientRequestBody`, `ResetOffsetBody`.
+Bodies of 38, 41, 42, 46, 200, 203, 208 and 220. Sources: `SubscriptionGroupConfig`,
+`GetConsumerListByGroupResponseBody`, `ConsumerConnection`, `ConsumeStats`,
+`CheckClientRequestBody`, `ResetOffsetBody`, `LockBatchRequestBody`, `LockBatchResponseBody`,
+`UnlockBatchRequestBody`.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Any
 
 from attrs import define, field
 
-from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
+from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey, wire
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 
 
@@ -97,3 +99,20 @@ class ResetOffsetBody(Document):
     """Where a group continues: the body of 220, and of the answer to 222."""
 
     offset_table: dict[MessageQueueKey, int] = field(factory=dict)
+
+
+@define
+class LockBatchRequest(Document):
+    """Queues to lock or unlock for one client of a group."""
+
+    consumer_group: str = ""
+    client_id: str = ""
+    only_this_broker: bool = False
+    mq_set: list[MessageQueueKey] = field(factory=list)
+
+
+@define
+class LockBatchResponse(Document):
+    """The queues that the caller holds now."""
+
+    lock_ok_mq_set: list[MessageQueueKey] = field(factory=list, metadata=wire("lockOKMQSet"))

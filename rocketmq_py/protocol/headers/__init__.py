@@ -76,7 +76,7 @@ class _Table(type):
 class Header(metaclass=_Table):
     """Base of all headers; made with keyword arguments, compared by value.
 
-    >>> from rocketmq_py.protocol.headers.routes import GetRouteInfoRequestHeader
+    >>> from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
     >>> header = GetRouteInfoRequestHeader(topic="T")
     >>> header.to_ext()
     {'topic': 'T'}

@@ -1,8 +1,11 @@
-"""What the life of clients and groups says in its headers: requests 35, 38 and 40."""
+"""What clients tell and ask about themselves, groups and routes: headers of 35, 38, 40 and 105.
+
+Requests 106 and 206 to a name server have no header.
+"""
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.headers import Header, Text, optional, required
+from rocketmq_py.protocol.headers import Flag, Header, Text, optional, required
 
 
 class UnregisterClientRequestHeader(Header):
@@ -25,3 +28,10 @@ class NotifyConsumerIdsChangedRequestHeader(Header):
     """40, broker to client: the members or subscriptions of the group changed."""
 
     consumer_group: Text = required("consumerGroup")
+
+
+class GetRouteInfoRequestHeader(Header):
+    """105: where a topic's queues are. The flag asks for quoted keys in the answer."""
+
+    topic: Text = required("topic")
+    accept_standard_json_only: Flag | None = optional("acceptStandardJsonOnly")

@@ -12,8 +12,12 @@ from embedded_broker.core.administration import Administration
 from embedded_broker.remoting.endpoint import Endpoint, Handler, Request
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.registry import QueueLocks
-from rocketmq_py.protocol.bodies.groups import ResetOffsetBody, SubscriptionGroupConfig
-from rocketmq_py.protocol.bodies.locks import LockBatchRequest, LockBatchResponse
+from rocketmq_py.protocol.bodies.groups import (
+    LockBatchRequest,
+    LockBatchResponse,
+    ResetOffsetBody,
+    SubscriptionGroupConfig,
+)
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand

@@ -10,12 +10,16 @@ from rocketmq_py.protocol.bodies.groups import (
     ConsumerConnection,
     ConsumerList,
     ConsumeStats,
+    LockBatchRequest,
+    LockBatchResponse,
     OffsetWrapper,
     ResetOffsetBody,
     SubscriptionGroupConfig,
 )
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.bodies.topics import MessageQueueKey
+
+QUEUE = MessageQueueKey("T", "b", 3)
 
 
 def test_a_group_has_the_defaults_of_the_original() -> None:
@@ -56,3 +60,16 @@ def test_offsets_to_go_to_are_a_table_with_queues_as_keys() -> None:
     assert body.encode() == b'{"offsetTable":{{"brokerName":"b","queueId":1,"topic":"T"}:10}}'
     assert ResetOffsetBody.decode(body.encode()) == body
     assert ResetOffsetBody.decode(body.encode(standard=True)) == body
+
+
+def test_the_answer_has_the_original_capitals() -> None:
+    expected = b'{"lockOKMQSet":[{"brokerName":"b","queueId":3,"topic":"T"}]}'
+
+    assert LockBatchResponse([QUEUE]).encode() == expected
+    assert LockBatchResponse.decode(expected) == LockBatchResponse([QUEUE])
+
+
+def test_a_request_without_only_this_broker_means_false() -> None:
+    request = LockBatchRequest.decode(b'{"clientId":"c","consumerGroup":"g","mqSet":[]}')
+
+    assert request == LockBatchRequest("g", "c")

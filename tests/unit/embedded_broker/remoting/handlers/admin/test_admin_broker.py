@@ -7,8 +7,7 @@ import json
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py.protocol.bodies.groups import ConsumerConnection, ConsumeStats
-from rocketmq_py.protocol.bodies.locks import LockBatchResponse
+from rocketmq_py.protocol.bodies.groups import ConsumerConnection, ConsumeStats, LockBatchResponse
 from rocketmq_py.protocol.bodies.topics import MessageQueueKey, TopicStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
