@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from attrs import frozen
@@ -29,7 +29,7 @@ from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.delay_offsets import OFFSETS_FILE, DelayOffsetFile
-from embedded_broker.timer.delivery import Bridge, LatePut
+from embedded_broker.timer.delivery import Bridge, LatePut, RetryWait
 from embedded_broker.timer.levels.lanes import Flight, LevelLane
 from embedded_broker.timer.levels.listing import LevelSource, LevelTally
 from embedded_broker.timer.listing import Walk, Wanted
@@ -106,8 +106,7 @@ class ScheduleMessageService:
         self._look_at_ms: dict[int, int] = {}
         self._looks_by_session: set[int] = set()
         self._heads: dict[int, _Head] = {}
-        self._retry_at_ms: dict[int, int] = {}
-        self._waits_for_session: set[int] = set()
+        self._retries: dict[int, RetryWait] = {}
         self._version = {"counter": 0, "stateVersion": 0, "timestamp": 0}
         self._moves = 0
         self._saved: dict[int, int] | None = {}
@@ -130,15 +129,14 @@ class ScheduleMessageService:
         self._saved = None
         table = self._file.load()
         self._read_offsets(table)
-        for topic, queue_id in list(self._store.queues):
-            if topic == SCHEDULE_TOPIC:
-                level = queue_id + 1
-                low = self._store.min_offset(SCHEDULE_TOPIC, queue_id)
-                high = self._store.max_offset(SCHEDULE_TOPIC, queue_id)
-                wanted = self._offsets.get(level, low)
-                self._offsets[level] = self._next[level] = max(low, min(wanted, high))
-                self._find_head(level, self._clock.now_ms)
-        for level in [one for one in self._offsets if one not in self._known_queues()]:
+        levels = [number + 1 for topic, number in self._store.queues if topic == SCHEDULE_TOPIC]
+        for level in levels:
+            low = self._store.min_offset(SCHEDULE_TOPIC, level - 1)
+            high = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
+            wanted = self._offsets.get(level, low)
+            self._offsets[level] = self._next[level] = max(low, min(wanted, high))
+            self._find_head(level, self._clock.now_ms)
+        for level in self._offsets.keys() - set(levels):
             self._offsets[level] = self._next[level] = 0
         self._store.listen(SCHEDULE_TOPIC, self.on_arrival, self.tally.on_arrival)
         self._running = True
@@ -154,10 +152,10 @@ class ScheduleMessageService:
 
     def begin_flush(self) -> LevelFlush:
         """Capture the offsets to save; under the door."""
-        if self._offsets == self._saved:
-            return LevelFlush(self._file, None, self._forget_saved)
-        self._saved = dict(self._offsets)
-        table = {"dataVersion": dict(self._version), "offsetTable": dict(self._saved)}
+        table = None
+        if self._offsets != self._saved:
+            self._saved = dict(self._offsets)
+            table = {"dataVersion": dict(self._version), "offsetTable": dict(self._saved)}
         return LevelFlush(self._file, table, self._forget_saved)
 
     def _forget_saved(self) -> None:
@@ -175,9 +173,6 @@ class ScheduleMessageService:
             found = version.get(name) if isinstance(version, dict) else None
             if isinstance(found, int):
                 self._version[name] = found
-
-    def _known_queues(self) -> set[int]:
-        return {queue_id + 1 for topic, queue_id in self._store.queues if topic == SCHEDULE_TOPIC}
 
     # --- time --------------------------------------------------------------------------------
 
@@ -233,24 +228,15 @@ class ScheduleMessageService:
         heads = self._heads
         if not self._running or not (heads or self._look_at_ms):
             return None
-        if not self._look_at_ms and not self._retry_at_ms and not self._waits_for_session:
+        if not self._look_at_ms and not self._retries:
             return Deadline(min(heads.values()).due_ms, "delay level")
-        times = [
-            max(head.due_ms, self._retry_at_ms.get(level, 0))
-            for level, head in heads.items()
-            if level not in self._waits_for_session
-        ]
+        times = [at_ms for at_ms, _, _ in self._turns()]
         due_ms = min([*times, *self._look_at_ms.values()], default=None)
         return None if due_ms is None else Deadline(due_ms, "delay level")
 
     def head_rank(self, due_ms: int) -> int:
         """Give the commit-log offset of the message that goes first at `due_ms`."""
-        ranks = [
-            head.offset_py
-            for level, head in self._heads.items()
-            if level not in self._waits_for_session
-            and max(head.due_ms, self._retry_at_ms.get(level, 0)) == due_ms
-        ]
+        ranks = [head.offset_py for at_ms, head, _ in self._turns() if at_ms == due_ms]
         return UNRANKED if due_ms in self._look_at_ms.values() else min(ranks, default=UNRANKED)
 
     def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:  # noqa: ARG002
@@ -260,13 +246,7 @@ class ScheduleMessageService:
             del self._look_at_ms[level]
             self._look(level, now_ms)
         while self._running:
-            due = [
-                (head, level)
-                for level, head in self._heads.items()
-                if head.due_ms <= now_ms
-                and level not in self._waits_for_session
-                and self._retry_at_ms.get(level, 0) <= now_ms
-            ]
+            due = [(head, level) for at_ms, head, level in self._turns() if at_ms <= now_ms]
             if not due:
                 break
             level = min(due)[1]
@@ -275,11 +255,23 @@ class ScheduleMessageService:
                 break
         return delivered
 
+    def _turns(self) -> Iterator[tuple[int, _Head, int]]:
+        """Give when the head of each level may go, the head, and the level.
+
+        A level that waits for the session clock before a retry is left out.
+        """
+        for level, head in self._heads.items():
+            retry = self._retries.get(level)
+            if retry is None or not retry.is_on:
+                yield head.due_ms, head, level
+            elif retry.at_ms is not None:
+                yield max(head.due_ms, retry.at_ms), head, level
+
     # --- delivering ----------------------------------------------------------------------------
 
     def _deliver(self, level: int, now_ms: int) -> bool:
         """Deliver the head of a level and go on to the next; a put that fails stays the head."""
-        self._retry_at_ms.pop(level, None)
+        self._retries.pop(level, None)
         lane = self._lanes.get(level)
         if lane is not None and not self._has_room(lane):
             self._wait_before_retry(level, now_ms)
@@ -434,8 +426,6 @@ class ScheduleMessageService:
             self._offsets[level] = self._next[level]
 
     def _wait_before_retry(self, level: int, now_ms: int) -> None:
-        if self.session_timer is None:
-            self._retry_at_ms[level] = now_ms + RETRY_AFTER_MS
-            return
-        self._waits_for_session.add(level)
-        self.session_timer(RETRY_AFTER_MS, lambda: self._waits_for_session.discard(level))
+        retry = self._retries[level] = RetryWait()
+        retry.session_timer = self.session_timer
+        retry.begin(now_ms, RETRY_AFTER_MS)
