@@ -18,8 +18,9 @@ import typer
 from attrs import asdict, fields
 
 from embedded_broker.cli.asking import ask_brokers
-from embedded_broker.inspector.pending import PendingEntry, Whereabouts
-from embedded_broker.inspector.report import Report, report_of_store, to_document
+from embedded_broker.inspector.pending import PendingEntry
+from embedded_broker.inspector.reader import StoreFiles
+from embedded_broker.inspector.report import Report, plain_value, report_of_store, to_document
 from rocketmq_py import RocketMQError, SystemClock
 from rocketmq_py.protocol.json_text import dumps
 
@@ -96,7 +97,17 @@ def timers(
         )
     try:
         if is_directory:
-            reports = [_look(target, now_ms, topic, before_ms, listed, buckets, verify=verify)]
+            with StoreFiles.open(target) as files:
+                report = report_of_store(
+                    files,
+                    now_ms=now_ms,
+                    topic=topic,
+                    before_ms=before_ms,
+                    limit=listed,
+                    buckets=buckets,
+                    verify=verify,
+                )
+            reports = [report]
         else:
             reports = ask_brokers(target, now_ms=now_ms, topic=topic)
         if png is not None:
@@ -121,30 +132,6 @@ def timers(
             show(report, utc=utc)
     if any(one.integrity is not None and one.integrity.is_damaged for one in reports):
         raise typer.Exit(DAMAGED)
-
-
-def _look(
-    directory: str,
-    now_ms: int,
-    topic: str | None,
-    before_ms: int | None,
-    limit: int,
-    buckets: int,
-    *,
-    verify: bool,
-) -> Report:
-    from embedded_broker.inspector.reader import StoreFiles
-
-    with StoreFiles.open(directory) as files:
-        return report_of_store(
-            files,
-            now_ms=now_ms,
-            topic=topic,
-            before_ms=before_ms,
-            limit=limit,
-            buckets=buckets,
-            verify=verify,
-        )
 
 
 def _time_ms(text: str, option: str, now_ms: int | None) -> int:
@@ -198,9 +185,5 @@ def _print_csv(reports: list[Report]) -> None:
     for report in reports:
         for entry in report.listed:
             due = datetime.fromtimestamp(entry.due_ms / 1000, UTC)
-            row = asdict(entry, value_serializer=_plain)
+            row = asdict(entry, value_serializer=plain_value)
             writer.writerow([due.isoformat(timespec="milliseconds"), *row.values()])
-
-
-def _plain(_owner: object, _attribute: object, value: object) -> object:
-    return value.name.lower() if isinstance(value, Whereabouts) else value

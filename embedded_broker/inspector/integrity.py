@@ -62,13 +62,12 @@ class _Check:
         self._pending = pending
         self._done = Checked()
         self._kinds: Counter[str] = Counter()
-        flushed = files.checkpoint.last_timer_log_flush_pos if files.checkpoint else 0
-        self._flushed = flushed
+        self._flushed = files.checkpoint.last_timer_log_flush_pos if files.checkpoint else 0
 
     def run(self) -> Checked:
         files, done = self._files, self._done
         for finding in [*files.findings, *self._pending.findings]:
-            self._keep(finding)
+            self._keep(finding, finding.text)
         done.messages = len(self._pending) + self._pending.marks
         if files.log is not None:
             self._log(files.log)
@@ -81,16 +80,12 @@ class _Check:
         return done
 
     def _find(self, severity: Severity, file: str, position: int, kind: str, detail: str) -> None:
+        self._keep(Finding(severity, file, position, f"{kind}: {detail}"), kind)
+
+    def _keep(self, finding: Finding, kind: str) -> None:
         self._kinds[kind] += 1
         if self._kinds[kind] > _SHOWN_OF_A_KIND:
             self._done.hidden[kind] += 1
-            return
-        self._done.findings.append(Finding(severity, file, position, f"{kind}: {detail}"))
-
-    def _keep(self, finding: Finding) -> None:
-        self._kinds[finding.text] += 1
-        if self._kinds[finding.text] > _SHOWN_OF_A_KIND:
-            self._done.hidden[finding.text] += 1
         else:
             self._done.findings.append(finding)
 
@@ -105,10 +100,9 @@ class _Check:
     def _log(self, log: TimerLog) -> None:
         """Read every record of every file, then look behind the last one."""
         end = log.begin
-        starts = log.file_starts
-        for start in starts:
+        for start in log.file_starts:
             end = self._log_file(log, start)
-            is_last = start == starts[-1]
+            is_last = start == log.file_starts[-1]
             if end < start + log.file_size and not is_last:
                 text = f"{start + log.file_size - end} bytes before the next file are no records"
                 self._find(Severity.DAMAGE, "timerlog", end, "hole in the log", text)

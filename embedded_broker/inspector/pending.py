@@ -76,6 +76,8 @@ class PendingTimers:
     offset: array[int] = field(factory=lambda: array("q"))
     place: array[int] = field(factory=lambda: array("b"))
     topics: list[str] = field(factory=list)
+    numbers: dict[str, int] = field(factory=dict)
+    """Where each topic stands among them."""
     marks: int = 0
     """Delete marks that wait beside them."""
     recalled: int = 0
@@ -89,7 +91,7 @@ class PendingTimers:
 
     def rows(self, topic: str | None = None, before_ms: int | None = None) -> list[int]:
         """Give the rows in order of their due times, of one topic, or due before a time."""
-        wanted = None if topic is None else self.topics.index(topic) if topic in self.topics else -1
+        wanted = None if topic is None else self.numbers.get(topic, -1)
         found = [
             row
             for row in range(len(self))
@@ -102,8 +104,7 @@ class PendingTimers:
 
     def entry(self, row: int) -> PendingEntry | None:
         """Read one message back; None when its record is gone (a running broker's store)."""
-        log = self.files.commit_log
-        record = None if log is None else log.record(self.offset[row])
+        record = self.files.record(self.offset[row])
         if record is None:
             return None
         properties = record.properties
@@ -125,19 +126,16 @@ class PendingTimers:
             offset=record.commit_log_offset,
         )
 
-    def add(
-        self, due_ms: int, topic: str, offset: int, place: Whereabouts, known: dict[str, int]
-    ) -> int:
-        """Add a row; `known` numbers the topics. Gives the row."""
-        number = known.get(topic)
+    def add(self, due_ms: int, topic: str, offset: int, place: Whereabouts) -> None:
+        """Add a row."""
+        number = self.numbers.get(topic)
         if number is None:
-            number = known[topic] = len(self.topics)
+            number = self.numbers[topic] = len(self.topics)
             self.topics.append(topic)
         self.due_ms.append(due_ms)
         self.topic.append(number)
         self.offset.append(offset)
         self.place.append(place)
-        return len(self.due_ms) - 1
 
     def drop(self, rows: set[int]) -> None:
         """Remove rows."""
@@ -204,7 +202,6 @@ class _Search:
     def __init__(self, files: StoreFiles) -> None:
         self.found = PendingTimers(files)
         self._files = files
-        self._known: dict[str, int] = {}
         self._seen: set[int] = set()
         self._done: set[int] = set()
         self._marks: dict[tuple[int, str], list[Mark]] = {}
@@ -251,15 +248,14 @@ class _Search:
 
     def take_level(self, level: int, queue: ConsumeQueue) -> None:
         """Take what waits at a delay level; the queue entry itself holds the due time."""
-        log = self._files.commit_log
         start = self._files.level_offsets.get(level, 0)
         for _, (offset, _, due_ms) in queue.iterate(start):
-            message = None if log is None else log.record(offset)
+            message = self._files.record(offset)
             topic = None if message is None else message.properties.get(Prop.REAL_TOPIC)
             if message is None or message.topic != SCHEDULE_TOPIC or not topic:
                 self._unreadable(offset, f"the queue of level {level} names no message here")
             else:
-                self.found.add(due_ms, topic, offset, Whereabouts.LEVEL, self._known)
+                self.found.add(due_ms, topic, offset, Whereabouts.LEVEL)
 
     def apply_marks(self) -> None:
         """Remove the timers that a waiting mark takes back, as the release will."""
@@ -277,8 +273,7 @@ class _Search:
             self.found.drop(victims)
 
     def _is_marked(self, offset: int) -> bool:
-        log = self._files.commit_log
-        message = None if log is None else log.record(offset)
+        message = self._files.record(offset)
         request = None if message is None else parse_request(message.properties)
         if message is None or request is None:
             return False
@@ -309,11 +304,10 @@ class _Search:
         place = Whereabouts.QUEUED
         if slot_ms is not None:
             place = Whereabouts.HOP if request.out_ms > slot_ms else Whereabouts.WHEEL
-        self.found.add(due_ms, request.real_topic, offset, place, self._known)
+        self.found.add(due_ms, request.real_topic, offset, place)
 
     def _message(self, offset: int, size: int) -> MessageRecord | None:
-        log = self._files.commit_log
-        record = None if log is None else log.record(offset)
+        record = self._files.record(offset)
         if record is None or record.topic != TIMER_TOPIC or record.size != size:
             return None
         return record

@@ -30,6 +30,7 @@ from embedded_broker.timer.wheel.state import LOG_FOLDER, METRICS_FILE, WHEEL_FI
 from embedded_broker.timer.wheel.timer_log import TimerLog
 from rocketmq_py.errors import BodyError, RocketMQError
 from rocketmq_py.protocol.lenient_json import loads_lenient
+from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 __all__ = ["Finding", "Severity", "StoreFiles"]
@@ -119,8 +120,7 @@ class StoreFiles:
 
     def close(self) -> None:
         """Give the handles back."""
-        queues = [self.timer_queue, *self.level_queues.values()]
-        for queue in queues:
+        for queue in (self.timer_queue, *self.level_queues.values()):
             if queue is not None:
                 queue.files.close()
         if self.commit_log is not None:
@@ -133,6 +133,10 @@ class StoreFiles:
     def read_ms(self) -> int:
         """Everything before this slot is released, by the last check point."""
         return self.checkpoint.last_read_time_ms if self.checkpoint is not None else 0
+
+    def record(self, offset: int) -> MessageRecord | None:
+        """Read a message of the commit log; None when there is none, or a torn one."""
+        return None if self.commit_log is None else self.commit_log.record(offset)
 
     # --- opening ---------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ how full the wheel is, what the check point says. Must not know: terminals, file
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
@@ -25,6 +26,7 @@ __all__ = [
     "TopicLine",
     "WheelLine",
     "histogram",
+    "plain_value",
     "report_of_broker",
     "report_of_store",
     "to_document",
@@ -61,14 +63,14 @@ class TopicLine:
     last_due_ms: int | None = None
 
 
-@frozen(kw_only=True)
+@frozen
 class StageLine:
     """How much waits for one stage of the pipeline and how far behind it is; None: not known."""
 
     stage: str
     waiting: int | None
     unit: str
-    lag_ms: int | None
+    lag_ms: int | None = None
     remark: str = ""
     at_ms: int | None = None
     """A time that belongs at the end of the remark; who shows it chooses the zone."""
@@ -170,19 +172,19 @@ def histogram(pending: PendingTimers, rows: Sequence[int], bars: int) -> tuple[B
     first_ms, last_ms = pending.due_ms[rows[0]], pending.due_ms[rows[-1]]
     width_ms, begin_ms = _steps(first_ms, last_ms, bars)
     named = _busiest(pending, rows)
-    counts: dict[int, dict[str, int]] = {}
+    bar_count = (last_ms - begin_ms) // width_ms + 1
+    counts: list[Counter[str]] = [Counter() for _ in range(bar_count)]
     for row in rows:
-        bar = counts.setdefault((pending.due_ms[row] - begin_ms) // width_ms, {})
-        name = named.get(pending.topic[row], OTHER_TOPICS)
-        bar[name] = bar.get(name, 0) + 1
+        bar = counts[(pending.due_ms[row] - begin_ms) // width_ms]
+        bar[named.get(pending.topic[row], OTHER_TOPICS)] += 1
     return tuple(
         Bucket(
             from_ms=begin_ms + number * width_ms,
             to_ms=begin_ms + (number + 1) * width_ms,
-            count=sum(counts.get(number, {}).values()),
-            by_topic=counts.get(number, {}),
+            count=bar.total(),
+            by_topic=dict(bar),
         )
-        for number in range((last_ms - begin_ms) // width_ms + 1)
+        for number, bar in enumerate(counts)
     )
 
 
@@ -199,9 +201,7 @@ def _steps(first_ms: int, last_ms: int, bars: int) -> tuple[int, int]:
 
 def _busiest(pending: PendingTimers, rows: Sequence[int]) -> dict[int, str]:
     """Name the topics that get a colour of their own, by number."""
-    counts: dict[int, int] = {}
-    for row in rows:
-        counts[pending.topic[row]] = counts.get(pending.topic[row], 0) + 1
+    counts = Counter(pending.topic[row] for row in rows)
     ranked = sorted(counts, key=lambda number: (-counts[number], pending.topics[number]))
     kept = ranked if len(ranked) <= _TOPICS_IN_BUCKETS + 1 else ranked[:_TOPICS_IN_BUCKETS]
     return {number: pending.topics[number] for number in kept}
@@ -238,43 +238,27 @@ def _stages_of_store(
         done = checkpoint.last_timer_queue_offset if checkpoint is not None else 0
         entry = queue.entry(done)
         stored_ms = files.commit_log.store_timestamp(entry[0]) if entry and files.commit_log else -1
-        lines.append(
-            StageLine(
-                stage="TimerEnqueueGetService",
-                waiting=max(0, queue.max_offset - done),
-                unit="messages",
-                lag_ms=max(0, now_ms - stored_ms) if stored_ms > 0 else 0,
-                remark=f"next entry {done} of {queue.max_offset}",
-            )
-        )
+        lag_ms = max(0, now_ms - stored_ms) if stored_ms > 0 else 0
+        waiting = max(0, queue.max_offset - done)
+        remark = f"next entry {done} of {queue.max_offset}"
+        lines.append(StageLine("TimerEnqueueGetService", waiting, "messages", lag_ms, remark))
     if checkpoint is not None:
         due = [
             pending.due_ms[row]
             for row in range(len(pending))
             if pending.place[row] != Whereabouts.LEVEL and pending.due_ms[row] <= now_ms
         ]
-        lines.append(
-            StageLine(
-                stage="TimerDequeueGetService",
-                waiting=len(due),
-                unit="due timers",
-                lag_ms=now_ms - min(due) if due else 0,
-                remark="read time",
-                at_ms=checkpoint.last_read_time_ms,
-            )
-        )
-    if checkpoint is not None:
-        lines.append(_flush_stage(checkpoint))
+        lag_ms, at_ms = now_ms - min(due) if due else 0, checkpoint.last_read_time_ms
+        lines += [
+            StageLine("TimerDequeueGetService", len(due), "due timers", lag_ms, "read time", at_ms),
+            _flush_stage(checkpoint),
+        ]
     for level, one in sorted(files.level_queues.items()):
-        entry = one.entry(max(one.min_offset, files.level_offsets.get(level, 0)))
-        lines.append(
-            StageLine(
-                stage=f"delay level {level}",
-                waiting=max(0, one.max_offset - files.level_offsets.get(level, 0)),
-                unit="messages",
-                lag_ms=max(0, now_ms - entry[2]) if entry is not None else 0,
-            )
-        )
+        offset = files.level_offsets.get(level, 0)
+        entry = one.entry(max(one.min_offset, offset))
+        waiting = max(0, one.max_offset - offset)
+        lag_ms = max(0, now_ms - entry[2]) if entry is not None else 0
+        lines.append(StageLine(f"delay level {level}", waiting, "messages", lag_ms))
     return tuple(lines)
 
 
@@ -345,7 +329,7 @@ def report_of_broker(
         if f"delay level {level}" not in waiting:
             offset = levels.offset_table[level] if levels is not None else 0
             remark = f"next entry {offset}"
-            stages.append(_stage(f"delay level {level}", None, "messages", None, remark))
+            stages.append(StageLine(f"delay level {level}", None, "messages", remark=remark))
     total = sum(one.count for one in known.values()) + in_levels
     return Report(
         kind="broker",
@@ -368,13 +352,13 @@ def _stages_of_broker(
     if "timerOffsetBehind" in runtime:
         tps = f"{runtime.get('timerEnqueueTps', '?')} messages/s"
         behind = _number(runtime["timerOffsetBehind"])
-        stages.append(_stage("TimerEnqueueGetService", behind, "messages", None, tps))
+        stages.append(StageLine("TimerEnqueueGetService", behind, "messages", remark=tps))
     if "timerReadBehind" in runtime:
         tps = f"{runtime.get('timerDequeueTps', '?')} messages/s"
         behind_s = _number(runtime["timerReadBehind"])
         lag_ms = None if behind_s is None else behind_s * 1000
         in_wheel = _number(runtime.get("timerCongestNum", ""))
-        stages.append(_stage("TimerDequeueGetService", in_wheel, "in the wheel", lag_ms, tps))
+        stages.append(StageLine("TimerDequeueGetService", in_wheel, "in the wheel", lag_ms, tps))
     if checkpoint is not None:
         stages.append(_flush_stage(checkpoint))
     prefix = "scheduleMessageOffset_"
@@ -389,26 +373,13 @@ def _stages_of_broker(
         if next_entry is not None and behind is not None:
             waiting = max(0, behind - next_entry)
             remark = f"next entry {next_entry} of {behind}"
-            stages.append(_stage(f"delay level {level}", waiting, "messages", None, remark))
+            stages.append(StageLine(f"delay level {level}", waiting, "messages", remark=remark))
     return stages
 
 
 def _flush_stage(checkpoint: TimerCheckpoint) -> StageLine:
-    synced = f"{checkpoint.last_timer_log_flush_pos} bytes of the log synced"
-    return StageLine(
-        stage="TimerFlushService",
-        waiting=None,
-        unit="bytes",
-        lag_ms=None,
-        remark=f"{synced}, last change",
-        at_ms=checkpoint.timestamp,
-    )
-
-
-def _stage(
-    stage: str, waiting: int | None, unit: str, lag_ms: int | None, remark: str
-) -> StageLine:
-    return StageLine(stage=stage, waiting=waiting, unit=unit, lag_ms=lag_ms, remark=remark)
+    remark = f"{checkpoint.last_timer_log_flush_pos} bytes of the log synced, last change"
+    return StageLine("TimerFlushService", None, "bytes", None, remark, checkpoint.timestamp)
 
 
 def _number(text: str) -> int | None:
@@ -423,13 +394,12 @@ def _number(text: str) -> int | None:
 
 def to_document(report: Report) -> dict[str, Any]:  # Any: plain JSON values of many kinds
     """Give the report as plain values for JSON; enums by name, what is not known as null."""
-    document = asdict(report, value_serializer=_plain)
+    document = asdict(report, value_serializer=plain_value)
     if report.integrity is not None:
         document["integrity"]["damaged"] = report.integrity.is_damaged
     return document
 
 
-def _plain(_owner: object, _attribute: object, value: Any) -> Any:  # Any: as to_document
-    if isinstance(value, Enum):
-        return value.name.lower()
-    return value
+def plain_value(_owner: object, _attribute: object, value: Any) -> Any:  # Any: as to_document
+    """Give an enum by its name; for `attrs.asdict`."""
+    return value.name.lower() if isinstance(value, Enum) else value
