@@ -38,33 +38,22 @@ class FrozenFileSystem(DirectoryFileSystem):
         folder = self._full(path)
         return [name for name in names if not _is_empty_file(folder / name)]
 
-    def remove(self, path: str) -> NoReturn:
-        """Refuse."""
-        raise _refusal(path)
+    def _refuse(self, path: str) -> NoReturn:
+        raise StoreError(f"{path}: this store is only looked at, nothing of it may change")
+
+    remove = sync_file = sync_dir = unlock = _refuse
 
     def rename(self, source: str, target: str) -> NoReturn:  # noqa: ARG002
         """Refuse."""
-        raise _refusal(source)
+        self._refuse(source)
 
     def write_file(self, path: str, data: bytes) -> NoReturn:  # noqa: ARG002
         """Refuse."""
-        raise _refusal(path)
-
-    def sync_file(self, path: str) -> NoReturn:
-        """Refuse."""
-        raise _refusal(path)
-
-    def sync_dir(self, path: str) -> NoReturn:
-        """Refuse."""
-        raise _refusal(path)
+        self._refuse(path)
 
     def lock(self, path: str, owner: str) -> NoReturn:  # noqa: ARG002
         """Refuse: a look needs no lock, and must not keep a broker out."""
-        raise _refusal(path)
-
-    def unlock(self, path: str) -> NoReturn:
-        """Refuse."""
-        raise _refusal(path)
+        self._refuse(path)
 
 
 def _is_empty_file(path: Path) -> bool:
@@ -72,7 +61,3 @@ def _is_empty_file(path: Path) -> bool:
         return path.is_file() and not path.stat().st_size
     except OSError:
         return False
-
-
-def _refusal(path: str) -> StoreError:
-    return StoreError(f"{path}: this store is only looked at, nothing of it may change")

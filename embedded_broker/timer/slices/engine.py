@@ -238,22 +238,17 @@ class SlicedTimerStore(TimerEngine):
             victim = victim_root(arrival.properties)
             self._unsettled.add(arrival.commit_log_offset, request, victim)
         state.changes += 1
-        if (
-            self._firing
-            or arrival.queue_offset != state.queue_offset
-            or self._gates.entry_closed
-            or self.retry.is_on
-        ):
-            if self._gates.entry_closed:
-                self._keep_out(arrival, request)
+        if self._gates.entry_closed:
+            self._keep_out(arrival, request)
+            return
+        if self._firing or arrival.queue_offset != state.queue_offset or self.retry.is_on:
             return
         self._keep_up(arrival.store_timestamp)
         record = state.store.log.read(arrival.commit_log_offset, arrival.size)
         if record is None:
             return
-        seen = _glance_of(arrival, request)
         try:
-            self._dispatch.put(Inbound(arrival.queue_offset, seen, record))
+            self._dispatch.put(Inbound(arrival.queue_offset, _glance_of(arrival, request), record))
             state.queue_offset += 1
         except StoreError as error:
             # The message is accepted and stays in the queue; `fire` tries again.

@@ -73,15 +73,12 @@ class SliceProgress:
         )
         if offset is None or current is None or not length:
             return None
-        inbound = table.get(SLICE_INBOUND)
-        ends = table.get(ENDS)
-        late = table.get(LATE)
-        clean = table.get(CLEAN)
+        ends, late = table.get(ENDS), table.get(LATE)
         return cls(
             delay_offset=offset,
             current_second=current // SECOND_MS,
             length=length,
-            inbound=_inbound(inbound),
+            inbound=_inbound(table.get(SLICE_INBOUND)),
             ends={
                 int(number): end
                 for number, end in (ends if isinstance(ends, dict) else {}).items()
@@ -91,7 +88,7 @@ class SliceProgress:
             late=frozenset(
                 one for one in (late if isinstance(late, list) else ()) if isinstance(one, int)
             ),
-            clean=_pair(clean),
+            clean=_pair(table.get(CLEAN)),
         )
 
 

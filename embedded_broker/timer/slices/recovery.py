@@ -32,7 +32,7 @@ from embedded_broker.timer.slices.state import SliceState
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import decode_record
 
-__all__ = ["SliceFindings", "find_released", "note_released", "recover"]
+__all__ = ["SliceFindings", "note_released", "recover"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -159,26 +159,19 @@ def _is_good(state: SliceState, number: int, record: memoryview) -> bool:
 
 
 def note_released(state: SliceState, start: int) -> None:
-    """Take over as `done` what was released since a log offset."""
-    released, until_second = find_released(state, start)
-    state.done |= released
-    if released:
-        state.old_scan_pos = start
-        state.old_until_second = max(state.old_until_second, until_second)
-        state.old_queue_end = state.queue_end
-        _LOG.info("timers released before the last stop and not accounted for: %d", len(released))
-
-
-def find_released(state: SliceState, start: int) -> tuple[set[int], int]:
-    """Give the sources of all copies made since `start`, and the last second of any of them."""
-    found: set[int] = set()
-    until_second = 0
+    """Take over as `done` the sources of all copies that were released since a log offset."""
+    released = 0
     for source, _, properties in released_since(state.store.log, start):
-        found.add(source)
+        state.done.add(source)
+        released += 1
         request = parse_request(properties)
         if request is not None:
-            until_second = max(until_second, second_of(request.out_ms))
-    return found, until_second
+            second = second_of(request.out_ms)
+            state.old_until_second = max(state.old_until_second, second)
+    if released:
+        state.old_scan_pos = start
+        state.old_queue_end = state.queue_end
+        _LOG.info("timers released before the last stop and not accounted for: %d", released)
 
 
 def _read_late(state: SliceState, progress: SliceProgress) -> None:

@@ -49,7 +49,8 @@ def follow(state: SliceState, table: Mapping[str, Any]) -> None:  # JSON values
     state.current_second = max(state.current_second, master.current_second)
     state.cell_scan_pos = max(state.cell_scan_pos, master.scan_pos)
     state.changes += 1
-    for number in [one for one in state.log.slices if _is_over(state, one)]:
+    current = state.slice_of(state.current_second)
+    for number in [one for one in state.log.slices if one < current]:
         state.log.drop(number)
         state.passed.append(number)
 
@@ -68,10 +69,6 @@ def take_over(state: SliceState) -> None:
     """Find out what the master released; after it, the current second can be fired."""
     note_released(state, state.scan_pos())
     state.late.keep(lambda entry: entry.source not in state.done)
-
-
-def _is_over(state: SliceState, number: int) -> bool:
-    return (number + 1) * state.length <= state.current_second
 
 
 def _hold_what_master_holds(state: SliceState, master: SliceProgress) -> None:
