@@ -284,8 +284,8 @@ SLICED = (
     _mutant(
         "E4",
         TIMER + "slices/recovery.py",
-        "        state.current_second = progress.current_second",
-        "        state.current_second = progress.current_second + 60",
+        "    state.current_second = progress.current_second",
+        "    state.current_second = progress.current_second + 60",
     ),
     _mutant(
         "E7",

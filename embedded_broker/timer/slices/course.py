@@ -175,12 +175,9 @@ class SliceCourse:
             state.changes += 1
             self._flush.slices_removed += 1
         following = state.following
+        state.current = state.wheel_of(number) or state.make_wheel(number)
         if following is not None and following.number <= number:
             state.following = None
-        if following is not None and following.number == number:
-            state.current = following
-        else:
-            state.current = state.make_wheel(number)
         self._keep_handles()
 
     def _keep_handles(self) -> None:

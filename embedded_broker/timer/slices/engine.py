@@ -334,19 +334,16 @@ class SlicedTimerStore(TimerEngine):
 
     def _send_on(self, budget: Budget) -> bool:
         """Send every entry of the queue on its way; False when time ran out before the end."""
-        state = self._state
-        while not self._gates.entry_closed:
-            inbound = self._dispatch.next()
-            if inbound is None:
-                break
+        if self._gates.entry_closed:
+            return True
+        inbound = self._dispatch.next()
+        while inbound is not None:
             self._dispatch.put(inbound)
-            state.queue_offset = inbound.queue_offset + 1
-            if budget.exhausted():
-                if self._dispatch.queue_depth:
-                    return False
-                break
-        if state.kept_out and not self._gates.entry_closed:
-            state.kept_out.clear()
+            self._state.queue_offset = inbound.queue_offset + 1
+            if budget.exhausted() and self._dispatch.queue_depth:
+                return False
+            inbound = self._dispatch.next()
+        self._state.kept_out.clear()
         return True
 
     # --- role ------------------------------------------------------------------------------------

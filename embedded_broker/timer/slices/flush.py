@@ -10,14 +10,12 @@ Read on: `recovery.py` for what relies on the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 from attrs import frozen
 
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
-from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.slices.dcommit_log import SliceSync, remove_slice
 from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.state import SliceState
@@ -36,28 +34,30 @@ class SliceFlush:
     `table` and `metrics` are None when they are stored already as they are.
     """
 
+    service: SliceFlushService
     sync: SliceSync
-    fs: FileSystem
-    file: DelayOffsetFile
     table: dict[str, Any] | None  # JSON values
     metrics: dict[str, Any] | None
-    metrics_file: TimerMetrics
     over: tuple[int, ...]
-    failed: Callable[[], None]
 
     def run(self) -> None:
         """Write and sync everything; raises `StoreError`, and the next flush tries it again."""
+        service = self.service
         try:
             self.sync.run()
             if self.metrics is not None:
-                self.metrics_file.save(self.metrics)
+                service.state.metrics.save(self.metrics)
             if self.table is not None:
-                self.file.save(self.table)
+                service.file.save(self.table)
             for number in self.over:
-                remove_slice(self.fs, number)
+                remove_slice(service.fs, number)
         except BaseException:
             self.failed()
             raise
+
+    def failed(self) -> None:
+        """Note that it was not carried out: the next flush does all of it."""
+        self.service.take_back(self)
 
 
 class SliceFlushService(FlushStage[SliceState]):
@@ -67,8 +67,8 @@ class SliceFlushService(FlushStage[SliceState]):
 
     def __init__(self, state: SliceState, fs: FileSystem, file: DelayOffsetFile) -> None:
         super().__init__(state)
-        self._fs = fs
-        self._file = file
+        self.fs = fs
+        self.file = file
         self._written_changes = -1
         self._written_scan_pos = 0
         self._written_counter = -1
@@ -118,18 +118,16 @@ class SliceFlushService(FlushStage[SliceState]):
         if not is_same:
             self._written_scan_pos = progress.scan_pos
 
-        def failed() -> None:
-            self._written_changes = self._written_counter = -1
-            state.passed[:0] = over
-            state.log.sync_failed(sync)
-
         return SliceFlush(
+            service=self,
             sync=sync,
-            fs=self._fs,
-            file=self._file,
             table=None if is_same and not over else progress.to_table(),
             metrics=None if counter == metrics.counter else metrics.snapshot(),
-            metrics_file=metrics,
             over=over,
-            failed=failed,
         )
+
+    def take_back(self, flush: SliceFlush) -> None:
+        """Let the next flush do all of one that was not carried out."""
+        self._written_changes = self._written_counter = -1
+        self.state.passed[:0] = flush.over
+        self.state.log.sync_failed(flush.sync)

@@ -53,38 +53,36 @@ def recover(
     Raises StoreError. Whatever it changes on the disk is durable when it returns.
     """
     numbers = state.log.found_slices()
-    if progress is not None:
-        state.current_second = progress.current_second
-        state.queue_offset = progress.delay_offset
-    else:
+    whole_log = progress is None and bool(numbers)
+    if progress is None:
         # Nothing is known of what was fired: begin with the first slice that is left.
         begin = numbers[0] * state.length if numbers else now_ms // SECOND_MS
-        state.current_second = begin
-        state.queue_offset = first_offset
+        progress = SliceProgress(
+            delay_offset=first_offset,
+            current_second=begin,
+            length=state.length,
+            inbound=state.inbound,
+        )
+    state.current_second = progress.current_second
     queue = state.queue
     low, high = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
-    state.queue_offset = max(low, min(state.queue_offset, high))
+    state.queue_offset = max(low, min(progress.delay_offset, high))
     scanned, lost = _open_slices(state, numbers, progress)
-    scan_pos = state.store.log.min_offset
-    if progress is not None:
-        scan_pos = max(scan_pos, progress.scan_pos)
-    note_released(state, scan_pos)
+    note_released(state, max(state.store.log.min_offset, progress.scan_pos))
     state.cell_scan_pos = state.store.log.max_offset
-    if progress is not None and not state.damaged_slices:
+    if not state.damaged_slices:
         _read_late(state, progress)
     if lost:
         _LOG.warning("slice logs cut at their last good record: %d bytes given up", lost)
-    return SliceFindings(scanned, lost, progress is None and bool(numbers))
+    return SliceFindings(scanned, lost, whole_log)
 
 
 # --- the logs ----------------------------------------------------------------------------------
 
 
-def _open_slices(
-    state: SliceState, numbers: list[int], progress: SliceProgress | None
-) -> tuple[int, int]:
+def _open_slices(state: SliceState, numbers: list[int], progress: SliceProgress) -> tuple[int, int]:
     """Find the end of every log; slices that are over go. Gives records read and bytes cut."""
-    ends = {} if progress is None else dict(progress.ends)
+    ends = progress.ends
     current = state.slice_of(state.current_second)
     damaged = [
         number
@@ -99,7 +97,7 @@ def _open_slices(
         state.queue_offset = 0 if state.queue is None else state.queue.min_offset
         state.master = progress
         ends = {}
-    is_settled = state.store.was_clean and progress is not None and progress.clean is not None
+    is_settled = state.store.was_clean and progress.clean is not None
     scanned = lost = 0
     for number in numbers:
         if number < current:

@@ -7,9 +7,9 @@ import pytest
 from embedded_broker.errors import StoreError
 from embedded_broker.store.inner import PutRefusal, PutStatus
 from embedded_broker.timer.outcomes import MoveOutcome, RecallOutcome
-from embedded_broker.timer.recall import Mark, delete_message
+from embedded_broker.timer.recall import delete_message
 from embedded_broker.timer.slices.change import find_copies
-from embedded_broker.timer.slices.marks import is_hit, is_moved
+from embedded_broker.timer.slices.marks import is_moved
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.properties import Prop
 from tests.unit.embedded_broker.store.store_tools import delete_before
@@ -213,14 +213,3 @@ def test_what_the_commit_log_has_let_go_is_found_in_its_slice() -> None:
     assert [one.id for one in rig.timers.find(keys[1])] == [keys[1]]
     assert rig.timers.find(keys[0]) == []
     assert rig.timers.count() == 3
-
-
-def test_a_mark_hits_its_victim_or_every_timer_of_the_key_but_moved_ones() -> None:
-    moved = {"TIMER_DEL_OFFSET": "1"}
-    assert is_hit(Mark(100, 5), 5, {})
-    assert not is_hit(Mark(100, 5), 6, {})
-    assert is_hit(Mark(100, None), 6, {})
-    assert is_hit(Mark(100, None), 600, {})
-    assert not is_hit(Mark(100, None), 600, moved)
-    assert is_hit(Mark(100, None), 60, moved)
-    assert is_hit(Mark(100, 600), 600, moved)
