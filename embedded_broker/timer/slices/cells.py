@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import pairwise
 
-from embedded_broker.timer.slices.marks import MarksByKey, MarkTable
-from embedded_broker.timer.slices.record import Glance
+from embedded_broker.timer.slices.marks import MarkTable
 
 __all__ = ["Cell", "SliceWheel", "Stored"]
 
@@ -45,11 +44,13 @@ class Cell:
 
     def peek(self) -> Stored:
         """Give the first timer."""
-        return self._stored(self._positions[self._next])
+        position = self._positions[self._next]
+        return position, None if self._messages is None else self._messages[position]
 
     def left(self) -> list[Stored]:
         """Give every timer that is left."""
-        return [self._stored(position) for position in self._positions[self._next :]]
+        messages = self._messages or {}
+        return [(position, messages.get(position)) for position in self._positions[self._next :]]
 
     def pop(self) -> None:
         """Be done with the first timer."""
@@ -64,9 +65,6 @@ class Cell:
         """
         if any(before > after for before, after in pairwise(self._positions)):
             self._positions = array("q", sorted(self._positions))
-
-    def _stored(self, position: int) -> Stored:
-        return position, None if self._messages is None else self._messages[position]
 
 
 class SliceWheel:
@@ -84,7 +82,8 @@ class SliceWheel:
         self._cells: list[Cell | None] = [None] * length
         self._seconds: list[int] = []
         self._keeps_messages = keeps_messages
-        self._marks = MarkTable()
+        self.marks = MarkTable()
+        """They work on all timers of their second that are left, and on those that come later."""
 
     @property
     def is_loading(self) -> bool:
@@ -127,20 +126,9 @@ class SliceWheel:
             heappush(self._seconds, second)
         cell.add(position, record)
 
-    def add_mark(self, seen: Glance) -> bool:
-        """Let a mark work on the timers of its second, also on those that come later.
-
-        False when the message is no mark.
-        """
-        return self._marks.add(seen)
-
-    def marks(self, second: int) -> MarksByKey:
-        """Give the marks of a second by key."""
-        return self._marks.at(second)
-
     def clear(self, second: int) -> None:
         """Forget a second that is over; one of another slice is none of ours."""
         index = second - self.first_second
         if 0 <= index < len(self._cells):
             self._cells[index] = None
-            self._marks.forget(second)
+            self.marks.forget(second)

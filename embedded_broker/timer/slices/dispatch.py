@@ -234,7 +234,7 @@ def take_into(
     """Put a record of a slice's log into the cells of the slice."""
     if not seen.is_mark:
         wheel.add(seen.second, position, record)
-    elif not wheel.add_mark(seen):
+    elif not wheel.marks.add(seen):
         state.lost["malformed"] += 1
 
 

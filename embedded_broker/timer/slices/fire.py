@@ -70,7 +70,7 @@ class SliceFireService(Stage[SliceState]):
             cell.arrange()
         while len(cell):
             record = self._record(wheel.number, cell.peek())
-            marks = wheel.marks(second), state.kept_out.at(second)
+            marks = wheel.marks.at(second), state.kept_out.at(second)
             if record is None:
                 state.lost["unreadable"] += 1
             elif record.commit_log_offset not in state.fired and not self._act(

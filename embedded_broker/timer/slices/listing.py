@@ -168,7 +168,7 @@ class SliceSource(Source):
             yield self._pending(record, stray.second, self._state.late.marks(stray.second))
 
     def _of_cell(self, wheel: SliceWheel, second: int) -> Iterator[Pending | None]:
-        cell, marks = wheel.cell(second), wheel.marks(second)
+        cell, marks = wheel.cell(second), wheel.marks.at(second)
         for timer in sorted(cell.left()) if cell is not None else ():
             view = self._state.stored(wheel.number, timer)
             try:

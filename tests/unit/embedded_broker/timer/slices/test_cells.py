@@ -59,8 +59,8 @@ def first_of(wheel: SliceWheel) -> int | None:
 
 def test_a_wheel_knows_its_first_second_and_forgets_what_is_over() -> None:
     wheel = SliceWheel(2, 60, load_to=0, keeps_messages=False)
-    assert wheel.add_mark(mark_at(120))
-    assert wheel.add_mark(mark_at(120))
+    assert wheel.marks.add(mark_at(120))
+    assert wheel.marks.add(mark_at(120))
     assert first_of(wheel) is None
     wheel.add(150, 0, memoryview(b"abc"))
     wheel.add(130, 3, memoryview(b"abc"))
@@ -69,6 +69,6 @@ def test_a_wheel_knows_its_first_second_and_forgets_what_is_over() -> None:
     wheel.clear(130)
     wheel.clear(5)
     assert (first_of(wheel), wheel.count(130)) == (150, 0)
-    assert wheel.marks(120) == {"T+K": [Mark(1, None)]}
+    assert wheel.marks.at(120) == {"T+K": [Mark(1, None)]}
     wheel.clear(120)
-    assert not wheel.marks(120)
+    assert not wheel.marks.at(120)
