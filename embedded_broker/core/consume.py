@@ -22,7 +22,7 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.message_store import GetResult, GetStatus
 from embedded_broker.store.store_reader import StoreReader
 from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import ConsumerGroup, ConsumerRegistry
+from embedded_broker.tables.consumers.registry import ConsumerRegistry
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.peer import Peer
@@ -281,9 +281,6 @@ class Consume:
                 f"the consumer group[{pull.group}] can not consume by broadcast way: "
                 "consumeBroadcastEnable=false",
             )
-        return self._subscribed(live, pull)
-
-    def _subscribed(self, live: ConsumerGroup, pull: Pull) -> Filter | None:
         data = live.subscriptions.get(pull.topic)
         if data is None:
             raise Refused(

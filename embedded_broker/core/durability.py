@@ -6,23 +6,14 @@ not know: what is answered, how files are synced. Read on: ``embedded_broker/lif
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 from attrs import define, field
 
 from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.message_store import MessageStore
 
-__all__ = ["Durability", "Log"]
-
-
-class Log(Protocol):
-    """What is synced: ``MessageStore`` is one."""
-
-    @property
-    def flushed_offset(self) -> int:
-        """Up to where the log is synced."""
-        ...
+__all__ = ["Durability"]
 
 
 @define(eq=False)
@@ -33,7 +24,7 @@ class Durability:
     """
 
     _config: BrokerConfig
-    _store: Log
+    _store: MessageStore
     _session: Session
     request_flush: Callable[[], None] = field(default=lambda: None, init=False)
     is_awaited: bool = field(init=False)

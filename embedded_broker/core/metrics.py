@@ -120,16 +120,15 @@ def _entered(at: Sources) -> int:
     return at.store.max_offset(at.timers.topic, 0)
 
 
-Row = tuple[Metric, Callable[[Sources], Values | float]]
+Read = Callable[[Sources], Values | float]
+Row = tuple[Metric, Read]
 
 
-def _gauge(name: str, meaning: str, read: Callable[[Sources], Values | float], *labels: str) -> Row:
+def _gauge(name: str, meaning: str, read: Read, *labels: str) -> Row:
     return Metric(name, Kind.GAUGE, meaning, labels), read
 
 
-def _counter(
-    name: str, meaning: str, read: Callable[[Sources], Values | float], *labels: str
-) -> Row:
+def _counter(name: str, meaning: str, read: Read, *labels: str) -> Row:
     return Metric(name, Kind.COUNTER, meaning, labels), read
 
 

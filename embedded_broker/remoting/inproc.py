@@ -11,6 +11,8 @@ from itertools import count
 from threading import Lock
 from weakref import WeakKeyDictionary
 
+from attrs import define, field
+
 from embedded_broker.remoting.endpoint import Connection, Endpoint
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry
@@ -48,18 +50,16 @@ class LocalClients:
         return found
 
 
+@define(eq=False)
 class InprocAdapter:
     """One endpoint as an in-process server. ``close`` ends every connection."""
 
-    def __init__(
-        self, endpoint: Endpoint, address: str, clients: LocalClients | None = None
-    ) -> None:
-        self._endpoint = endpoint
-        self._address = address
-        self._clients = clients
-        self._process = os.getpid()
-        self._connections: set[_MailboxConnection] = set()
-        self._open = False
+    _endpoint: Endpoint
+    _address: str
+    _clients: LocalClients | None = None
+    _process: int = field(factory=os.getpid, init=False)
+    _connections: "set[_MailboxConnection]" = field(factory=set, init=False)
+    _open: bool = field(default=False, init=False)
 
     def start(self) -> None:
         """Become reachable under the address."""

@@ -166,9 +166,8 @@ class TcpServer:
             self._ready.set()
 
     def _close_listeners(self) -> None:
-        for listener in self._listeners.values():
-            listener.close()
-        self._listeners.clear()
+        for address in list(self._listeners):
+            self._close_listener(address)
 
     def _close_listener(self, address: str) -> None:
         self._endpoints.pop(address, None)

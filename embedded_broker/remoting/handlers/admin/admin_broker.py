@@ -9,7 +9,7 @@ from attrs import define
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.administration import Administration
-from embedded_broker.remoting.endpoint import Endpoint, Handler, Request
+from embedded_broker.remoting.endpoint import Endpoint, Request
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.registry import QueueLocks
 from rocketmq_py.protocol.bodies.groups import (
@@ -48,24 +48,21 @@ class AdminBrokerProcessor:
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
-        handlers: dict[RequestCode, Handler] = {
-            RequestCode.UPDATE_AND_CREATE_TOPIC: self.put_topic,
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.put_group,
-            RequestCode.UPDATE_BROKER_CONFIG: self.update_options,
-            RequestCode.GET_BROKER_CONFIG: self.show_options,
-            RequestCode.GET_TOPIC_STATS_INFO: self.topic_stats,
-            RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
-            RequestCode.GET_CONSUME_STATS: self.consume_stats,
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search_offset,
-            RequestCode.GET_MAX_OFFSET: self.max_offset,
-            RequestCode.GET_MIN_OFFSET: self.min_offset,
-            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_store_time,
-            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset_offset,
-            RequestCode.LOCK_BATCH_MQ: self.lock_queues,
-            RequestCode.UNLOCK_BATCH_MQ: self.unlock_queues,
-        }
-        for code, handler in handlers.items():
-            endpoint.register(code, handler)
+        register = endpoint.register
+        register(RequestCode.UPDATE_AND_CREATE_TOPIC, self.put_topic)
+        register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.put_group)
+        register(RequestCode.UPDATE_BROKER_CONFIG, self.update_options)
+        register(RequestCode.GET_BROKER_CONFIG, self.show_options)
+        register(RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats)
+        register(RequestCode.GET_CONSUMER_CONNECTION_LIST, self.consumer_connections)
+        register(RequestCode.GET_CONSUME_STATS, self.consume_stats)
+        register(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, self.search_offset)
+        register(RequestCode.GET_MAX_OFFSET, self.max_offset)
+        register(RequestCode.GET_MIN_OFFSET, self.min_offset)
+        register(RequestCode.GET_EARLIEST_MSG_STORETIME, self.earliest_store_time)
+        register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, self.reset_offset)
+        register(RequestCode.LOCK_BATCH_MQ, self.lock_queues)
+        register(RequestCode.UNLOCK_BATCH_MQ, self.unlock_queues)
 
     # -- settings ---------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from attrs import define, field
 
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
-from embedded_broker.remoting.endpoint import Endpoint, Handler, Request
+from embedded_broker.remoting.endpoint import Endpoint, Request
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.fs import DirectoryFileSystem
@@ -73,14 +73,11 @@ class InspectionProcessor:
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
-        handlers: dict[RequestCode, Handler] = {
-            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
-            RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
-            RequestCode.GET_TIMER_CHECK_POINT: self.timer_checkpoint,
-            RequestCode.GET_TIMER_METRICS: self.timer_counts,
-        }
-        for code, handler in handlers.items():
-            endpoint.register(code, handler)
+        register = endpoint.register
+        register(RequestCode.GET_BROKER_RUNTIME_INFO, self.runtime_info)
+        register(RequestCode.GET_ALL_DELAY_OFFSET, self.delay_offsets)
+        register(RequestCode.GET_TIMER_CHECK_POINT, self.timer_checkpoint)
+        register(RequestCode.GET_TIMER_METRICS, self.timer_counts)
 
     # -- timers -----------------------------------------------------------------------------
 
