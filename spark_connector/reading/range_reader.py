@@ -45,7 +45,6 @@ def read_range(
     )
     losses = Losses(options, wanted)
     dense = is_dense(options)
-    watch = _Gaps(losses) if dense else None
     progress = Progress(f"reading {wanted}", "offsets left", options.progress_interval_ms)
     joined = _Joined(is_dense=dense)
     enough = 0
@@ -54,14 +53,14 @@ def read_range(
             joined.add(piece)
             left = wanted.until - piece.next_offset
             if joined and (joined.rows >= enough or joined.size >= options.arrow_batch_bytes):
-                batch, records = _decoded(decoder, watch, joined, schema)
+                batch, records = _decoded(decoder, joined, schema, losses if dense else None)
                 enough = min(2 * records, options.arrow_batch_rows)
                 progress.add(batch.num_rows, left)
                 yield from _cut(batch, options.arrow_batch_rows)
             else:
                 progress.add(0, left)
         if joined:
-            batch, _ = _decoded(decoder, watch, joined, schema)
+            batch, _ = _decoded(decoder, joined, schema, losses if dense else None)
             yield from _cut(batch, options.arrow_batch_rows)
     finally:
         losses.tell()
@@ -120,14 +119,17 @@ class _Joined:
 
 
 def _decoded(
-    decoder: Decoder, watch: _Gaps | None, joined: _Joined, schema: pa.Schema
+    decoder: Decoder, joined: _Joined, schema: pa.Schema, losses: Losses | None
 ) -> tuple[pa.RecordBatch, int]:
-    """Decode what was joined; also tell of how many records, other tags included."""
+    """Decode what was joined; also tell of how many records, other tags included.
+
+    ``losses`` takes the offsets that are missing, where no filter explains it.
+    """
     raw, pieces = joined.take()
     batch, offsets = decoder.decode(raw, pieces[-1].max_offset, schema)
     joined.had(len(offsets), len(raw))
-    if watch is not None:
-        watch.saw(pieces, offsets)
+    if losses is not None:
+        _note_gaps(losses, pieces, offsets)
     return batch, len(offsets)
 
 
@@ -142,28 +144,21 @@ def _cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
         yield batch.slice(start, batch.num_rows * (part + 1) // parts - start)
 
 
-class _Gaps:
-    """Notices offsets that are missing where no filter explains it.
+def _note_gaps(losses: Losses, pieces: list[Piece], offsets: list[int]) -> None:
+    """Note what is missing of some pieces, by the offsets of all their records, in order.
 
     What lies between two pieces was told already, by the pull that ran into it.
     """
-
-    def __init__(self, losses: Losses) -> None:
-        self._losses = losses
-
-    def saw(self, pieces: list[Piece], offsets: list[int]) -> None:
-        """Take the next pieces and the offsets of all their records, in order."""
-        if len(offsets) == sum(piece.next_offset - piece.start for piece in pieces):
-            return
-        at = 0
-        for piece in pieces:
-            expected = piece.start
-            while at < len(offsets) and offsets[at] < piece.next_offset:
-                self._hole(expected, offsets[at])
-                expected = max(expected, offsets[at] + 1)
-                at += 1
-            self._hole(expected, piece.next_offset)
-
-    def _hole(self, start: int, past: int) -> None:
-        if start < past:
-            self._losses.add(start, past, f"{past} and later")
+    if len(offsets) == sum(piece.next_offset - piece.start for piece in pieces):
+        return
+    at = 0
+    for piece in pieces:
+        expected = piece.start
+        past = at
+        while past < len(offsets) and offsets[past] < piece.next_offset:
+            past += 1
+        for offset in [*offsets[at:past], piece.next_offset]:
+            if expected < offset:
+                losses.add(expected, offset, f"{offset} and later")
+            expected = max(expected, offset + 1)
+        at = past

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from attrs import field, frozen
+from attrs import define, field, frozen
 
 from rocketmq_py import DelayKind, MessageIds, RawMessages
 from spark_connector.options.table import BATCH_BYTES_MOST
@@ -95,15 +95,15 @@ class Encoder:
         return rows.encoded(ids, dedupe, first_row)
 
 
+@define(eq=False)
 class _Rows:
     """The rows of one batch while they are encoded; `problems` has the first one of each row."""
 
-    def __init__(self, options: WriteOptions, columns: Columns, count: int, now_ms: int) -> None:
-        self._options = options
-        self._columns = columns
-        self._count = count
-        self._now_ms = now_ms
-        self.problems: dict[int, str] = {}
+    _options: WriteOptions
+    _columns: Columns
+    _count: int
+    _now_ms: int
+    problems: dict[int, str] = field(factory=dict, init=False)
 
     def encoded(self, ids: Array, dedupe: str | None, first_row: int) -> Encoded:
         columns = self._columns
@@ -126,7 +126,9 @@ class _Rows:
         if "properties" in columns:
             entries = columns["properties"]
             if has_key or dedupe is not None:
-                entries = _without("DEDUPE_ID", entries)  # of the message that this one was
+                # A DEDUPE_ID among them belongs to the message that was read.
+                others = pc.fill_null(pc.not_equal(entries[1], "DEDUPE_ID"), fill_value=True)
+                entries = _kept(entries, others)
             fragments.append(self._user_properties(entries))
         given = [one for one in fragments if one is not None]
         if has_key:
@@ -312,8 +314,7 @@ class _Rows:
             values = self._utf8(values, row_of)
         reserved = pc.is_in(names, pa.array(sorted(RawMessages.RESERVED_PROPERTIES)))
         if self._options.reserved_properties == "drop":
-            keep = pc.invert(reserved)
-            row_of, names, values = row_of.filter(keep), names.filter(keep), values.filter(keep)
+            row_of, names, values = _kept((row_of, names, values), pc.invert(reserved))
         else:
             why = "properties holds a name that RocketMQ reserves: use reservedProperties=drop"
             self._refuse_rows(row_of.filter(reserved), why)
@@ -378,9 +379,8 @@ def _first_of_each_row(given: dict[str, Array]) -> dict[str, Array]:
     return kept
 
 
-def _without(name: str, entries: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+def _kept(entries: tuple[Array, Array, Array], keep: Array) -> tuple[Array, Array, Array]:
     row_of, names, values = entries
-    keep = pc.fill_null(pc.not_equal(names, name), fill_value=True)
     return row_of.filter(keep), names.filter(keep), values.filter(keep)
 
 
