@@ -77,8 +77,8 @@ FORMATS = (
     _mutant(
         "F15",
         "embedded_broker/store/config_files.py",
-        "            found = self._read(self.backup_path)",
-        "            found = None",
+        "        found, wrong_too = self._read(self.backup_path)",
+        "        found, wrong_too = None, None",
     ),
     _mutant(
         "F17",
