@@ -199,10 +199,13 @@ def encode_neighbours(
     RecordError as ``encode_record`` does.
     """
     magic, topic_field = _topic_field(topic)
-    bits = _host_bits(len(born_host), len(store_host))
+    born_len, store_len = len(born_host), len(store_host)
+    bits = _HOST_BITS.get((born_len, store_len))
+    if bits is None:
+        raise RecordError(0, "host", f"{born_len} and {store_len} bytes, each must be 8 or 20")
     pack = _HEADS[bits].pack
     sys_flag = sys_flag & ~HOST_MASK | bits
-    fixed_size = 74 + len(born_host) + len(store_host) + len(topic_field)
+    fixed_size = 74 + born_len + store_len + len(topic_field)
     parts: list[bytes] = []
     entries: list[tuple[int, int, int]] = []
     try:
@@ -389,10 +392,3 @@ def _topic_field(topic: str) -> tuple[int, bytes]:
     if topic_len <= TOPIC_SIZE_MAX_V1:
         return MAGIC_V1, topic_len.to_bytes(1) + topic_bytes
     return MAGIC_V2, topic_len.to_bytes(2) + topic_bytes
-
-
-def _host_bits(born_len: int, store_len: int) -> int:
-    bits = _HOST_BITS.get((born_len, store_len))
-    if bits is None:
-        raise RecordError(0, "host", f"{born_len} and {store_len} bytes, each must be 8 or 20")
-    return bits

@@ -72,23 +72,19 @@ class WheelArrivals:
         if isinstance(source, TimerRun):
             self._take_run(arrivals, source)
         elif source is not None:  # copies of ours are hops: a step reads them from the queue
-            for index in range(len(arrivals.entries)):
-                self._take_one(arrivals, index)
-
-    def _take_one(self, arrivals: Arrivals, index: int) -> None:
-        """Take note of a message that may be anything: a timer, a copy of one, a mark."""
-        properties = arrivals.properties_at(index)
-        request = parse_request(properties)
-        if request is None:
-            return  # EnqueueGet counts it when it comes there
-        if request.deletes is None:
-            self._state.metrics.add(request.real_topic, 1, arrivals.store_timestamp)
-        elif Prop.TIMER_SRC_OFFSET not in properties:
-            self.unsettled.add(arrivals.entries[index][0], request, victim_root(properties))
-        self._take(arrivals, index, properties, request)
+            for index, (offset, _, _) in enumerate(arrivals.entries):
+                properties = arrivals.properties_at(index)
+                request = parse_request(properties)
+                if request is None:
+                    continue  # EnqueueGet counts it when it comes there
+                if request.deletes is None:
+                    self._state.metrics.add(request.real_topic, 1, arrivals.store_timestamp)
+                elif Prop.TIMER_SRC_OFFSET not in properties:
+                    self.unsettled.add(offset, request, victim_root(properties))
+                self._take(arrivals, index, properties, request)
 
     def _take_run(self, arrivals: Arrivals, run: TimerRun) -> None:
-        """Take note of timers that became visible together, as of each."""
+        """Take note of timers that became visible together."""
         state, now_ms, count = self._state, arrivals.store_timestamp, len(arrivals.entries)
         for topic in set(run.real_topics):
             number = run.real_topics.count(topic)
@@ -116,7 +112,8 @@ class WheelArrivals:
         return (
             queue_offset == self._state.curr_queue_offset
             and not self.is_firing
-            and not self._gates.entry_closed
+            and not self._gates.entry_stopped
+            and self._state.role.may_enqueue(queue_offset)
             and self._pointers.keep_up(now_ms)
         )
 

@@ -14,7 +14,7 @@ Read on: `timer/change.py` for the order of writing, `timer/recall.py` for marks
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.change import Changes, moved_copy
@@ -33,7 +33,14 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["WheelChanges", "find_copies", "keep_passed_marks", "marks_in_slot", "slot_for"]
+__all__ = [
+    "WheelChanges",
+    "find_copies",
+    "keep_passed_marks",
+    "marked_by",
+    "marks_in_slot",
+    "slot_for",
+]
 
 
 def find_copies(state: TimerState, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
@@ -44,6 +51,13 @@ def find_copies(state: TimerState, unique_key: str, topic: str | None = None) ->
         waits=_Judge(state).waits,
         hits=lambda mark, copy: copy.is_meant(mark.victim_root),
     )
+
+
+def marked_by(state: TimerState, properties: Mapping[str, str], root: int) -> int | None:
+    """Give the first mark that hits the timer with this first copy; None without one."""
+    topic, unique_key = properties[Prop.REAL_TOPIC], properties.get(Prop.UNIQ_KEY, "")
+    copies = find_copies(state, unique_key, topic)
+    return next((copy.marked_by for copy in copies if copy.root == root), None)
 
 
 class _Judge:

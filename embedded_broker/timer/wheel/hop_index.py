@@ -35,6 +35,8 @@ class SortedPairs:
         self._chunks: list[tuple[array[int], array[int]]] = []
         self._lasts: list[tuple[int, int]] = []
         self._length = 0
+        self.changes = 0
+        """Goes up with every change."""
 
     def __len__(self) -> int:
         return self._length
@@ -45,6 +47,7 @@ class SortedPairs:
             self._chunks.append((array("q", [key]), array("q", [value])))
             self._lasts.append((key, value))
             self._length = 1
+            self.changes += 1
             return True
         if (key, value) > self._lasts[-1]:  # what hops together comes in order
             number = len(self._chunks) - 1
@@ -59,6 +62,7 @@ class SortedPairs:
         keys.insert(at, key)
         values.insert(at, value)
         self._length += 1
+        self.changes += 1
         if len(keys) > 2 * _CHUNK:
             self._chunks[number : number + 1] = [
                 (keys[:_CHUNK], values[:_CHUNK]),
@@ -86,6 +90,7 @@ class SortedPairs:
         del keys[at]
         del values[at]
         self._length -= 1
+        self.changes += 1
         if not keys:
             del self._chunks[number]
             del self._lasts[number]
@@ -150,20 +155,8 @@ class HopIndex(SortedPairs):
 
     def __init__(self) -> None:
         super().__init__()
-        self.changes = 0
-        """Goes up with every change."""
         self.scanned_to = 0
         self.cold_until = 0
-
-    def add(self, key: int, value: int) -> bool:
-        """Note a timer whose slot is not loaded."""
-        self.changes += 1
-        return super().add(key, value)
-
-    def remove(self, key: int, value: int) -> bool:
-        """Forget a timer: its slot is loaded."""
-        self.changes += 1
-        return super().remove(key, value)
 
 
 def home_slot(properties: Mapping[str, str], request: TimerRequest, precision_ms: int) -> int:

@@ -33,7 +33,7 @@ from embedded_broker.timer.request import (
     root_offset,
     victim_root,
 )
-from embedded_broker.timer.wheel.change import find_copies
+from embedded_broker.timer.wheel.change import find_copies, marked_by
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
 from embedded_broker.timer.wheel.due_heap import KIND_AT, Entry, Kind, Waiting
 from embedded_broker.timer.wheel.hop_index import SortedPairs, home_slot
@@ -478,11 +478,13 @@ class WheelSource(Source):
         is_behind = (
             slot_ms < self._state.curr_read_ms and Prop.TIMER_SRC_OFFSET in record.properties
         )
-        if (request.out_ms != slot_ms or is_behind) and self._is_marked_elsewhere(
-            record, request, root
-        ):
-            self._last = Place(due_ms, root)
-            return None
+        if request.out_ms != slot_ms or is_behind:
+            # The marks of a moved copy are in its own slot, which comes later; a late hop's are
+            # gone: in no slot that was read for it.
+            mark = marked_by(self._state, record.properties, root)
+            if mark is not None and mark > root:
+                self._last = Place(due_ms, root)
+                return None
         return self._give(record, due_ms, root, request.out_ms, marks)
 
     def _give(
@@ -499,14 +501,3 @@ class WheelSource(Source):
             if mark.root > root and (rootless or mark.names(root)):
                 return None
         return self._listing.describe(record, due_ms, root)
-
-    def _is_marked_elsewhere(self, record: MessageRecord, request: TimerRequest, root: int) -> bool:
-        """Say whether a copy is marked by what lies in no slot that was read for it.
-
-        The marks of a moved copy are in its own slot, which comes later; a late hop's are gone.
-        """
-        unique_key = record.properties.get(Prop.UNIQ_KEY, "")
-        return any(
-            copy.root == root and copy.marked_by is not None and copy.marked_by > root
-            for copy in find_copies(self._state, unique_key, request.real_topic)
-        )

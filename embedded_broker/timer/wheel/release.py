@@ -23,7 +23,7 @@ from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key, is_rootless
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.batch import Batch
-from embedded_broker.timer.wheel.change import find_copies
+from embedded_broker.timer.wheel.change import marked_by
 from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, Kind, Waiting
 from embedded_broker.timer.wheel.plain_timer import (
     Destinations,
@@ -209,13 +209,11 @@ class TimerDequeuePutMessageService(Stage[TimerState]):
 
     def _was_marked(self, entry: Waiting, record: MessageRecord) -> bool:
         """Look a rolled copy up whose mark is not in memory, or named an earlier copy of it."""
-        topic = record.properties[Prop.REAL_TOPIC]
-        for copy in find_copies(self.state, record.properties.get(Prop.UNIQ_KEY, ""), topic):
-            if copy.root == entry.root and copy.marked_by is not None:
-                if copy.marked_by < entry.root:
-                    self.state.metrics.add(topic, -1, record.store_timestamp)
-                return True
-        return False
+        mark = marked_by(self.state, record.properties, entry.root)
+        if mark is not None and mark < entry.root:
+            topic = record.properties[Prop.REAL_TOPIC]
+            self.state.metrics.add(topic, -1, record.store_timestamp)
+        return mark is not None
 
     def _carry(self, entry: Waiting, record: MessageRecord, reach_ms: int) -> bool:
         """Keep an entry in memory past its hop when its time is within reach."""

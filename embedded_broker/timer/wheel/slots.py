@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from attrs import frozen
+
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem, Segment
 
@@ -54,26 +56,19 @@ NO_SLOT: Final = Slot(-1, -1, -1, 0, 0)
 """What a time without a record looks like."""
 
 
+@frozen
 class WheelFlush:
     """Changed pages, captured under the door; `run` writes and syncs them outside it."""
 
-    __slots__ = ("_pages", "_segment")
-
-    def __init__(self, segment: Segment, pages: list[tuple[int, bytes]]) -> None:
-        self._segment = segment
-        self._pages = pages
-
-    @property
-    def pages(self) -> list[int]:
-        """Numbers of the captured pages, for `TimerWheel.flush_failed`."""
-        return [at // _PAGE_SIZE for at, _ in self._pages]
+    segment: Segment
+    pages: dict[int, bytes]
 
     def run(self) -> None:
         """Copy the pages into the file and sync it."""
-        for at, page in self._pages:
-            self._segment.write(at, page)
-        if self._pages:
-            self._segment.sync()
+        for number, page in self.pages.items():
+            self.segment.write(number * _PAGE_SIZE, page)
+        if self.pages:
+            self.segment.sync()
 
 
 class TimerWheel:
@@ -316,10 +311,10 @@ class TimerWheel:
     def begin_flush(self) -> WheelFlush:
         """Capture what changed since the last flush."""
         working = self._bytes
-        pages = [
-            (number * _PAGE_SIZE, bytes(working[number * _PAGE_SIZE : (number + 1) * _PAGE_SIZE]))
+        pages = {
+            number: bytes(working[number * _PAGE_SIZE : (number + 1) * _PAGE_SIZE])
             for number in sorted(self._dirty)
-        ]
+        }
         self._used |= self._dirty
         self._dirty.clear()
         return WheelFlush(self._open(), pages)
@@ -327,10 +322,6 @@ class TimerWheel:
     def flush_failed(self, work: WheelFlush) -> None:
         """Count the captured pages as changed again."""
         self._dirty.update(work.pages)
-
-    def flush(self) -> None:
-        """Write and sync every change now."""
-        self.begin_flush().run()
 
     def close(self) -> None:
         """Close the file without flushing."""

@@ -33,7 +33,6 @@ __all__ = [
     "TimerLog",
     "TimerLogRecord",
     "decode_record",
-    "is_valid_magic",
 ]
 
 RECORD_SIZE: Final = 52
@@ -53,7 +52,7 @@ BLANK_MAGIC: Final = -875_286_124
 
 _RECORD: Final = struct.Struct(">iqiqiqiiq")
 _BLANK: Final = struct.Struct(">iqi")
-_VALID_MAGIC: Final = 0xF
+_VALID_MAGIC: Final = 0xF  # the four low bits, all that recovery of the original asks
 _SINGLY: Final = 4  # most slots hold few records; for more the whole file is worth a view
 
 
@@ -82,11 +81,6 @@ class TimerLogRecord(NamedTuple):
         return self.write_time_ms + self.delay_ms
 
 
-def is_valid_magic(magic: int) -> bool:
-    """Say whether only the low four bits are used, all that recovery of the original asks."""
-    return magic & ~_VALID_MAGIC == 0
-
-
 def decode_record(data: bytes | memoryview, at: int = 0) -> TimerLogRecord | None:
     """Read a record; None when the bytes are no record: wrong size field or magic."""
     if len(data) - at < RECORD_SIZE:
@@ -94,7 +88,7 @@ def decode_record(data: bytes | memoryview, at: int = 0) -> TimerLogRecord | Non
     size, prev, magic, write_time, delay, offset, length, topic_hash, _ = _RECORD.unpack_from(
         data, at
     )
-    if size != RECORD_SIZE or not is_valid_magic(magic):
+    if size != RECORD_SIZE or magic & ~_VALID_MAGIC:
         return None
     return TimerLogRecord(prev, magic, write_time, delay, offset, length, topic_hash)
 

@@ -66,7 +66,7 @@ def test_a_slot_with_impossible_positions_is_rebuilt_from_the_log(first: int, la
     rig.close()
     wheel = wheel_of(rig)
     wheel.put_slot(START_MS + 29_000, first, last)
-    wheel.flush()
+    wheel.begin_flush().run()
     assert rig.open().whole_log
     rig.advance(30_000)
     assert numbers(rig) == [1, 2, 3]

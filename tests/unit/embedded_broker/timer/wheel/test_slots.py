@@ -93,7 +93,7 @@ def test_a_flushed_wheel_opens_with_its_own_number_of_slots_only() -> None:
     fs = MemoryFileSystem()
     wheel = small_wheel(fs)
     wheel.put_slot(T, 1, 2, 3, 4)
-    wheel.flush()
+    wheel.begin_flush().run()
     wheel.close()
     again = small_wheel(fs)
     assert again.load()
@@ -107,7 +107,7 @@ def test_the_golden_slot_lies_at_its_place_in_a_file_of_the_originals_length() -
     fs = MemoryFileSystem()
     wheel = TimerWheel(fs, "timerwheel", precision_ms=1000)
     wheel.put_slot(1_700_000_005_000, 0, 0, 1, 0)
-    wheel.flush()
+    wheel.begin_flush().run()
     segment = fs.open_segment("timerwheel", 38_707_200, create=False)
     expected = "000000006553f105000000000000000000000000000000000000000100000000"
     assert bytes(segment.view(16_384_160, 32)).hex() == expected
@@ -120,7 +120,7 @@ def test_only_changed_pages_are_written() -> None:
     wheel.put_slot(T + P, 2, 2)
     work = wheel.begin_flush()
     assert len(work.pages) == 1
-    assert wheel.begin_flush().pages == []
+    assert wheel.begin_flush().pages == {}
     wheel.flush_failed(work)
     assert wheel.begin_flush().pages == work.pages
 
