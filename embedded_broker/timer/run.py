@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from attrs import define
 
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.run import Run
 from embedded_broker.timer.admission import Admission, timer_tail
-from rocketmq_py.protocol.delay import Delay, DelayKind
+from rocketmq_py.protocol.delay import DelayKind
 from rocketmq_py.protocol.tag_hash import tags_code
 
 __all__ = ["SAMPLE_NUMBERS", "TimedShape", "TimerRun", "TimerRuns"]
@@ -64,28 +64,20 @@ class TimerRun(Run):
     is_admitted = True
 
 
-class TimerRuns(Protocol):
-    """What an engine offers that takes runs; see `WheelRuns`."""
-
-    def learn(self, sample: InnerMessage, key: str, number: str) -> TimedShape | None:
-        """Find out what is stored for messages like this one; None if each must be looked at."""
-        ...
-
-    def slot_of(self, delay: Delay, now_ms: int) -> int | None:
-        """Give the slot of a request that is accepted now; None if it is past or too far away."""
-        ...
-
-
-class WheelRuns:
-    """Runs for the wheel."""
+class TimerRuns:
+    """What an engine offers that takes runs; `topic` is that in which its timers lie."""
 
     def __init__(self, admission: Admission, topic: str) -> None:
         self._admission = admission
         self._topic = topic
         self.slot_of = admission.slot_of
+        """Gives the slot of a request that is accepted now; None if it is past or too far away."""
 
     def learn(self, sample: InnerMessage, key: str, number: str) -> TimedShape | None:
-        """Send a sample through admission and see what of it depends on its key and its number."""
+        """Find out what is stored for messages like this one; None if each must be looked at.
+
+        A sample goes through admission: what of it depends on its key and its number is seen there.
+        """
         delay = self._admission.kind_of(sample.properties)
         if delay is None or delay.text != number:
             return None  # another property decides

@@ -52,7 +52,7 @@ from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import Distribution
 from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.request import TimerMessage
-from embedded_broker.timer.run import WheelRuns
+from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.arrivals import WheelArrivals
 from embedded_broker.timer.wheel.change import WheelChanges
@@ -101,7 +101,7 @@ class TimerMessageStore(TimerEngine):
     """
 
     _state: TimerState
-    runs: WheelRuns
+    runs: TimerRuns
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class TimerMessageStore(TimerEngine):
         self._arrivals = WheelArrivals(state, self._gates, self._pointers, self._enqueue_put)
         self.on_arrival: Callable[[Arrivals], None] = self._arrivals.on_arrival
         """Takes note of messages that became visible; those of the timer topic enter the wheel."""
-        self.runs = WheelRuns(self.admission, TIMER_TOPIC)
+        self.runs = TimerRuns(self.admission, TIMER_TOPIC)
         """The short way for timers that come together."""
         super().__init__(
             state,

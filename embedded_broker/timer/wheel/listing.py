@@ -113,12 +113,13 @@ class WheelListing:
         """Pairs (slot in which it is due, queue offset)."""
         self._destinations = Destinations()
         self._unread_to = 0
-        self._kept: tuple[tuple[int, ...], _SlotOrder] | None = None
+        self.kept: dict[tuple[int, ...], _SlotOrder] = {}
+        """The order of the last slot that was long to read, by its `order_key`."""
 
     def walk(self, wanted: Wanted) -> Walk:
         """Begin a listing."""
-        if self._kept is not None and self._kept[0][0] < self.state.curr_read_ms:
-            self._kept = None
+        read_ms = self.state.curr_read_ms
+        self.kept = {key: order for key, order in self.kept.items() if key[0] >= read_ms}
         return Walk(WheelSource(self, wanted), wanted)
 
     def find(self, unique_key: str, topic: str | None) -> list[Pending]:
@@ -259,15 +260,6 @@ class WheelListing:
         behind = (self._unread_to, state.curr_queue_offset) if self.unread else (0, 0)
         return (home_ms, last_pos, state.hops.changes, state.curr_read_ms, *behind)
 
-    def kept(self, key: tuple[int, ...]) -> _SlotOrder | None:
-        """Give the order that was kept, if nothing has changed since."""
-        return self._kept[1] if self._kept is not None and self._kept[0] == key else None
-
-    def keep(self, key: tuple[int, ...], order: _SlotOrder) -> None:
-        """Keep the order of a slot that was long to read; only one."""
-        if order.size > _SHORT:
-            self._kept = (key, order)
-
 
 class WheelSource(Source):
     """What waits in one wheel, for one walk.
@@ -331,13 +323,13 @@ class WheelSource(Source):
             if slot_ms is None or slot_ms >= wanted.before_ms:
                 return
             key = listing.order_key(slot_ms)
-            order = listing.kept(key)
+            order = listing.kept.get(key)
             if order is None:
                 order = _SlotOrder()
                 yield from self._gather(slot_ms, order)
                 if order.size > _SHORT:
                     yield from self._arranging(order)
-                    listing.keep(key, order)
+                    listing.kept = {key: order}
                 else:
                     order.arrange()
             for due_ms, root, offset_py in order.after(self._last):
