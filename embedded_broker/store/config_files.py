@@ -2,9 +2,10 @@
 
 A save writes a temporary file, syncs it and renames it into place; the file that stood there
 becomes the ``.bak``. So one readable generation is there at every moment, on a full disk too.
-Reading accepts what Java writes (bare integer keys, pretty or not). Must not know: what the tables
-mean. Rules as ``ConfigManager.persist`` / ``load``; formats in ``rocketmq_py.protocol``. Read
-on: ``tables/files.py`` for when, ``tables/topics/``, ``timer/levels/service.py``.
+Reading accepts what Java writes (bare integer keys, pretty or not). Beside each of ours lies a
+``.crc32`` with the checksums of its last two contents: a changed digit is no bad JSON. Must not
+know: what the tables mean. Rules as ``ConfigManager.persist`` / ``load``; formats in
+``rocketmq_py.protocol``. Read on: ``tables/files.py`` for when, ``tables/topics/``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import logging
 import posixpath
 from typing import Any
+from zlib import crc32
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import FileSystem
@@ -44,6 +46,8 @@ class JsonConfigFile:
         self.path = path
         self.backup_path = path + ".bak"
         self._new_path = path + ".tmp"
+        self._sums_path = path + ".crc32"
+        self._sum: int | None = None  # of what stands in `path`
         self.problem: str | None = None
 
     def load(self, *, skip_damage: bool = False) -> dict[str, Any] | None:
@@ -56,6 +60,7 @@ class JsonConfigFile:
         found, wrong = self._read(self.path)
         self._known_good = found is not None
         if found is not None:
+            self._compare()
             return found
         found, wrong_too = self._read(self.backup_path)
         wrong = wrong or (found is not None and "is missing") or None
@@ -74,15 +79,17 @@ class JsonConfigFile:
             )
         return found
 
-    def save(self, content: Any) -> None:
+    def save(self, content: dict[str, Any]) -> None:
         """Write the content durably; the previous file becomes the backup if it can be read.
 
         Raises ``StoreError``; then a generation that could be read before still can be.
         """
         folder = posixpath.dirname(self.path)
+        data = dumps_fastjson(content, pretty=self._pretty)
         try:
-            self._fs.write_file(self._new_path, dumps_fastjson(content, pretty=self._pretty))
+            self._fs.write_file(self._new_path, data)
             self._fs.sync_file(self._new_path)
+            self._fs.write_file(self._sums_path, f"{self._sum or ''} {crc32(data)}".encode())
         except StoreError:
             with contextlib.suppress(StoreError):
                 self._fs.remove(self._new_path)  # on a full disk half a file is in the way
@@ -93,8 +100,20 @@ class JsonConfigFile:
             else:
                 set_aside(self._fs, self.path)
         self._fs.rename(self._new_path, self.path)
-        self._known_good = True
+        self._known_good, self._sum = True, crc32(data)
         self._fs.sync_dir(folder)
+
+    def _compare(self) -> None:
+        """Note when the file is neither of the two that were saved last."""
+        self._sum = crc32(self._fs.read_file(self.path))
+        if self._fs.exists(self._sums_path):
+            known = self._fs.read_file(self._sums_path).split()
+            if known and b"%d" % self._sum not in known:
+                self.problem = (
+                    f"{self.path} is not as this broker saved it: another program has changed "
+                    "it, or it is damaged"
+                )
+                _LOG.warning("%s", self.problem)
 
     def _read(self, path: str) -> tuple[dict[str, Any] | None, str | None]:
         """Give the content and what is wrong with the file; both None where there is none."""

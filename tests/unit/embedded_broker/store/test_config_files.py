@@ -20,9 +20,9 @@ def test_the_previous_file_becomes_the_backup() -> None:
     fs = MemoryFileSystem()
     file = JsonConfigFile(fs, "config/topics.json")
     file.save({"a": 1})
-    assert fs.list("config") == ["topics.json"]
+    assert fs.list("config") == ["topics.json", "topics.json.crc32"]
     file.save({"a": 2})
-    assert fs.list("config") == ["topics.json", "topics.json.bak"]
+    assert fs.list("config") == ["topics.json", "topics.json.bak", "topics.json.crc32"]
     assert file.load() == {"a": 2}
     fs.remove("config/topics.json")
     assert file.load() == {"a": 1}
@@ -100,6 +100,22 @@ def test_files_of_which_none_can_be_read_are_damage(damage: bytes) -> None:
     with pytest.raises(StoreDamagedError, match=r"config/topics\.json .* store repair DIR"):
         JsonConfigFile(fs, "config/topics.json").load()
     assert fs.read_file("config/topics.json") == damage
+
+
+def test_a_digit_that_changed_is_noticed_and_a_save_that_was_cut_off_is_not() -> None:
+    fs = MemoryFileSystem()
+    file = JsonConfigFile(fs, "config/topics.json")
+    file.save({"a": 11})
+    file.save({"a": 12})
+    for generation, noticed in ((b'{"a":13}', True), (fs.read_file("config/topics.json"), False)):
+        fs.write_file("config/topics.json", generation)
+        again = JsonConfigFile(fs, "config/topics.json")
+        assert again.load() is not None
+        assert (again.problem is not None) == noticed
+    fs.rename("config/topics.json.bak", "config/topics.json")  # died between sum and rename
+    cut_off = JsonConfigFile(fs, "config/topics.json")
+    assert cut_off.load() == {"a": 11}
+    assert cut_off.problem is None
 
 
 def test_a_file_that_is_gone_gives_way_to_its_backup_and_says_so() -> None:
