@@ -42,7 +42,12 @@ class ClockError(RocketMQError):
 
 
 class StoreError(RocketMQError):
-    """A file of the store has a size, a name or a content that the broker cannot use."""
+    """A file of the store has a size, a name or a content that the broker cannot use.
+
+    ``disk_full`` says that there was no room for what was to be written.
+    """
+
+    disk_full = False
 
 
 class StoreDamagedError(StoreError):

@@ -61,7 +61,7 @@ class Recalls:
         config = self._config
         role, perm = config.text("brokerRole"), config.int("brokerPermission")
         writable = perm & PERM_WRITE or config.flag("allowRecallWhenBrokerNotWriteable")
-        away = "broker service not available"
+        away, trouble = "broker service not available", self._store.health.problem
         read_only = (
             f"{away}: brokerPermission={perm} has no write bit (2) and "
             "allowRecallWhenBrokerNotWriteable=false"
@@ -75,6 +75,7 @@ class Recalls:
             (role != "SLAVE", Reason.SLAVE_NOT_AVAILABLE, f"{away}: brokerRole={role}"),
             # The store takes no messages while it starts or shuts down.
             (self._store.is_open, Reason.SERVICE_NOT_AVAILABLE, f"{away}: it is not running"),
+            (trouble is None, Reason.SERVICE_NOT_AVAILABLE, f"{away}: {trouble}"),
             (writable, Reason.SERVICE_NOT_AVAILABLE, read_only),
             (topic in self._topics, Reason.TOPIC_NOT_EXIST, f"the topic[{topic}] not exist"),
         ):

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.directory_fs import DirectoryFileSystem, DirectorySegment
+from embedded_broker.store.open_files import OpenFiles
 
 __all__ = ["FrozenFileSystem"]
 
@@ -20,17 +21,26 @@ __all__ = ["FrozenFileSystem"]
 class FrozenFileSystem(DirectoryFileSystem):
     """A directory to look at; see ``store.fs.FileSystem``."""
 
-    def open_segment(self, path: str, size: int, *, create: bool = True) -> DirectorySegment:  # noqa: ARG002
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        super().__init__(root)
+        self._files = OpenFiles(self.root, os.O_RDONLY)
+
+    def open_segment(
+        self,
+        path: str,
+        size: int,
+        *,
+        create: bool = True,  # noqa: ARG002
+        may_rest: bool = False,  # noqa: ARG002
+    ) -> DirectorySegment:
         """Open a file of exactly this size for reading."""
-        try:
-            fd = os.open(self._full(path), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise StoreError(f"{path}: cannot open: {error}") from error
+        self._full(path)
+        fd = self._files.open(path)
         length = os.fstat(fd).st_size
         if length != size or size <= 0:
             os.close(fd)
             raise StoreError(f"{path}: length {length} instead of {size} bytes")
-        return DirectorySegment(path, size, fd)
+        return DirectorySegment(path, size, fd, self._files, may_rest=True)
 
     def list(self, path: str) -> list[str]:
         """Give the sorted names inside a folder, those of empty files left out."""

@@ -14,6 +14,8 @@ from attrs import field, frozen
 from embedded_broker.clocks.clock import BrokerClock, WallClock
 from embedded_broker.core.administration import Settings
 from embedded_broker.core.put_hooks import PutHooks
+from embedded_broker.core.refusals import Refused
+from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Limits, Profile, find_limits, find_profile
 from rocketmq_py.clock import Clock
@@ -67,12 +69,18 @@ class TopicSpec:
             )
 
     def create(self, settings: Settings) -> None:
-        """Create the topic, or change the one that exists; it was checked. Under the door."""
+        """Create the topic, or change the one that exists; it was checked. Under the door.
+
+        Raises ``StoreError`` while topics cannot be saved.
+        """
         config = TopicConfig(
             topic_name=self.name, read_queue_nums=self.queues, write_queue_nums=self.queues
         )
         kind = None if self.message_type is None else f"+message.type={self.message_type}"
-        settings.put_topic(config, kind, by_owner=True)
+        try:
+            settings.put_topic(config, kind, by_owner=True)
+        except Refused as error:
+            raise StoreError(error.remark) from error
 
 
 @frozen(kw_only=True)

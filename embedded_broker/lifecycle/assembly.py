@@ -267,6 +267,7 @@ def administration_of(parts: BrokerParts) -> Administration:
             clock=parts.clock,
             topics=parts.topics,
             groups=parts.groups,
+            health=parts.store.health,
             arguments=arguments,
         ),
         GroupOffsets(

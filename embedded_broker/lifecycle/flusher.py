@@ -29,13 +29,19 @@ class Flusher:
     """Runs one flush cycle whenever it is asked to; requests that arrive meanwhile share the next.
 
     ``begin`` is called under the door and returns the work in its order; ``done`` under the door
-    when all of it has run, with the lists that a group commit waits for.
+    when all of it has run, with the lists that a group commit waits for. ``look`` is called before
+    each cycle, outside the door: it sees whether there still is a place to write to.
     """
 
     def __init__(
-        self, door: Door, begin: Callable[[bool], list[FlushWork]], done: Callable[[], None]
+        self,
+        door: Door,
+        begin: Callable[[bool], list[FlushWork]],
+        done: Callable[[], None],
+        look: Callable[[], None],
     ) -> None:
         self._door = door
+        self._look = look
         self._begin = begin
         self._done = done
         self._asked = Event()
@@ -46,6 +52,7 @@ class Flusher:
         self._other_left = 0
         self._stopped = Event()
         self._thread: Thread | None = None
+        self._failure = ""
 
     def start(self) -> None:
         """Start the thread."""
@@ -122,11 +129,16 @@ class Flusher:
                     everything = self._everything
                     self._log = self._everything = False
                     self.cycle(everything=everything)
-            except Exception:
+            except Exception as error:
                 # A disk that refuses: the answers stay parked until their time is up, as the
-                # original's FLUSH_DISK_TIMEOUT; the next request tries again.
-                logger.exception("a flush failed")
+                # original's FLUSH_DISK_TIMEOUT; the next request tries again. It is logged once: a
+                # disk may refuse for hours.
+                if str(error) != self._failure:
+                    logger.exception("a flush failed, and is tried again")
+                self._failure = str(error)
                 self._stopped.wait(AFTER_A_FAILURE_S)
+            else:
+                self._failure = ""
 
     def _do_other(self) -> None:
         while self._other:
@@ -144,6 +156,7 @@ class Flusher:
 
         ``also`` is called under the door in the entry that captures what is flushed.
         """
+        self._look()
         with self._door:
             work = self._begin(everything)
             if also is not None:

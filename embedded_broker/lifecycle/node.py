@@ -15,6 +15,7 @@ from pathlib import Path
 from embedded_broker.clocks.clock import BrokerClock, VirtualClock, instant
 from embedded_broker.clocks.driver import Track
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
+from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle import assembly
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging, TimerHousekeeping
 from embedded_broker.lifecycle.arguments import Arguments
@@ -122,7 +123,9 @@ class BrokerNode:
             broker_name=arguments.broker_name,
             address=address,
         )
-        self._flusher = Flusher(runtime.door, self._begin_flush, parts.durability.synced)
+        self._flusher = Flusher(
+            runtime.door, self._begin_flush, parts.durability.synced, store.look
+        )
         parts.durability.request_flush = self._flusher.request
         parts.in_background = self._flusher.do
         parts.flush_everything = self._flush_now
@@ -215,7 +218,12 @@ class BrokerNode:
                     call()
             self._flusher.close()
             if isinstance(parts.clock, VirtualClock):
-                self._clock_file.save(clock_document(parts.clock))
+                try:
+                    self._clock_file.save(clock_document(parts.clock))
+                except StoreError as error:
+                    if parts.store.health.problem is None:
+                        raise
+                    logger.warning("the time of the clock is not saved: %s", error)
         finally:
             self._leave()
             self._run_undo()

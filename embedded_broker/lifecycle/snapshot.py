@@ -124,7 +124,7 @@ class _Taking:
         copy = self._target.open_segment(path, size)
         try:
             for at in range(0, min(end, source.data_end()), _CHUNK):
-                chunk = bytes(source.view(at, min(_CHUNK, end - at)))
+                chunk = source.read(at, min(_CHUNK, end - at))
                 if chunk != _ZEROS[: len(chunk)]:
                     copy.write(at, chunk)
             copy.sync()

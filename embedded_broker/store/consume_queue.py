@@ -235,7 +235,7 @@ def _places_and_sizes(count: int) -> Struct:
 def _used_entries(segment: Segment) -> int:
     """Count the entries of a file up to the first one without a size."""
     written = min(segment.size, -(-segment.data_end() // ENTRY_SIZE) * ENTRY_SIZE)
-    for count, (offset, size, _) in enumerate(_ENTRY.iter_unpack(segment.view(0, written))):
+    for count, (offset, size, _) in enumerate(_ENTRY.iter_unpack(segment.read(0, written))):
         if size <= 0 or offset < 0:
             return count
     return written // ENTRY_SIZE

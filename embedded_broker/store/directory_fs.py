@@ -1,15 +1,12 @@
 """A store in a directory, laid out so that a real RocketMQ broker can open it, and the reverse.
 
-Answers: how segments and small files reach a disk. Segments are written by ``pwrite`` and read
-through a read-only mapping: so a full disk is an error, and not a signal that ends the process.
-Must not know: what the bytes mean. POSIX only. Read on: ``fs.py`` for the seam,
+Answers: how files and folders are made, found and removed. Must not know: what the bytes mean.
+POSIX only. Read on: ``fs.py`` for the seam, ``directory_segment.py`` for how bytes reach a file,
 ``directory_lock.py`` for the lock.
 """
 
 from __future__ import annotations
 
-import errno
-import mmap
 import os
 import posixpath
 import shutil
@@ -18,108 +15,13 @@ from random import Random
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.directory_lock import DirectoryLocks
-from embedded_broker.store.fault_points import NO_FAULTS, FaultPoints, Unsynced
+from embedded_broker.store.directory_segment import DirectorySegment, WrittenFile
+from embedded_broker.store.fault_points import FaultPoints
+from embedded_broker.store.open_files import OpenFiles, disk_refusal, raise_descriptor_limit
 
 __all__ = ["DirectoryFileSystem", "DirectorySegment"]
 
 _IS_POSIX = os.name == "posix"
-
-
-class _Record:
-    """What was written to a file and what of it is durable; it outlives the open file."""
-
-    __slots__ = ("end", "unsynced")
-
-    def __init__(self, end: int) -> None:
-        self.end = end
-        self.unsynced = Unsynced(end)
-
-
-class DirectorySegment:
-    """A sparse file of a fixed size; see ``fs.Segment``."""
-
-    __slots__ = ("_fd", "_pages", "_record", "_view", "faults", "path", "size")
-
-    def __init__(self, path: str, size: int, fd: int, record: _Record | None = None) -> None:
-        self.path = path
-        self.size = size
-        self.faults = NO_FAULTS
-        self._fd = fd
-        self._record = _Record(self.data_end()) if record is None else record
-        self._pages: mmap.mmap | None = None
-        self._view: memoryview | None = None
-
-    def write(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Put the bytes there before returning."""
-        record, reason = self._record, None
-        if self.faults.armed:
-            kept, reason = self.faults.admit(self.path, len(data))
-            data = data[:kept]
-        if at < record.unsynced.synced_end:
-            record.unsynced.note(at, os.pread(self._fd, len(data), at))
-        record.end = max(record.end, at + len(data))
-        self._put(at, data)
-        if reason is not None:
-            raise StoreError(f"{self.path}: {reason}")
-
-    def _put(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        try:
-            done = os.pwrite(self._fd, data, at)
-            while done < len(data):  # a signal or a nearly full disk cut it short
-                done += os.pwrite(self._fd, memoryview(data)[done:], at + done)
-        except OSError as error:
-            raise StoreError(f"{self.path}: cannot write at {at}: {error}") from error
-
-    def view(self, at: int, length: int) -> memoryview:
-        """Show bytes without copying; the file is mapped on the first call."""
-        view = self._view
-        if view is None:
-            view = self._map()
-        return view[at : at + length]
-
-    def data_end(self) -> int:
-        """Give the end of the last extent; the size where the file system knows no holes."""
-        end = 0
-        try:
-            while end < self.size:
-                start = os.lseek(self._fd, end, os.SEEK_DATA)
-                end = os.lseek(self._fd, start, os.SEEK_HOLE)
-        except OSError as error:
-            return end if error.errno == errno.ENXIO else self.size
-        return end
-
-    @property
-    def record(self) -> _Record:
-        """What is known of the file's durability."""
-        return self._record
-
-    def sync(self) -> None:
-        """Return when the bytes are on the disk."""
-        if self.faults.armed:
-            self.faults.check_sync(self.path)
-        end = self._record.end
-        try:
-            os.fdatasync(self._fd)
-        except OSError as error:
-            raise StoreError(f"{self.path}: cannot sync: {error}") from error
-        self._record.unsynced.synced(end)
-
-    def close(self) -> None:
-        """Close the file; the mapping goes when the last view of it goes."""
-        self._view = self._pages = None
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _map(self) -> memoryview:
-        if self._fd < 0:
-            raise StoreError(f"{self.path}: the segment is closed")
-        try:
-            self._pages = mmap.mmap(self._fd, self.size, prot=mmap.PROT_READ)
-        except OSError as error:
-            raise StoreError(f"{self.path}: cannot map {self.size} bytes: {error}") from error
-        self._view = memoryview(self._pages)
-        return self._view
 
 
 class DirectoryFileSystem:
@@ -134,8 +36,9 @@ class DirectoryFileSystem:
             )
         self.root = Path(root).absolute()
         self._locks = DirectoryLocks(self.root)
+        self._files = OpenFiles(self.root, os.O_RDWR)
         self._new_folders: set[str] = set()
-        self._records: dict[str, _Record] = {}
+        self._records: dict[str, WrittenFile] = {}
         self.faults = FaultPoints()
 
     def __repr__(self) -> str:
@@ -151,30 +54,29 @@ class DirectoryFileSystem:
         used = disk.f_blocks - disk.f_bfree
         return 100.0 * used / max(1, used + disk.f_bavail)
 
-    def open_segment(self, path: str, size: int, *, create: bool = True) -> DirectorySegment:
+    def open_segment(
+        self, path: str, size: int, *, create: bool = True, may_rest: bool = False
+    ) -> DirectorySegment:
         """Open or create a segment."""
-        flags = os.O_RDWR | os.O_CLOEXEC
         if create:
+            self._check_place()
             self._make_folder(posixpath.dirname(path))
-            flags |= os.O_CREAT
-        try:
-            fd = os.open(self._full(path), flags, 0o644)
-        except OSError as error:
-            raise StoreError(f"{path}: cannot open: {error}") from error
+        fd = self._open(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR)
         try:
             length = os.fstat(fd).st_size
             if length == 0:
                 os.ftruncate(fd, size)
         except OSError as error:
             os.close(fd)
-            raise StoreError(f"{path}: cannot give it {size} bytes: {error}") from error
+            raise disk_refusal(self.root, path, f"give it {size} bytes", error) from error
         if length not in {0, size}:
             os.close(fd)
             raise StoreError(f"{path}: length {length} instead of {size} bytes")
-        if length == 0:
-            self._records[path] = _Record(0)
-        segment = DirectorySegment(path, size, fd, self._records.get(path))
-        self._records.setdefault(path, segment.record)
+        record = self._records.get(path)
+        if length == 0 or record is None:
+            record = None if length else WrittenFile(0)
+        segment = DirectorySegment(path, size, fd, self._files, record, may_rest=may_rest)
+        self._records[path] = segment.record
         segment.faults = self.faults
         return segment
 
@@ -210,10 +112,11 @@ class DirectoryFileSystem:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise StoreError(f"{path}: cannot list: {error}") from error
+            raise disk_refusal(self.root, path, "list", error) from error
 
     def remove(self, path: str) -> None:
         """Remove a file, or an empty folder."""
+        self._check_place()
         full = self._full(path)
         self._records.pop(path, None)
         try:
@@ -222,10 +125,11 @@ class DirectoryFileSystem:
             else:
                 full.unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"{path}: cannot remove: {error}") from error
+            raise disk_refusal(self.root, path, "remove", error) from error
 
     def remove_tree(self, path: str) -> None:
         """Remove a file, or a folder with everything in it."""
+        self._check_place()
         full = self._full(path)
         for known in [one for one in self._records if one == path or one.startswith(f"{path}/")]:
             del self._records[known]
@@ -235,31 +139,39 @@ class DirectoryFileSystem:
             else:
                 full.unlink(missing_ok=True)
         except OSError as error:
-            raise StoreError(f"{path}: cannot remove: {error}") from error
+            raise disk_refusal(self.root, path, "remove", error) from error
 
     def rename(self, source: str, target: str) -> None:
         """Move a file over another one, into a folder that is made if need be."""
+        self._check_place()
         self._make_folder(posixpath.dirname(target))
         try:
             self._full(source).replace(self._full(target))
         except OSError as error:
-            raise StoreError(f"{source}: cannot rename to {target}: {error}") from error
+            raise disk_refusal(self.root, source, f"rename to {target}", error) from error
 
     def read_file(self, path: str) -> bytes:
         """Give the whole file."""
+        fd = self._open(path, os.O_RDONLY)
         try:
-            return self._full(path).read_bytes()
+            with open(fd, "rb") as file:  # noqa: PTH123 - no path
+                return file.read()
         except OSError as error:
-            raise StoreError(f"{path}: cannot read: {error}") from error
+            raise disk_refusal(self.root, path, "read", error) from error
 
     def write_file(self, path: str, data: bytes) -> None:
         """Write a whole small file."""
+        self._check_place()
         self._make_folder(posixpath.dirname(path))
         data, refusal = self.faults.check_write(path, data)
+        fd = self._open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
-            self._full(path).write_bytes(data)
+            with open(fd, "wb", buffering=0) as file:  # noqa: PTH123 - no path
+                done = file.write(data)
+                while done < len(data):
+                    done += file.write(memoryview(data)[done:])
         except OSError as error:
-            raise StoreError(f"{path}: cannot write: {error}") from error
+            raise disk_refusal(self.root, path, f"write {len(data)} bytes", error) from error
         if refusal is not None:
             raise refusal
 
@@ -267,31 +179,53 @@ class DirectoryFileSystem:
         """Make a small file's bytes durable."""
         if self.faults.armed:
             self.faults.check_sync(path)
-        self._sync(self._full(path), path)
+        self._sync(path)
 
     def sync_dir(self, path: str) -> None:
         """Make a folder's entries durable, and those of its parents that we created it in."""
         if self.faults.armed:
             self.faults.check_sync(path)
-        self._sync(self._full(path), path)
+        self._sync(path)
         while path in self._new_folders:
             self._new_folders.discard(path)
             path = posixpath.dirname(path)
-            self._sync(self._full(path), path)
+            self._sync(path)
 
     def lock(self, path: str, owner: str) -> None:
         """Take the original's ``lock`` file, as ``BrokerStartup``'s store does."""
         self._make_folder(posixpath.dirname(path))
         self._locks.take(path, owner)
+        raise_descriptor_limit()
+        self._files.keep_spare()
 
     def unlock(self, path: str) -> None:
         """Give the lock back."""
         self._locks.give_back(path)
+        self._files.close()
+
+    def look(self) -> str | None:
+        """Say what happened to the folder; from then on nothing is opened or made in it."""
+        if self._files.lost is None:
+            self._files.lost = self._locks.problem()
+            self._files.keep_spare()
+        return self._files.lost
+
+    def _check_place(self) -> None:
+        """Refuse to make or remove anything in a folder that is not the one that was locked."""
+        lost = self.look()
+        if lost is not None:
+            raise StoreError(lost)
+
+    def _open(self, path: str, flags: int) -> int:
+        self._full(path)
+        return self._files.open(path, flags)
 
     def _full(self, path: str) -> Path:
         # Topic names become folders: a name that climbs out of the root must not reach the disk.
         if path and any(part in {"", ".", ".."} for part in path.split("/")):
             raise StoreError(f"{path!r}: not a path inside the store")
+        if self._files.lost is not None:
+            raise StoreError(self._files.lost)
         return self.root / path if path else self.root
 
     def _make_folder(self, path: str) -> None:
@@ -302,17 +236,15 @@ class DirectoryFileSystem:
         try:
             self._full(path).mkdir(parents=not path, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{path or self.root}: cannot create the folder: {error}") from error
+            raise disk_refusal(self.root, path, "create the folder", error) from error
         if path:
             self._new_folders.add(path)
 
-    @staticmethod
-    def _sync(full: Path, path: str) -> None:
+    def _sync(self, path: str) -> None:
+        fd = self._open(path, os.O_RDONLY)
         try:
-            fd = os.open(full, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+            os.fsync(fd)
         except OSError as error:
-            raise StoreError(f"{path or full}: cannot sync: {error}") from error
+            raise disk_refusal(self.root, path, "sync", error) from error
+        finally:
+            os.close(fd)

@@ -4,25 +4,45 @@ Answers: may this broker open the directory, and if not, who holds it. POSIX loc
 process and vanish when *any* handle of the file is closed in it, so two brokers of one process
 are told apart by the register, before the file is touched. The original locks the first byte of
 ``lock`` (``BrokerStartup``/``DefaultMessageStore``) and writes the word ``lock``; so do we, and a
-line of ours behind it names us to the next one.
+line of ours behind it names us to the next one. Whoever deletes that file lets another broker in:
+so the folder itself is locked as well, and ``problem`` says when either is not there any more.
 """
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import struct
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
-from embedded_broker.errors import StoreError, StoreLockedError
+from attrs import frozen
+
+from embedded_broker.errors import StoreLockedError
+from embedded_broker.store.open_files import disk_refusal
 
 __all__ = ["DirectoryLocks", "holder_of"]
+
+_LOG = logging.getLogger(__name__)
 
 _WORD = b"lock"
 _REGISTER: dict[str, tuple[int, str]] = {}
 """Real path of a lock file -> (process id, owner); the id tells a forked child from its parent."""
 _REGISTER_LOCK = threading.Lock()
+_FOLDERS: set[int] = set()
+"""Descriptors of locked folders. A forked child closes its own: their lock would outlive us."""
+
+
+@frozen
+class _Held:
+    """A lock that was taken: its file, and the folder that was there then."""
+
+    file: str
+    fd: int
+    folder_fd: int
 
 
 class DirectoryLocks:
@@ -30,7 +50,7 @@ class DirectoryLocks:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._held: dict[str, tuple[str, int]] = {}
+        self._held: dict[str, _Held] = {}
 
     def take(self, path: str, owner: str) -> None:
         """Take the lock or raise ``StoreLockedError`` naming the holder."""
@@ -42,12 +62,28 @@ class DirectoryLocks:
         held = self._held.pop(path, None)
         if held is None:
             return
-        full, fd = held
-        if _REGISTER.get(full, (0, ""))[0] == os.getpid():
-            _REGISTER.pop(full)
+        if _REGISTER.get(held.file, (0, ""))[0] == os.getpid():
+            _REGISTER.pop(held.file)
             # A real broker that opens the directory later must not be named as us.
-            os.ftruncate(fd, len(_WORD))
-        os.close(fd)
+            os.ftruncate(held.fd, len(_WORD))
+            _unlock_folder(held.folder_fd)
+        os.close(held.fd)
+        if held.folder_fd in _FOLDERS:
+            _FOLDERS.discard(held.folder_fd)
+            os.close(held.folder_fd)
+
+    def problem(self) -> str | None:
+        """Say what is not where it was when it was locked: the folder or the lock file."""
+        for held in self._held.values():
+            for fd, path in ((held.folder_fd, str(self._root)), (held.fd, held.file)):
+                what = _what_happened(fd, path)
+                if what is not None:
+                    return (
+                        f"{path} was {what} while the broker used it, so nothing more is stored "
+                        f"in {self._root}: stop the broker, look at what is there, and start it "
+                        "again"
+                    )
+        return None
 
     def _take(self, path: str, owner: str) -> None:
         full = os.path.realpath(self._root / path)
@@ -59,15 +95,41 @@ class DirectoryLocks:
         try:
             fd = os.open(full, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
-            raise StoreError(f"{path}: cannot open: {error}") from error
+            raise disk_refusal(self._root, path, "open", error) from error
         if not _lock_first_byte(fd):
             who = _holder(fd)
             os.close(fd)
             raise StoreLockedError(f"{self._root} is in use by {who}: close it first")
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, _WORD + f"\nheld by {owner}, process {os.getpid()}\n".encode(), 0)
+        folder_fd = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
+        if not _lock_folder(folder_fd):
+            who = _folder_holder(folder_fd)
+            os.close(folder_fd)
+            os.close(fd)
+            raise StoreLockedError(
+                f"{self._root} is in use by {who}, though its file {path} was deleted: close it "
+                "first"
+            )
+        text = _WORD + f"\nheld by {owner}, process {os.getpid()}\n".encode()
+        try:
+            os.pwrite(fd, text, 0)
+            os.ftruncate(fd, len(text))
+        except OSError as error:  # a full disk: who holds the lock is only told less well
+            _LOG.warning("%s", disk_refusal(self._root, path, "write", error))
         _REGISTER[full] = (os.getpid(), owner)
-        self._held[path] = (full, fd)
+        _FOLDERS.add(folder_fd)
+        self._held[path] = _Held(full, fd, folder_fd)
+
+
+def _what_happened(fd: int, path: str) -> str | None:
+    """Compare what is open with what the path leads to now."""
+    ours = os.fstat(fd)
+    try:
+        found = os.stat(path)  # noqa: PTH116 - beside os.fstat
+    except OSError:
+        return "moved or removed" if ours.st_nlink else "removed"
+    if (found.st_dev, found.st_ino) != (ours.st_dev, ours.st_ino):
+        return "replaced by another one"
+    return None
 
 
 def holder_of(file: Path) -> str | None:
@@ -97,6 +159,49 @@ def _lock_first_byte(fd: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _lock_folder(fd: int) -> bool:
+    """Lock a folder; true as well where a file system cannot do that."""
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in {errno.EWOULDBLOCK, errno.EACCES}
+    return True
+
+
+def _unlock_folder(fd: int) -> None:
+    """Unlock it for everybody who inherited the descriptor."""
+    import fcntl
+
+    with suppress(OSError):
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _folder_holder(fd: int) -> str:
+    """Name the process that locked a folder, as Linux tells it."""
+    status = os.fstat(fd)
+    place = f":{status.st_ino} "
+    try:
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        lines = []
+    for line in lines:  # such as: "1: FLOCK  ADVISORY  WRITE 4711 fd:00:1234 0 EOF"
+        if " FLOCK " in line and place in line:
+            return f"process {line.split()[4]}"
+    return "another process"
+
+
+def _close_folders() -> None:
+    """Close, in a forked child, what would keep the parent's folders locked."""
+    while _FOLDERS:
+        os.close(_FOLDERS.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_folders)
 
 
 def _holder(fd: int) -> str:

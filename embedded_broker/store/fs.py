@@ -49,7 +49,14 @@ class Segment(Protocol):
         ...
 
     def view(self, at: int, length: int) -> memoryview:
-        """Show bytes without copying; read-only, and live: later writes are seen through it."""
+        """Show bytes without copying: read-only, and live where they were written before.
+
+        Where nothing was ever written it may be a copy.
+        """
+        ...
+
+    def read(self, at: int, length: int) -> bytes:
+        """Copy bytes; for files that are read at random places, where some were never written."""
         ...
 
     def data_end(self) -> int:
@@ -90,8 +97,13 @@ class FileSystem(Protocol):
         """How full the disk is, as ``UtilAll.getDiskPartitionSpaceUsedPercent``; 0 for memory."""
         ...
 
-    def open_segment(self, path: str, size: int, *, create: bool = True) -> Segment:
+    def open_segment(
+        self, path: str, size: int, *, create: bool = True, may_rest: bool = False
+    ) -> Segment:
         """Open a segment, or create it and its folders.
+
+        With ``may_rest`` it is one of many that are only written under the owner's lock: its
+        descriptor may be closed and opened again in between.
 
         Raises ``StoreError`` if the file exists with another length (both are named), or if it
         is missing and ``create`` is false. An existing file of length 0 counts as just created:
@@ -137,6 +149,13 @@ class FileSystem(Protocol):
 
     def sync_dir(self, path: str) -> None:
         """Make creations, removals and renames inside a folder durable."""
+        ...
+
+    def look(self) -> str | None:
+        """Say why nothing can be stored any more: the place is not the one that was locked.
+
+        None while all is well. To be called outside the door at each flush.
+        """
         ...
 
     def lock(self, path: str, owner: str) -> None:

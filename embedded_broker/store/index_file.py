@@ -57,12 +57,12 @@ class IndexShape:
         """Tell whether a file can have this shape: its first entries are found by their hash."""
         if segment.size != self.file_size:
             return False
-        next_number = _HEADER.unpack(segment.view(0, HEADER_SIZE))[5]
+        next_number = _HEADER.unpack(segment.read(0, HEADER_SIZE))[5]
         for number in range(1, min(next_number, 9, self.entries)):
             (key_hash, _, _, _) = _INDEX_ENTRY.unpack(
-                segment.view(self.entry_at(number), _INDEX_ENTRY.size)
+                segment.read(self.entry_at(number), _INDEX_ENTRY.size)
             )
-            (newest,) = _SLOT.unpack(segment.view(self.slot_at(key_hash), _SLOT.size))
+            (newest,) = _SLOT.unpack(segment.read(self.slot_at(key_hash), _SLOT.size))
             if key_hash < 0 or not number <= newest < next_number:
                 return False
         return True
@@ -91,7 +91,7 @@ class IndexFile:
             self.end_offset,
             self.used_slots,
             next_number,
-        ) = _HEADER.unpack(segment.view(0, HEADER_SIZE))
+        ) = _HEADER.unpack(segment.read(0, HEADER_SIZE))
         self.next_number = max(int(next_number), 1)
 
     @property
@@ -103,7 +103,7 @@ class IndexFile:
         """Add an entry; the caller looked at ``is_full``. Raises ``StoreError``."""
         segment, number = self.segment, self.next_number
         slot_at = self.shape.slot_at(key_hash)
-        (previous,) = _SLOT.unpack(segment.view(slot_at, _SLOT.size))
+        (previous,) = _SLOT.unpack(segment.read(slot_at, _SLOT.size))
         if not 0 < previous < number:
             previous = 0
         if number == 1:
@@ -144,10 +144,10 @@ class IndexFile:
         range is widened to the seconds that it touches.
         """
         segment, shape = self.segment, self.shape
-        (number,) = _SLOT.unpack(segment.view(shape.slot_at(key_hash), _SLOT.size))
+        (number,) = _SLOT.unpack(segment.read(shape.slot_at(key_hash), _SLOT.size))
         while 0 < number < self.next_number:
             found, offset, seconds, previous = _INDEX_ENTRY.unpack(
-                segment.view(shape.entry_at(number), _INDEX_ENTRY.size)
+                segment.read(shape.entry_at(number), _INDEX_ENTRY.size)
             )
             stored = self.begin_timestamp + seconds * 1000
             if found == key_hash and stored <= end_ms and stored + 999 >= begin_ms:

@@ -102,7 +102,9 @@ class MappedFileQueue:
                 whole = False
                 continue
             path = self._path(start)
-            self._segments.append(self.fs.open_segment(path, self.file_size, create=False))
+            self._segments.append(
+                self.fs.open_segment(path, self.file_size, create=False, may_rest=True)
+            )
         if starts:
             self.min_offset = starts[0]
             self._file_at = starts[0] + (len(self._segments) - 1) * self.file_size
@@ -196,21 +198,24 @@ class MappedFileQueue:
         return segment.view(inside, length) if inside + length <= self.file_size else None
 
     def read_file_from(self, offset: int) -> memoryview:
-        """Show the rest of the file that holds the offset, up to ``max_offset``; may be empty."""
+        """Show the rest of the file that holds the offset, up to ``max_offset``; may be empty.
+
+        Zeros behind the last byte that was ever written are left out.
+        """
         if not self.min_offset <= offset < self.max_offset:
             return memoryview(b"")
         segment, inside = self._locate(offset)
-        return segment.view(inside, min(self.file_size - inside, self.max_offset - offset))
+        end = min(segment.data_end(), inside + self.max_offset - offset)
+        return segment.view(inside, end - inside) if end > inside else memoryview(b"")
 
     def chunks(self, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
         """Go through a range file by file: offset and bytes of each part."""
         end = min(end, self.max_offset)
-        while start < end:
+        while self.min_offset <= start < end:
             part = self.read_file_from(start)
-            if not part:
-                return
-            yield start, part[: end - start]
-            start += len(part)
+            if part:
+                yield start, part[: end - start]
+            start += self.file_size - start % self.file_size
 
     def data_end(self) -> int:
         """Give an offset from which on everything is zero, by what the files hold."""
@@ -315,7 +320,7 @@ class MappedFileQueue:
 
     def _new_file(self, offset: int) -> Segment:
         start = offset - offset % self.file_size
-        segment = self.fs.open_segment(self._path(start), self.file_size)
+        segment = self.fs.open_segment(self._path(start), self.file_size, may_rest=True)
         self._segments.append(segment)
         self._last, self._file_at = segment, start
         self._files_made += 1
@@ -345,7 +350,7 @@ def zero_tail(segment: Segment, at: int) -> int:
     end = _last_data(segment, at)
     for start in range(at, end, _CHUNK):
         length = min(_CHUNK, end - start)
-        if bytes(segment.view(start, length)) != _ZEROS[:length]:
+        if segment.read(start, length) != _ZEROS[:length]:
             segment.write(start, _ZEROS[:length])
     if end > at:
         segment.sync()
@@ -357,7 +362,7 @@ def _last_data(segment: Segment, at: int) -> int:
     end = segment.data_end()
     while end > at:
         start = max(at, end - _CHUNK)
-        tail = bytes(segment.view(start, end - start)).rstrip(b"\0")
+        tail = segment.read(start, end - start).rstrip(b"\0")
         if tail:
             return start + len(tail)
         end = start

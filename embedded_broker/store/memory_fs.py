@@ -72,6 +72,10 @@ class MemorySegment:
         """Show bytes without copying."""
         return self._view[at : at + length]
 
+    def read(self, at: int, length: int) -> bytes:
+        """Copy bytes."""
+        return bytes(self._view[at : at + length])
+
     def data_end(self) -> int:
         """Give the end of the last write."""
         return self._end
@@ -121,7 +125,14 @@ class MemoryFileSystem:
         """Make the object behind a new path; a subclass returns its own kind."""
         return MemorySegment(path, size)
 
-    def open_segment(self, path: str, size: int, *, create: bool = True) -> MemorySegment:
+    def open_segment(
+        self,
+        path: str,
+        size: int,
+        *,
+        create: bool = True,
+        may_rest: bool = False,  # noqa: ARG002 - nothing is open here
+    ) -> MemorySegment:
         """Open or create a segment."""
         found = self._segments.get(path)
         if found is None:
@@ -211,6 +222,10 @@ class MemoryFileSystem:
     def lose_unsynced(self, random: Random | None = None) -> int:
         """Lose what no sync has made durable; see ``fs.FileSystem``."""
         return sum(one.lose_unsynced(random) for _, one in sorted(self._segments.items()))
+
+    def look(self) -> str | None:
+        """Find nothing wrong: memory does not move."""
+        return None
 
     def lock(self, path: str, owner: str) -> None:
         """Take the store: one broker at a time uses one file system object."""

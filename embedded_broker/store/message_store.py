@@ -20,6 +20,7 @@ from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry
 from embedded_broker.store.copies import Copies
+from embedded_broker.store.disk_health import DiskHealth
 from embedded_broker.store.flush import StoreFlush
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
@@ -120,7 +121,9 @@ class MessageStore(StoreReader):
         """How many messages went to the topics of timers and delay levels since the start."""
         self._dirty: set[ConsumeQueue] = set()
         self._last_store_timestamp = 0
-        self._open = False
+        self._open = self._accepts = False
+        self.health = DiskHealth(lambda: clock.now_ms, self._accept)
+        """Why nothing is accepted though the store is open, if so."""
         self.was_clean = False
         """Whether the last owner closed the store; known after ``load``."""
         self.problems: list[str] = []
@@ -148,10 +151,15 @@ class MessageStore(StoreReader):
         clean = self.was_clean = not self.fs.exists(ABORT_FILE)
         sizes = StoreSizes.find(self.fs, self.config, clean=clean)
         self._queue_file_size = sizes.consume_queue
-        # Before anything is changed: dying in the middle of this must look like a dirty stop.
-        self.fs.write_file(ABORT_FILE, str(os.getpid()).encode())
-        self.fs.sync_file(ABORT_FILE)
-        self.fs.sync_dir("")
+        self.health.start_anew()
+        try:
+            # Before anything is changed: dying in the middle of this must look like a dirty stop.
+            self._mark_use()
+        except StoreError as error:
+            if not error.disk_full:
+                raise
+            self.health.drain_until(self._mark_use, error)
+            self.problems.append(str(self.health.problem))
         self.checkpoint.load()
         self.log = CommitLog(self.fs, sizes.commit_log)
         intact = self._load_queues()
@@ -170,8 +178,22 @@ class MessageStore(StoreReader):
         self._last_store_timestamp = report.last_store_timestamp
         self.config.on_change(lambda _: self._read_settings())
         self._open = True
+        self._accept(self.health.problem is None)
         _LOG.info("store opened: %s", report)
         return report
+
+    def _mark_use(self) -> None:
+        self.fs.write_file(ABORT_FILE, str(os.getpid()).encode())
+        self.fs.sync_file(ABORT_FILE)
+        self.fs.sync_dir("")
+
+    def look(self) -> None:
+        """Look whether the store's place is still there and can take messages. Outside the door."""
+        if self._open:
+            self.health.look(self.fs.look)
+
+    def _accept(self, yes: bool) -> None:
+        self._accepts = self._open and yes
 
     def _load_queues(self) -> bool:
         """Open every queue; returns whether none had a hole between its files."""
@@ -192,7 +214,7 @@ class MessageStore(StoreReader):
         """
         if not self._open:
             return
-        self._open = False
+        self._open = self._accepts = False
         try:
             self.begin_flush().run()
             self.fs.remove(ABORT_FILE)
@@ -202,7 +224,7 @@ class MessageStore(StoreReader):
 
     def abandon(self) -> None:
         """Let go of everything as a killed process would: no sync, and ``abort`` stays."""
-        self._open = False
+        self._open = self._accepts = False
         self._release()
 
     def _release(self) -> None:
@@ -219,7 +241,7 @@ class MessageStore(StoreReader):
 
     @property
     def is_open(self) -> bool:
-        """Whether messages are accepted."""
+        """Whether messages can be read, and are accepted unless ``health`` has a problem."""
         return self._open
 
     def _read_settings(self) -> None:
@@ -430,7 +452,7 @@ class MessageStore(StoreReader):
         """Whether no put hook wants to see the messages that ``put_copies`` stores."""
         if self.put_hooks != self._hooks_seen:
             self._ask_hooks()
-        return self._open and self._hooks_ignore_copies
+        return self._accepts and self._hooks_ignore_copies
 
     def put_copies(self, copies: Copies) -> bool:
         """Store copies of stored messages next to each other, all of them or none.
@@ -452,7 +474,7 @@ class MessageStore(StoreReader):
     def _needs_no_look(self, run: Run) -> bool:
         """Whether nothing about a run needs a look at its single messages."""
         return (
-            self._open
+            self._accepts
             and not run.sys_flag & _NOT_ORDINARY
             and (
                 run.is_admitted
@@ -487,8 +509,9 @@ class MessageStore(StoreReader):
 
     def _prepare(self, msg: InnerMessage, now_ms: int) -> PutResult | None:
         """Check, run the hooks, encode the properties; the refusal if there is one."""
-        if not self._open:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark="the store is closed")
+        if not self._accepts:
+            remark = self.health.problem or "the store is closed"
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
         if msg.sys_flag & INNER_BATCH:
             return PutResult(
                 PutStatus.MESSAGE_ILLEGAL,

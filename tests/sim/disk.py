@@ -226,10 +226,12 @@ class Disk(MemoryFileSystem):
     def new_segment(self, path: str, size: int) -> MemorySegment:
         return Segment(self, path, size)
 
-    def open_segment(self, path: str, size: int, *, create: bool = True) -> MemorySegment:
+    def open_segment(
+        self, path: str, size: int, *, create: bool = True, may_rest: bool = False
+    ) -> MemorySegment:
         if create and self._entry(path) is None:
             self._change_names(path)
-        return super().open_segment(path, size, create=create)
+        return super().open_segment(path, size, create=create, may_rest=may_rest)
 
     def remove(self, path: str) -> None:
         if self._entry(path) is not None:

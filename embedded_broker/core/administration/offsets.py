@@ -201,11 +201,12 @@ class GroupOffsets:
                 "Offset has been previously reset: the next pull says where the group continues",
             )
         self._offsets.commit(group, topic, queue_id, offset)
-        if self._offsets.unsaved is not None:
+        problem = self._store.health.problem or self._offsets.unsaved
+        if problem is not None:
             raise Refused(
                 Reason.FAILED,
                 f"offset {offset} is kept in memory only, config/consumerOffset.json cannot be "
-                f"saved at present: {self._offsets.unsaved}",
+                f"saved at present: {problem}",
             )
 
     # -- reset ------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig, check_known, read_properties
 from embedded_broker.settings.options import ARGUMENT_NAMES, show
 from embedded_broker.settings.profiles import Profile
+from embedded_broker.store.disk_health import DiskHealth
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.files import Table
 from embedded_broker.tables.topics.attributes import TopicAttributeError, parse_attributes
@@ -31,8 +32,10 @@ BLACK_LIST: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackL
 """Names that nobody may change by request (BrokerConfig.configBlackList)."""
 
 
-def check_saved(table: Table, path: str) -> None:
+def check_saved(table: Table, path: str, health: DiskHealth) -> None:
     """Refuse a change that would not outlive the broker."""
+    if health.problem is not None:
+        raise Refused(Reason.SERVICE_NOT_AVAILABLE, f"{path} cannot be saved: {health.problem}")
     if table.unsaved is not None:
         raise Refused(Reason.FAILED, f"{path} cannot be saved at present: {table.unsaved}")
 
@@ -46,6 +49,7 @@ class Settings:
     _clock: Clock
     _topics: TopicTable
     _groups: GroupTable
+    _health: DiskHealth
     _arguments: dict[str, str]
     """What `EmbeddedBroker(...)` was given, under RocketMQ's names for it."""
     _changes: int = field(default=0, init=False)
@@ -85,7 +89,7 @@ class Settings:
                     Reason.INVALID_PARAMETER,
                     "MIXED message type is not supported: enableMixedMessageType=false",
                 )
-            check_saved(self._topics, "config/topics.json")
+            check_saved(self._topics, "config/topics.json", self._health)
             self._topics.update(wanted, changes)
         except TopicAttributeError as error:
             raise Refused(Reason.FAILED, str(error)) from error
@@ -95,7 +99,7 @@ class Settings:
         problem = self._groups.problem(group.group_name)
         if problem is not None and self._profile.checks_group_names:
             raise Refused(Reason.INVALID_PARAMETER, problem)
-        check_saved(self._groups, "config/subscriptionGroup.json")
+        check_saved(self._groups, "config/subscriptionGroup.json", self._health)
         self._groups.put(group)
 
     def update_options(self, text: str) -> list[str]:

@@ -57,8 +57,8 @@ class TimerCheckpointFile:
         """Give what is stored; None when the file is missing or was never written."""
         if not self._fs.exists(self._path) or self._fs.size(self._path) == 0:
             return None
-        view = self._open().view(0, _USED)
-        return TimerCheckpoint.decode(view) if any(view) else None
+        data = self._open().read(0, _USED)
+        return TimerCheckpoint.decode(data) if any(data) else None
 
     def write(self, checkpoint: TimerCheckpoint) -> None:
         """Store it durably."""

@@ -301,7 +301,7 @@ class TimerWheel:
         nothing = bytes(_PAGE_SIZE)
         for start in range(0, segment.data_end(), _PAGE_SIZE):
             length = min(_PAGE_SIZE, self.file_size - start)
-            page = bytes(segment.view(start, length))
+            page = segment.read(start, length)
             if page != nothing[:length]:
                 self._bytes[start : start + length] = page
                 self._used.add(start // _PAGE_SIZE)

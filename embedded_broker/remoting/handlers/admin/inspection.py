@@ -155,7 +155,14 @@ class InspectionProcessor:
         fs = self._store.fs
         if not isinstance(fs, DirectoryFileSystem):
             return {"commitLogDiskRatio": "0.0", "consumeQueueDiskRatio": "0.0"}
-        usage = shutil.disk_usage(fs.root)
+        health = self._store.health
+        trouble = {}
+        if health.problem is not None:
+            trouble = {"storeProblem": health.problem, "storeProblemSince": str(health.since_ms)}
+        try:
+            usage = shutil.disk_usage(fs.root)
+        except OSError:  # the folder was removed
+            return trouble
         ratio = f"{usage.used / max(1, usage.used + usage.free):.2f}"
         total, free = _readable(usage.total), _readable(usage.free)
         return {
@@ -163,6 +170,7 @@ class InspectionProcessor:
             "commitLogDiskRatio": ratio,
             f"commitLogDiskRatio_{Path(fs.root) / 'commitlog'}": ratio,
             "consumeQueueDiskRatio": ratio,
+            **trouble,
         }
 
     def _messages(self) -> dict[str, str]:

@@ -35,9 +35,9 @@ class Rig:
         self.door = Door()
         self.log: list[str] = []
         self.finished = Event()
-        self.failures = 0
+        self.failures = self.looks = 0
         self.breaks = ""
-        self.flusher = Flusher(self.door, self.begin, self.done)
+        self.flusher = Flusher(self.door, self.begin, self.done, self.look)
 
     def begin(self, everything: bool) -> list[FlushWork]:
         self.log.append(f"begin {'all' if everything else 'log'} inside={self.door.held}")
@@ -46,6 +46,10 @@ class Rig:
             raise StoreError("the disk refuses")
         names = ["log", "timers"] if everything else ["log"]
         return [Step(name, self.log, self.door, breaks=name == self.breaks) for name in names]
+
+    def look(self) -> None:
+        self.looks += 1
+        assert not self.door.held
 
     def done(self) -> None:
         self.log.append(f"done inside={self.door.held}")
@@ -93,6 +97,7 @@ def test_the_thread_flushes_what_was_asked_for(rig: Rig) -> None:
     rig.flusher.close()
 
     assert rig.log[0] == "begin log inside=True"
+    assert rig.looks == 1
 
 
 def test_requests_that_arrive_during_a_flush_share_the_next_one(rig: Rig) -> None:

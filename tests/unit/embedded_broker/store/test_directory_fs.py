@@ -25,12 +25,14 @@ def test_a_segment_is_a_sparse_file_of_its_size(tmp_path: Path) -> None:
 
 def test_a_view_sees_later_writes_and_outlives_the_handle(tmp_path: Path) -> None:
     segment = DirectoryFileSystem(tmp_path).open_segment("a", 4096)
+    segment.write(0, b"____")
     view = segment.view(0, 4)
     segment.write(0, b"abcd")
     segment.close()
     assert bytes(view) == b"abcd"
-    with pytest.raises(StoreError, match="closed"):
-        segment.view(0, 1)
+    for call in (segment.view, segment.read):
+        with pytest.raises(StoreError, match="closed"):
+            call(0, 1)
 
 
 def test_the_end_of_the_data_is_found_without_reading_the_holes(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""What keeps a store from taking messages: its folder is gone, or its disk was full at opening.
+
+Answers: why nothing is accepted at present, and since when. Who stores messages, topics, groups or
+offsets asks here. Must not know: requests. Read on: `message_store.py`, which looks after each
+flush; `directory_lock.py` for the folder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from embedded_broker.errors import StoreError
+
+__all__ = ["DiskHealth"]
+
+_LOG = logging.getLogger(__name__)
+
+
+class DiskHealth:
+    """`problem` says why nothing is accepted, since `since_ms`; None while all is well.
+
+    Any thread may look; what is noted is seen by the next message that comes.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], accept: Callable[[bool], None]) -> None:
+        self._now_ms = now_ms
+        self._accept = accept
+        self._left_undone: Callable[[], None] | None = None
+        self.problem: str | None = None
+        self.since_ms = 0
+
+    def start_anew(self) -> None:
+        """Forget what was wrong with the store before it was opened."""
+        self._left_undone = None
+        self._note(None)
+
+    def drain_until(self, done: Callable[[], None], error: StoreError) -> None:
+        """Accept nothing until the disk takes what `done` writes."""
+        self._left_undone = done
+        self._note(
+            f"the disk was full when the store was opened: {error}. Messages can be consumed; "
+            "nothing is stored until there is room"
+        )
+
+    def look(self, place: Callable[[], str | None]) -> None:
+        """Ask what is wrong with the store's place, and try again what is left to do."""
+        problem = place()
+        if problem is None and self._left_undone is not None:
+            try:
+                self._left_undone()
+            except StoreError:
+                return
+            self._left_undone = None
+        self._note(problem)
+
+    def _note(self, problem: str | None) -> None:
+        if problem == self.problem:
+            return
+        if problem is None:
+            _LOG.warning("the store accepts messages again")
+            self._accept(True)
+            self.problem = None
+        else:
+            _LOG.error("%s", problem)
+            self.since_ms = self._now_ms()
+            self.problem = problem
+            self._accept(False)

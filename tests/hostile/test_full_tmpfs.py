@@ -1,0 +1,130 @@
+"""A store on a tmpfs that fills up: errors that name the file, never a signal, and nothing lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.small_disk import run_on_small_disk
+
+_FILL_UNDER_LOAD = """
+import time
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.errors import MQBrokerException
+
+clock = VirtualClock()
+with EmbeddedBroker(
+    store=STORE, tcp=False, topics=["T"], clock=clock, engine=sys.argv[2]
+) as broker:
+    fill(keep=1 << 20)
+    stored = refused = 0
+    while refused < 200:
+        number = stored + refused
+        delay = number % 500 * 7.5 if number % 2 else None
+        try:
+            broker.send("T", bytes(2000), keys=f"key{number}", delay=delay)
+            stored += 1
+        except MQBrokerException as error:
+            refused += 1
+            reason = str(error)
+        if number % 50 == 0:
+            broker._node()._flusher.request(everything=True)
+            time.sleep(0.02)  # the flush thread writes index, wheel and check points meanwhile
+    tell(stored=stored, reason=reason)
+    free()
+    tell(by_key=[len(broker.messages.by_key("T", f"key{number}")) for number in range(0, 100, 2)])
+    broker.send("T", b"there is room again")
+    clock.advance(4000)
+    tell(readable=len(list(broker.messages.in_topic("T"))))
+"""
+
+_DRAIN = """
+import subprocess, time
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.errors import MQBrokerException, RocketMQError
+
+def new_broker():
+    return EmbeddedBroker(store=STORE, tcp=False, engine=sys.argv[2], clock=VirtualClock())
+
+def count(broker):
+    return len(broker.messages.in_topic("T"))
+
+if "before" in sys.argv:
+    broker = new_broker().start()
+    broker.topics.create("T")
+    if "killed" in sys.argv:
+        fill(keep=600_000)
+    number = refused = 0
+    while number < 200 or ("killed" in sys.argv and refused < 30):
+        number += 1
+        try:
+            broker.send("T", bytes(2000), delay=number % 50 * 7.5 + 1 if number % 2 else None)
+        except MQBrokerException:
+            refused += 1
+        if number % 20 == 0:
+            time.sleep(0.01)
+    tell(visible=count(broker), waiting=broker.timers.count())
+    sys.stdout.flush()
+    if "killed" in sys.argv:
+        os.kill(os.getpid(), signal.SIGKILL)
+    broker.close()
+    sys.exit()
+
+subprocess.run([sys.executable, *sys.argv, "before"])
+fill()
+with new_broker() as broker:
+    tell(problems=broker.recovery.problems, drained=count(broker), still=broker.timers.count())
+    reasons = []
+    for _ in range(60):  # small ones fit for a while in pages that are there already
+        try:
+            broker.send("T", bytes(200))
+        except MQBrokerException as error:
+            reasons.append((error.response_code, str(error)))
+    tell(sent=60 - len(reasons), codes=sorted({one for one, _ in reasons}), reason=reasons[-1][1])
+    parts = broker._parts()
+    with parts.door:
+        try:
+            parts.groups.find("G")
+            parts.acts.offsets.commit("G", "T", 0, 5)
+        except Exception as error:
+            tell(commit=str(error))
+        tell(committed=parts.offsets.query("G", "T", 0))
+    free()
+    broker.wait_for(lambda _: parts.store.health.problem is None, timeout=20)
+    broker.send("T", b"there is room again")
+with new_broker() as broker:
+    broker.clock.advance(4000)
+    tell(all=count(broker), clean=broker.recovery.clean)
+    with broker._parts().door:
+        tell(committed_later=broker._parts().offsets.query("G", "T", 0))
+"""
+
+
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+def test_a_disk_that_fills_up_refuses_with_file_and_size_and_loses_nothing(
+    tmp_path: Path, engine: str
+) -> None:
+    told = run_on_small_disk(tmp_path / "disk", _FILL_UNDER_LOAD, engine)
+    assert told["stored"] > 100
+    for words in ("commitlog/00000000000000000000: cannot write", "bytes are free", "No space"):
+        assert words in told["reason"]
+    assert told["by_key"] == [1] * 50
+    assert told["readable"] == told["stored"] + 1
+
+
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_a_store_on_a_full_disk_opens_to_be_drained_and_accepts_when_there_is_room(
+    tmp_path: Path, engine: str, end: str
+) -> None:
+    told = run_on_small_disk(tmp_path / "disk", _DRAIN, engine, end)
+    assert (told["drained"], told["still"]) == (told["visible"], told["waiting"])
+    assert "No space left" in told["reason"]
+    assert "remove other files there, or let messages go sooner" in told["reason"]
+    if end == "closed":
+        assert (told["sent"], told["codes"]) == (0, [14])
+        assert "nothing is stored until there is room" in told["problems"][0]
+    assert told["committed"] == told["committed_later"] == 5
+    assert told["all"] == told["visible"] + told["waiting"] + told["sent"] + 1
+    assert told["clean"]
