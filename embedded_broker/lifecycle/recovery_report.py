@@ -24,7 +24,9 @@ class RecoveryReport:
     entries of messages that are not there. ``timers_pending``: timers that wait.
     ``timer_records_read`` and ``timer_truncated_bytes``: the same for the timer log.
     ``timers_already_released``: timers that the wheel still names and that will not be released
-    again. ``problems``: what else was wrong with a file, and what was done about it, a line each.
+    again. ``damaged_places`` of the commit log were left out (``damagedRecords=skip``), and
+    ``entries_left_out`` messages with them. ``problems``: what was wrong with files, and what was
+    done about it, a line each.
     """
 
     clean: bool
@@ -36,6 +38,8 @@ class RecoveryReport:
     timer_records_read: int
     timer_truncated_bytes: int
     timers_already_released: int
+    damaged_places: int = 0
+    entries_left_out: int = 0
     problems: tuple[str, ...] = ()
 
     @classmethod
@@ -53,5 +57,7 @@ class RecoveryReport:
             timer_records_read=timers.records_scanned,
             timer_truncated_bytes=timers.truncated_bytes,
             timers_already_released=timers.already_released,
+            damaged_places=store.damaged_places,
+            entries_left_out=store.entries_left_out,
             problems=tuple(problems),
         )

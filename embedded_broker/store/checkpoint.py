@@ -64,6 +64,11 @@ class StoreCheckpoint:
             segment.close()
 
     @property
+    def synced_ms(self) -> int:
+        """Store time of the last message that a sync of the commit log has made durable."""
+        return self.physic_msg_timestamp
+
+    @property
     def min_timestamp(self) -> int:
         """Messages stored before this are durable in commit log and consume queues."""
         earlier = min(self.physic_msg_timestamp, self.logics_msg_timestamp)

@@ -9,13 +9,14 @@ end is found again.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final, TypeAlias
 from zlib import crc32
 
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.mapped_file import MappedFileQueue
+from embedded_broker.store.mapped_file import MappedFileQueue, zero_tail
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import (
     MAGIC_BLANK,
@@ -27,6 +28,8 @@ from rocketmq_py.protocol.message_codec import (
 from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
 
 __all__ = ["BLANK_SIZE_MIN", "COMMIT_LOG_FOLDER", "CRC_MASK", "HEAD_IPV4", "CommitLog", "Parts"]
+
+_LOG = logging.getLogger(__name__)
 
 COMMIT_LOG_FOLDER: Final = "commitlog"
 BLANK_SIZE_MIN: Final = 8
@@ -43,13 +46,26 @@ _PLACE: Final = Struct(">ii20xq")  # size, magic, then the record's own commit-l
 _SYS_FLAG_TO_STORE_TIME: Final = Struct(">i16xq")  # with an IPv4 born host between them
 _SYS_FLAG_TO_STORE_TIME_V6: Final = Struct(">i28xq")
 _SYS_FLAG_AT: Final = 36
+_DAMAGE_NOTED_MAX: Final = 1000
+_MAGIC_AT: Final = 4
+_MAGIC_BEGIN: Final = (MAGIC_V1 & 0xFFFF_FFFF).to_bytes(4)[:3]  # both magics begin with it
+_WINDOW: Final = 1024 * 1024
 
 
 class CommitLog:
-    """All records, addressed by their offset."""
+    """All records, addressed by their offset.
+
+    Records at or behind ``checked_from`` were checked when the store was opened, or were written
+    since. Those before it (of a log too large to be read whole) are checked whenever one is read,
+    so that a damaged one is never given out; ``damaged`` says what was wrong with such a one.
+    ``skip_damage``: pulls leave it out; else they are refused.
+    """
 
     def __init__(self, fs: FileSystem, file_size: int) -> None:
         self.files = MappedFileQueue(fs, COMMIT_LOG_FOLDER, file_size)
+        self.checked_from = 0
+        self.skip_damage = False
+        self.damaged: dict[int, str] = {}
 
     @property
     def min_offset(self) -> int:
@@ -100,7 +116,52 @@ class CommitLog:
             return None
         if found < _PLACE.size or (size is not None and size != found):
             return None
+        if offset < self.checked_from and self.is_damaged(offset):
+            return None
         return self.files.read(offset, found)
+
+    def is_damaged(self, offset: int) -> bool:
+        """Check the record that is said to begin at an offset; a bad one is noted and logged."""
+        wrong = self.problem_at(offset)
+        if wrong is None:
+            return False
+        if offset not in self.damaged and len(self.damaged) < _DAMAGE_NOTED_MAX:
+            self.damaged[offset] = wrong
+            _LOG.warning("damaged record in the commit log at %d, not given out: %s", offset, wrong)
+        return True
+
+    def problem_at(self, offset: int) -> str | None:
+        """Say why no good record begins at an offset; None if one does."""
+        part = self.files.read_file_from(offset)
+        if _parts_at(part, 0, {}, check_crc=True) is None:
+            try:
+                if _is_torn(decode_record(part)):
+                    return "a zero byte in the topic or the properties"
+            except RecordError as error:
+                return f"{error.field}: {error.reason}"
+        own_offset = _PLACE.unpack_from(part)[2]
+        return None if own_offset == offset else f"the record says that it lies at {own_offset}"
+
+    def behind_blank(self, offset: int) -> int:
+        """Give where the next file begins if a blank ends this one at the offset, else the offset.
+
+        A file of which fewer bytes are left than a blank has needs none.
+        """
+        part = self.files.read_file_from(offset)
+        room = self.files.file_size - offset % self.files.file_size
+        if len(part) >= BLANK_SIZE_MIN:
+            size, magic = _SIZE_AND_MAGIC.unpack_from(part)
+            if magic != MAGIC_BLANK or size != room:
+                return offset
+        elif room >= BLANK_SIZE_MIN:
+            return offset
+        return offset + room
+
+    def write_blank(self, offset: int) -> None:
+        """Say that the file that holds this offset ends there; what lies behind becomes zero."""
+        segment, inside = self.files.locate(offset)
+        zero_tail(segment, inside)
+        segment.write(inside, _SIZE_AND_MAGIC.pack(segment.size - inside, MAGIC_BLANK))
 
     def record(self, offset: int) -> MessageRecord | None:
         """Decode the record at an offset; None if there is none, or not a whole one."""
@@ -129,7 +190,7 @@ class CommitLog:
 
         Ends silently at the first bytes that are no good record: wrong size, magic or CRC,
         another offset of its own, or a zero byte in topic or properties (the CRC covers the body
-        alone, and a torn write leaves zeros).
+        alone, and a torn write leaves zeros). Before ``checked_from`` it steps over them.
         """
         offset = max(start, self.min_offset)
         end = self.max_offset if end is None else end
@@ -141,14 +202,44 @@ class CommitLog:
                 if magic == MAGIC_BLANK and size == file_size - offset % file_size:
                     offset += size
                     continue
-            try:
-                record = decode_record(part, check_crc=check_crc)
-            except RecordError:
+            wary = check_crc or offset < self.checked_from
+            record = _whole_record(part, offset, check_crc=wary)
+            if record is not None:
+                yield record
+                offset += record.size
+                continue
+            behind = None
+            if offset < self.checked_from and self.is_damaged(offset):
+                behind = self.next_good(offset, end)
+            if behind is None:
                 return
-            if record.commit_log_offset != offset or _is_torn(record):
-                return
-            yield record
-            offset += record.size
+            offset = behind
+
+    def next_good(self, offset: int, end: int) -> int | None:
+        """Find the first good record behind a bad place, but before ``end``; None without one.
+
+        A record names the place where it lies, so one inside a message is not taken for one.
+        """
+        part = self.files.read_file_from(offset)
+        if len(part) >= BLANK_SIZE_MIN:
+            behind = self.behind_blank(offset + max(_SIZE_AND_MAGIC.unpack_from(part)[0], 1))
+            if offset < behind < end and self.problem_at(behind) is None:
+                return behind
+        for start, segment in self.files.files:
+            file_end = min(start + segment.data_end(), end)
+            at = max(start, offset + 1)
+            while at < file_end:
+                window = bytes(self.files.read_file_from(at)[:_WINDOW])
+                hit = window.find(_MAGIC_BEGIN)
+                while hit >= 0:
+                    found = at + hit - _MAGIC_AT
+                    if found > offset and self.problem_at(found) is None:
+                        return found
+                    hit = window.find(_MAGIC_BEGIN, hit + 1)
+                if len(window) < _WINDOW:
+                    break
+                at += _WINDOW - len(_MAGIC_BEGIN) + 1
+        return None
 
     def scan_parts(
         self, start: int, end: int | None = None, *, check_crc: bool = True
@@ -160,8 +251,9 @@ class CommitLog:
         while offset < end:
             part = self.files.read_file_from(offset)
             begin = offset
+            wary = check_crc or offset < self.checked_from
             while offset < end:
-                found = _parts_at(part, offset - begin, topics, check_crc=check_crc)
+                found = _parts_at(part, offset - begin, topics, check_crc=wary)
                 if found is None or found[0] != offset:
                     break
                 yield found
@@ -217,6 +309,14 @@ def _parts_at(
     if topic is None:
         topic = topics[name] = name.decode("utf-8", "replace")
     return offset, size, topic, queue_id, queue_offset, flag, stored, properties
+
+
+def _whole_record(part: memoryview, offset: int, *, check_crc: bool) -> MessageRecord | None:
+    try:
+        record = decode_record(part, check_crc=check_crc)
+    except RecordError:
+        return None
+    return None if record.commit_log_offset != offset or _is_torn(record) else record
 
 
 def _is_torn(record: MessageRecord) -> bool:

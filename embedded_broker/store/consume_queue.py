@@ -24,6 +24,7 @@ Entry: TypeAlias = tuple[int, int, int]
 """Commit-log offset, record size, tags code."""
 
 _ENTRY: Final = Struct(">qiq")
+_SIZE_AT: Final = 8
 _BLANK_SIZE: Final = 0x7FFF_FFFF
 _BLANK_ENTRY: Final = _ENTRY.pack(0, _BLANK_SIZE, 0)
 _FILES_READ_ON_LOAD: Final = 3  # the original looks at its last three files too
@@ -107,7 +108,7 @@ class ConsumeQueue:
         What lies behind it is zeroed. The minimum is set by ``follow``. Returns False if a
         file between others is missing; then the queue ends before it.
         """
-        whole = self.files.load(cut_at_gap=True)
+        whole = self.files.load(cut_at_gap=True) and self._is_filled()
         self.files.truncate_to(self._end())
         self.max_offset = self.files.max_offset // ENTRY_SIZE
         self.min_offset = self.first_offset
@@ -122,7 +123,15 @@ class ConsumeQueue:
         self.files.load()
         self.files.max_offset = self._end()
         self.max_offset = self.files.max_offset // ENTRY_SIZE
-        self.min_offset = self._first_alive(commit_log_min)
+        self.min_offset = self.first_from(commit_log_min)
+
+    def _is_filled(self) -> bool:
+        """Whether every file but the last has a first and a last entry: a cheap look."""
+        return all(
+            int.from_bytes(segment.view(at + _SIZE_AT, 4), "big", signed=True) > 0
+            for _, segment in self.files.files[:-1]
+            for at in (0, segment.size - ENTRY_SIZE)
+        )
 
     def _end(self) -> int:
         """Give the position of the first entry without a size, in the last files."""
@@ -200,25 +209,69 @@ class ConsumeQueue:
         As ``ConsumeQueue.correctMinOffset``: when none does, the minimum is the maximum. Gives
         the work that removes the files without any such entry, but not the newest; None without.
         """
-        self.min_offset = self._first_alive(commit_log_min)
+        self.min_offset = self.first_from(commit_log_min)
         return self.files.let_go_before(self.min_offset * ENTRY_SIZE)
 
-    def _first_alive(self, commit_log_min: int) -> int:
+    @property
+    def is_blank(self) -> bool:
+        """Whether it has no entry of any message."""
+        return all(self.entry(at) is None for at in range(self.first_offset, self.max_offset))
+
+    def first_from(self, commit_log_offset: int) -> int:
+        """Find the first entry of a message at or behind an offset of the log."""
         low = self.first_offset
         high = self.max_offset
         while low < high:  # offsets grow, so the first living entry is found by halving
-            middle = (low + high) // 2
-            entry = self.entry(middle)
-            if entry is not None and entry[0] >= commit_log_min:
+            middle = at = (low + high) // 2
+            # One that was never written or is left out counts as the next one that was.
+            while (entry := self.entry(at)) is None and at < high - 1:
+                at += 1
+            if entry is None or entry[0] >= commit_log_offset:
                 high = middle
             else:
-                low = middle + 1
+                low = at + 1
+        while low < self.max_offset and self.entry(low) is None:
+            low += 1
         return low
 
-    def trim(self, is_alive: Callable[[Entry], bool]) -> int:
-        """Drop entries from the end until one is alive; returns how many were dropped."""
+    def blank_out(self, begin: int, end: int) -> list[int]:
+        """Mark the entries of messages in this part of the log as never written.
+
+        Pulls step over such entries. Gives their queue offsets.
+        """
+        blanked = []
+        for at in range(self.first_from(begin), self.max_offset):
+            entry = self.entry(at)
+            if entry is None:
+                continue
+            if not begin <= entry[0] < end:
+                break
+            self.blank(at)
+            blanked.append(at)
+        return blanked
+
+    def blank(self, queue_offset: int) -> None:
+        """Mark one entry as never written."""
+        self.files.write(queue_offset * ENTRY_SIZE, _BLANK_ENTRY)
+        self.files.forget_synced(queue_offset * ENTRY_SIZE)
+
+    def behind(self, commit_log_end: int) -> int:
+        """Count the entries at the end that name messages at or behind an offset of the log."""
+        count = 0
+        for at in range(self.max_offset - 1, self.first_offset - 1, -1):
+            entry = self.entry(at)
+            if entry is not None and entry[0] < commit_log_end:
+                break
+            count += entry is not None
+        return count
+
+    def trim(self, is_alive: Callable[[Entry], bool], keep_to: int = 0) -> int:
+        """Drop entries from the end until one is alive; returns how many were dropped.
+
+        Those before ``keep_to`` stay.
+        """
         end = self.max_offset
-        while end > self.first_offset:
+        while end > max(self.first_offset, keep_to):
             entry = self.entry(end - 1)
             if entry is not None and is_alive(entry):
                 break

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from attrs import frozen
 
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import Buffer, FileSystem, Segment
+from embedded_broker.store.side_files import keep_range, repair_command, set_aside
 
 __all__ = ["NAME_DIGITS", "MappedFileQueue", "SyncPlan", "zero_tail"]
 
@@ -23,6 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 NAME_DIGITS = 20
 _CHUNK = 65_536
+_MISSING_MAX = 1000
 _ZEROS = bytes(_CHUNK)
 
 
@@ -80,37 +82,71 @@ class MappedFileQueue:
         self._files_made = 0
         self._files_named = 0  # of those, how many have a durable folder entry
 
-    def load(self, *, cut_at_gap: bool = False) -> bool:
+    def load(self, *, cut_at_gap: bool = False, mended: list[str] | None = None) -> bool:
         """Open every file that exists; ``max_offset`` becomes the end of the last one.
 
         The owner then finds the true end and calls ``truncate_to``. An empty last file is
-        removed, as the original does. Raises ``StoreError`` for a file of another length, a
-        foreign name, or a gap between two files; with ``cut_at_gap`` the files behind a gap are
-        removed instead, and False returned.
+        removed, as the original does. Raises ``StoreDamagedError`` for a file of another length, a
+        foreign name, or a gap between two files. With ``cut_at_gap`` the files from there on are
+        removed instead, and False returned. With ``mended`` zeros stand for what is missing, and
+        what was done is added to it, a line each.
         """
-        starts = self._existing()
+        starts = self._existing(mended)
         whole = True
         for position, start in enumerate(starts):
-            if start != starts[0] + position * self.file_size:
-                if not cut_at_gap:
-                    raise StoreError(
-                        f"{self.directory}: file {self._name(start)} does not follow its "
-                        f"predecessor in steps of {self.file_size} bytes"
-                    )
-                _LOG.warning("removed a file that lies behind a gap: %s", self._path(start))
-                self.fs.remove(self._path(start))
+            path, follows = self._path(start), starts[0] + len(self._segments) * self.file_size
+            wrong = self._wrong_with(start, follows, is_last=position == len(starts) - 1)
+            if wrong is None:
+                self._segments.append(
+                    self.fs.open_segment(path, self.file_size, create=False, may_rest=True)
+                )
+            elif cut_at_gap:
+                _LOG.warning("removed, to be made again: %s %s", *wrong)
+                self.fs.remove(path)
                 whole = False
-                continue
-            path = self._path(start)
-            self._segments.append(
-                self.fs.open_segment(path, self.file_size, create=False, may_rest=True)
-            )
-        if starts:
+            elif mended is None:
+                raise self._damaged(*wrong)
+            else:
+                mended.append(f"{wrong[0]} {wrong[1]}: zeros stand in its place")
+                self._stand_in(start, follows)
+        if self._segments:
             self.min_offset = starts[0]
             self._file_at = starts[0] + (len(self._segments) - 1) * self.file_size
             self._last = self._segments[-1]
             self.max_offset = self.flushed_offset = self._file_at + self.file_size
         return whole
+
+    def _wrong_with(self, start: int, follows: int, *, is_last: bool) -> tuple[str, str] | None:
+        """Give a file and what is wrong with it; None when the file at ``start`` can be opened."""
+        if start != follows:
+            return self._path(follows), f"is missing, though there is {self._name(start)}"
+        if start % self.file_size:
+            what = f"has a name that is no multiple of the files' length, {self.file_size}"
+            return self._path(start), what
+        length = self.fs.size(self._path(start))
+        if length == self.file_size or (is_last and not length):
+            return None
+        return self._path(start), f"has a length of {length} instead of {self.file_size} bytes"
+
+    def _stand_in(self, start: int, follows: int) -> None:
+        """Make the files from ``follows`` to ``start``, with what there is of the last of them."""
+        if start % self.file_size or start - follows > _MISSING_MAX * self.file_size:
+            raise StoreError(
+                f"{self._path(start)}: too far from its predecessor to be mended. Move this file "
+                "out of the folder"
+            )
+        for missing in range(follows, start, self.file_size):
+            self._segments.append(self.fs.open_segment(self._path(missing), self.file_size))
+        path, data = self._path(start), b""
+        if self.fs.size(path) not in {0, self.file_size}:
+            data = self.fs.read_file(path)[: self.file_size]
+            set_aside(self.fs, path)
+        segment = self.fs.open_segment(path, self.file_size)
+        if data:
+            segment.write(0, data)
+            segment.sync()
+        self._segments.append(segment)
+        self.fs.sync_dir(self.directory)
 
     def start_at(self, offset: int) -> None:
         """Let an empty queue begin at a later offset: the first file is the one that holds it."""
@@ -183,7 +219,7 @@ class MappedFileQueue:
 
     def write(self, offset: int, data: Buffer) -> None:
         """Overwrite bytes inside one existing file, below ``max_offset``."""
-        segment, inside = self._locate(offset)
+        segment, inside = self.locate(offset)
         segment.write(inside, data)
 
     def read(self, offset: int, length: int) -> memoryview | None:
@@ -194,7 +230,7 @@ class MappedFileQueue:
         if inside >= 0:
             last = self._last
             return None if last is None else last.view(inside, length)
-        segment, inside = self._locate(offset)
+        segment, inside = self.locate(offset)
         return segment.view(inside, length) if inside + length <= self.file_size else None
 
     def read_file_from(self, offset: int) -> memoryview:
@@ -204,7 +240,7 @@ class MappedFileQueue:
         """
         if not self.min_offset <= offset < self.max_offset:
             return memoryview(b"")
-        segment, inside = self._locate(offset)
+        segment, inside = self.locate(offset)
         end = min(segment.data_end(), inside + self.max_offset - offset)
         return segment.view(inside, end - inside) if end > inside else memoryview(b"")
 
@@ -225,13 +261,18 @@ class MappedFileQueue:
                 return start + end
         return self.min_offset
 
-    def truncate_to(self, offset: int) -> int:
+    def truncate_to(self, offset: int, kept: list[str] | None = None) -> int:
         """End the log at an offset: later files go, the tail of its file becomes zero.
 
         Everything is durable when it returns. Returns how many bytes were given up, counted to
-        the last one that was not zero.
+        the last one that was not zero. With ``kept`` they are copied to ``damaged/`` before, and
+        the copies' names are added to it; if that fails nothing is cut.
         """
         lost = 0
+        for start, segment in self.files if kept is not None else ():
+            if kept is not None and start + self.file_size > offset:
+                begin = max(0, offset - start)
+                kept += keep_range(self.fs, segment, begin, self.file_size)
         while self._segments and self._file_at > offset:
             segment = self._segments.pop()
             end = _last_data(segment, 0)
@@ -305,14 +346,22 @@ class MappedFileQueue:
         self._segments.clear()
         self._last = None
 
-    def _existing(self) -> list[int]:
+    def _damaged(self, path: str, what: str) -> StoreDamagedError:
+        return StoreDamagedError(
+            f"{path} {what}. {repair_command(self.fs)} leaves it out and keeps what it cuts in "
+            "damaged/; so does the option damagedRecords=skip"
+        )
+
+    def _existing(self, mended: list[str] | None) -> list[int]:
         starts = []
         for name in self.fs.list(self.directory):
-            if len(name) != NAME_DIGITS or not name.isdecimal():
-                raise StoreError(
-                    f"{self.directory}/{name}: not a file name of {NAME_DIGITS} digits"
-                )
-            starts.append(int(name))
+            if len(name) == NAME_DIGITS and name.isdecimal():
+                starts.append(int(name))
+                continue
+            path, what = f"{self.directory}/{name}", f"is no file name of {NAME_DIGITS} digits"
+            if mended is None:
+                raise self._damaged(path, what)
+            mended.append(f"{path} {what}: moved to {set_aside(self.fs, path)}")
         if starts and self.fs.size(self._path(starts[-1])) == 0:
             _LOG.warning("empty last file removed: %s", self._path(starts[-1]))
             self.fs.remove(self._path(starts.pop()))
@@ -326,7 +375,8 @@ class MappedFileQueue:
         self._files_made += 1
         return segment
 
-    def _locate(self, offset: int) -> tuple[Segment, int]:
+    def locate(self, offset: int) -> tuple[Segment, int]:
+        """Give the file that holds an offset, and the place in it. Raises ``StoreError``."""
         index, inside = divmod(offset - self._file_at, self.file_size)
         # Counted from the last file: negative indexes name the earlier ones.
         if not -len(self._segments) < index <= 0:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Final
 
-from embedded_broker.errors import StoreError
+from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
@@ -26,7 +26,7 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.pull import GetResult, GetStatus, PullLimits
-from embedded_broker.store.recovery import NOT_QUEUED, StoreRecovery, recover
+from embedded_broker.store.recovery import NOT_QUEUED, Opening, StoreRecovery, recover
 from embedded_broker.store.run import Arrivals, Item, Run
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
@@ -163,18 +163,30 @@ class MessageStore(StoreReader):
         self.checkpoint.load()
         self.log = CommitLog(self.fs, sizes.commit_log)
         intact = self._load_queues()
-        report = recover(
-            self.log,
-            self.queues,
-            self.checkpoint,
+        opening = Opening(
             clean=clean,
             whole=not intact,
-            queue_for=self._queue,
-            tags_code=self._stored_code,
+            skip_damage=self.config.text("damagedRecords") == "skip",
+            problems=self.problems,
         )
+        try:
+            report = recover(
+                self.log,
+                self.queues,
+                self.checkpoint,
+                opening,
+                queue_for=self._queue,
+                tags_code=self._stored_code,
+            )
+        except StoreDamagedError:
+            if clean and intact:
+                self.fs.remove(ABORT_FILE)  # it is as it was found, and shall look like it
+            raise
         if self.config.flag("messageIndexEnable"):
             self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)
-            self.index.load(clean=clean, index_msg_timestamp=self.checkpoint.index_msg_timestamp)
+            # Places that were left out hold other records now: all keys are found again.
+            full_ms = 0 if report.damaged_places else self.checkpoint.index_msg_timestamp
+            self.index.load(clean=clean and not report.damaged_places, index_msg_timestamp=full_ms)
         self._last_store_timestamp = report.last_store_timestamp
         self.config.on_change(lambda _: self._read_settings())
         self._open = True

@@ -15,9 +15,13 @@ from typing import Final, Protocol
 
 from attrs import define, frozen
 
+from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
+from embedded_broker.store.placing import NOT_QUEUED
+from embedded_broker.store.side_files import repair_command
 from rocketmq_py.protocol.message_codec import MessageRecord
+from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
 __all__ = [
     "Boundary",
@@ -157,6 +161,7 @@ def _walk(
     begin = end = -1
     removed = False
     log_min = log.min_offset
+    doubtful = log.checked_from
     codes = None if wanted is None else wanted.codes
     judge = wanted if wanted is not None and wanted.reads_records else None
     for at, size, code in queue.file_entries(offset):
@@ -168,6 +173,9 @@ def _walk(
             continue
         if at < log_min or log.files.read(at, size) is None:
             removed = not count
+            continue
+        if at < doubtful and not _is_sound(log, queue, offset - 1, (at, size, code)):
+            removed = False
             continue
         if judge is not None and not is_wanted(judge, (at, size, code), log):
             removed = False
@@ -189,6 +197,35 @@ def _walk(
     return GetResult(GetStatus.FOUND, offset, low, high, buffers, count, total)
 
 
+def _is_sound(log: CommitLog, queue: ConsumeQueue, number: int, entry: Entry) -> bool:
+    """Check a record that was not read when the store was opened, and the entry that names it.
+
+    False for one that is to be left out; raises ``StoreDamagedError`` unless damage is skipped.
+    """
+    at, size, _ = entry
+    record = log.record(at)
+    if record is None:
+        wrong = f"the record at {at} of the commit log is damaged ({log.damaged.get(at)})"
+    elif (record.topic, record.queue_id, record.queue_offset, record.size) != (
+        queue.topic,
+        queue.queue_id,
+        number,
+        size,
+    ):
+        wrong = f"the record at {at} of the commit log is another one"
+    elif record.sys_flag & TRANSACTION_MASK in NOT_QUEUED:
+        wrong = f"the record at {at} of the commit log is one that no queue shows"
+    else:
+        return True
+    if log.skip_damage:
+        return False
+    raise StoreDamagedError(
+        f"consume queue {queue.topic} {queue.queue_id}, entry {number}: {wrong}. "
+        f"{repair_command(log.files.fs)} reads the whole store, leaves out what is damaged and "
+        "keeps a copy of it in damaged/; so does the option damagedRecords=skip"
+    )
+
+
 def is_wanted(wanted: Filter, entry: Entry, log: CommitLog) -> bool:
     """Ask a filter about one message; a record is read only if that is needed."""
     if not wanted.reads_records:
@@ -207,7 +244,7 @@ def _read_all(
     The log is only asked for whole runs of records that lie back to back.
     """
     places, sizes = queue.places_from(offset, most)
-    if not places or places[0] < log.min_offset:
+    if not places or places[0] < log.min_offset or places[0] < log.checked_from:
         return None
     totals = list(accumulate(sizes))
     count = max(bisect_right(totals, bytes_max), 1)
@@ -263,12 +300,18 @@ def search_by_time(
 
 
 def _first(queue: ConsumeQueue, low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Give the first queue offset whose message fulfils a condition that stays true behind it."""
+    """Give the first queue offset whose message fulfils a condition that stays true behind it.
+
+    An entry that was left out or never written counts as the next one that was.
+    """
     while low < high:
-        middle = (low + high) // 2
-        entry = queue.entry(middle)
-        if entry is not None and holds(entry[0]):
+        middle = at = (low + high) // 2
+        while (entry := queue.entry(at)) is None and at < high - 1:
+            at += 1
+        if entry is None or holds(entry[0]):
             high = middle
         else:
-            low = middle + 1
+            low = at + 1
+    while low < queue.max_offset and queue.entry(low) is None:
+        low += 1
     return low

@@ -9,26 +9,30 @@ After ``CommitLog.recoverNormally`` / ``recoverAbnormally``. Read on: ``message_
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from attrs import frozen
 
+from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ConsumeQueue
-from rocketmq_py.protocol.sysflag import (
-    TRANSACTION_MASK,
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
+from embedded_broker.store.damage import (
+    Damage,
+    DamagedPlace,
+    find_damage,
+    is_unsynced_hole,
+    leave_out,
+    name_of,
 )
+from embedded_broker.store.placing import NOT_QUEUED, EntriesMissing, Placing
+from embedded_broker.store.side_files import repair_command
+from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
-__all__ = ["NOT_QUEUED", "StoreRecovery", "recover"]
+__all__ = ["NOT_QUEUED", "Opening", "StoreRecovery", "recover"]
 
 _LOG = logging.getLogger(__name__)
-
-NOT_QUEUED: Final = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
-"""Transaction kinds whose records no queue shows."""
 
 _READ_WHOLE_CLEAN: Final = 16 * 1024 * 1024
 _READ_WHOLE_DIRTY: Final = 256 * 1024 * 1024
@@ -44,6 +48,7 @@ class StoreRecovery:
     ``last_store_timestamp`` is that of the newest record (0 for an empty store).
     ``records_read`` of the log were checked, from ``read_from`` on. ``entries_added`` consume
     queue entries were missing or wrong, ``entries_dropped`` pointed behind the end.
+    ``damaged_places`` of the log were left out, and ``entries_left_out`` messages with them.
     """
 
     clean: bool
@@ -54,117 +59,199 @@ class StoreRecovery:
     records_read: int
     entries_added: int
     entries_dropped: int
+    damaged_places: int
+    entries_left_out: int
 
 
-class _Gap(Exception):  # noqa: N818 - caught in this module: read from further back
-    pass
+@frozen(kw_only=True)
+class Opening:
+    """How a store is opened.
+
+    ``clean``: the last owner closed it. ``whole``: the log is read from its begin. ``skip_damage``:
+    damage is left out, copied and told in ``problems``; else it is a ``StoreDamagedError``.
+    """
+
+    clean: bool
+    whole: bool
+    skip_damage: bool
+    problems: list[str]
 
 
 def recover(
     log: CommitLog,
     queues: dict[tuple[str, int], ConsumeQueue],
     checkpoint: StoreCheckpoint,
+    opening: Opening,
     *,
-    clean: bool,
-    whole: bool,
     queue_for: Callable[[str, int], ConsumeQueue],
     tags_code: Callable[[str, bytes, int], int],
 ) -> StoreRecovery:
     """Find the log's end and repair the queues; everything is synced when it returns.
 
-    ``queues`` are loaded already; ``queue_for`` creates a missing one. ``whole`` asks to read
-    the log from its begin, because a queue is known to be damaged. Raises ``StoreError``.
+    ``queues`` are loaded already; ``queue_for`` creates a missing one. Raises ``StoreError``, and
+    ``StoreDamagedError`` before anything of the log is changed.
     """
-    log.files.load()
-    for start in _starts(log, queues, checkpoint, clean=clean, whole=whole):
-        reader = _Reader(
-            log, queue_for, tags_code, start, whole=start <= log.min_offset, clean=clean
-        )
+    log.files.load(mended=opening.problems if opening.skip_damage else None)
+    whole = opening.whole or not _files_begin_well(log)
+    places: list[DamagedPlace] = []
+    for start in _starts(log, queues, checkpoint, clean=opening.clean, whole=whole):
+        is_whole, clean = start <= log.min_offset, opening.clean
+        placing = Placing(queues, queue_for, tags_code, start, whole=is_whole, clean=clean)
+        reader = _Reader(log, placing, start)
         try:
             reader.read()
-        except _Gap:
+            while (damage := find_damage(log, reader.end)) is not None:
+                if not opening.clean and is_unsynced_hole(log, damage, checkpoint.synced_ms):
+                    break
+                _refuse_or_leave_out(log, damage, opening)
+                places += damage.places
+                reader.read()
+        except EntriesMissing:
             _LOG.info("consume queues lack entries before %d: reading from further back", start)
             continue
         break
-    lost = log.files.truncate_to(reader.end)
+    numbers = _leave_out_entries(queues, places)
+    misnamed = _misnamed(log, reader, opening)
+    for key, more in _leave_out_entries(queues, misnamed).items():
+        numbers[key] = numbers.get(key, []) + more
+    _look_for_lost_end(reader, queues, checkpoint, opening)
+    kept: list[str] = []
+    end = reader.end
+    lost = log.files.truncate_to(end, kept)
+    if lost:
+        text = f"commitlog: {lost} bytes behind {end} were no whole records and were cut"
+        opening.problems.append(f"{text}, kept in {', '.join(kept)}")
+        _LOG.warning("%s", opening.problems[-1])
     dropped = 0
     for key, queue in queues.items():
-        dropped += _drop_ghosts(queue, reader, reader.next_offsets.get(key))
+        keep_to = max(numbers.get(key, ()), default=-1) + 1
+        dropped += _drop_ghosts(queue, reader, placing.next_offsets.get(key), keep_to)
         remove = queue.follow(log.min_offset)
         if remove is not None:
             remove()
         plan = queue.files.plan_sync()
         if plan is not None:
             plan.run()
-    if lost:
-        _LOG.warning("commit log truncated at %d: %d bytes given up", reader.end, lost)
+    log.checked_from, log.skip_damage = reader.start, opening.skip_damage
+    if opening.clean and placing.added:
+        text = f"consumequeue: {placing.added} entries were missing or wrong"
+        opening.problems.append(f"{text} and were made again from the commit log")
     return StoreRecovery(
-        clean=clean,
+        clean=opening.clean,
         commit_log_end=log.max_offset,
         truncated_bytes=lost,
-        last_store_timestamp=max(reader.last_store_timestamp, checkpoint.physic_msg_timestamp),
+        last_store_timestamp=reader.last_store_timestamp,
         read_from=reader.start,
         records_read=reader.count,
-        entries_added=reader.added,
+        entries_added=placing.added,
         entries_dropped=dropped,
+        damaged_places=len(places) + len(misnamed),
+        entries_left_out=sum(map(len, numbers.values())),
+    )
+
+
+def _leave_out_entries(
+    queues: dict[tuple[str, int], ConsumeQueue], places: Sequence[DamagedPlace]
+) -> dict[tuple[str, int], list[int]]:
+    """Let pulls step over the entries of what is left out; gives their numbers."""
+    return {
+        key: [number for one in places for number in queue.blank_out(one.begin, one.end)]
+        for key, queue in queues.items()
+    }
+
+
+def _files_begin_well(log: CommitLog) -> bool:
+    """Whether every file but the last begins with a good record or is blank: a cheap look."""
+    return all(
+        log.behind_blank(start) != start or log.problem_at(start) is None
+        for start, _ in log.files.files[:-1]
+    )
+
+
+def _misnamed(log: CommitLog, reader: _Reader, opening: Opening) -> Sequence[DamagedPlace]:
+    """Find records that name a queue to which they do not belong, and leave them out or refuse."""
+    places = tuple(
+        DamagedPlace(one.offset, one.offset + one.size, one.what)
+        for one in reader.placing.settle(log, reader.end)
+    )
+    if places:
+        behind = sum(1 for _ in log.scan_parts(places[0].end))
+        _refuse_or_leave_out(log, Damage(places, behind, 0), opening)
+    return places
+
+
+def _refuse_or_leave_out(log: CommitLog, damage: Damage, opening: Opening) -> None:
+    if opening.skip_damage:
+        lines = leave_out(log, damage.places)
+        opening.problems.extend(lines)
+        for line in lines:
+            _LOG.warning("%s", line)
+        return
+    place = damage.places[0]
+    more = f" and {len(damage.places) - 1} more places are" if len(damage.places) > 1 else " is"
+    raise StoreDamagedError(
+        f"{name_of(log, place.begin)}: the record at {place.begin} of the commit log{more} damaged "
+        f"({place.what}), with {damage.records_behind} good records behind. Nothing was changed. "
+        f"{repair_command(log.files.fs)} leaves out what is damaged and keeps a copy of it in "
+        "damaged/; so does the option damagedRecords=skip"
+    )
+
+
+def _look_for_lost_end(
+    reader: _Reader,
+    queues: dict[tuple[str, int], ConsumeQueue],
+    checkpoint: StoreCheckpoint,
+    opening: Opening,
+) -> None:
+    """Refuse a log that ends before messages that were durable once, or tell of it.
+
+    After a clean stop every entry of a queue has its record. After another one, entries may have
+    come to the disk before their records, but not records that the check point tells of.
+    """
+    if not opening.clean and checkpoint.synced_ms <= reader.last_store_timestamp:
+        return
+    ghosts = [(key, lost) for key, one in queues.items() if (lost := one.behind(reader.end))]
+    if not ghosts:
+        return
+    (topic, queue_id), _ = ghosts[0]
+    text = (
+        f"the commit log ends at {reader.end}, but {sum(lost for _, lost in ghosts)} entries of "
+        f"consume queues, of {topic} queue {queue_id} for example, name messages behind it: the "
+        "end of its last file is lost or damaged"
+    )
+    if opening.skip_damage:
+        opening.problems.append(f"{text}. These entries were dropped")
+        return
+    raise StoreDamagedError(
+        f"{text}. {repair_command(queues[topic, queue_id].files.fs)} goes on without them and "
+        "keeps what it cuts in damaged/; so does the option damagedRecords=skip"
     )
 
 
 class _Reader:
-    """One pass over the log from ``start``."""
+    """One pass over the log from ``start``; ``end`` is where it stopped."""
 
-    def __init__(
-        self,
-        log: CommitLog,
-        queue_for: Callable[[str, int], ConsumeQueue],
-        tags_code: Callable[[str, bytes, int], int],
-        start: int,
-        *,
-        whole: bool,
-        clean: bool,
-    ) -> None:
+    def __init__(self, log: CommitLog, placing: Placing, start: int) -> None:
         self.start = self.end = start
-        self.count = self.added = 0
+        self.count = 0
         self.last_store_timestamp = 0
-        self.next_offsets: dict[tuple[str, int], int] = {}
+        self.placing = placing
         self._log = log
-        self._queue_for = queue_for
-        self._tags_code = tags_code
-        self._whole = whole
-        self._clean = clean
 
     def read(self) -> None:
-        """Check every record and its queue entry. Raises ``_Gap`` if earlier ones are missing."""
-        for (
-            offset,
-            size,
-            topic,
-            queue_id,
-            queue_offset,
-            flag,
-            stored,
-            properties,
-        ) in self._log.scan_parts(self.start):
+        """Check every record from ``end`` on and its queue entry, up to the first bad place.
+
+        Raises ``EntriesMissing`` if entries of earlier records are missing.
+        """
+        see = self.placing.see
+        for parts in self._log.scan_parts(self.end):
+            offset, size, _, _, _, flag, stored, _ = parts
             self.end = offset + size
             self.count += 1
             self.last_store_timestamp = max(self.last_store_timestamp, stored)
-            if flag & TRANSACTION_MASK in NOT_QUEUED:
-                continue
-            queue = self._queue_for(topic, queue_id)
-            if not queue.first_offset <= queue_offset <= queue.max_offset:
-                if not self._whole:
-                    raise _Gap
-                if queue_offset < queue.first_offset:
-                    # Its oldest files are gone though the log still has their messages.
-                    queue.clear()
-            self.added += queue.place(
-                queue_offset,
-                offset,
-                size,
-                self._tags_code(topic, properties, stored),
-                trusted=self._clean,
-            )
-            self.next_offsets[topic, queue_id] = queue_offset + 1
+            if flag & TRANSACTION_MASK not in NOT_QUEUED:
+                see(parts)
+        self.end = self._log.behind_blank(self.end)
 
 
 def _starts(
@@ -200,8 +287,10 @@ def _newest(queue: ConsumeQueue) -> int:
     return -1 if entry is None else entry[0]
 
 
-def _drop_ghosts(queue: ConsumeQueue, reader: _Reader, next_offset: int | None) -> int:
-    """Drop entries of messages that the log does not hold (any more)."""
+def _drop_ghosts(
+    queue: ConsumeQueue, reader: _Reader, next_offset: int | None, keep_to: int
+) -> int:
+    """Drop entries of messages that the log does not hold (any more), but none before `keep_to`."""
     if next_offset is not None:
-        return queue.drop_from(next_offset)
-    return queue.trim(lambda entry: entry[0] < reader.start)
+        return queue.drop_from(max(next_offset, keep_to))
+    return queue.trim(lambda entry: entry[0] < reader.start, keep_to)

@@ -7,14 +7,17 @@ Read on: `config_files.py` and `recovery.py` for who cuts.
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 from typing import Final
 
-from embedded_broker.store.fs import Buffer, FileSystem
+from embedded_broker.errors import StoreError
+from embedded_broker.store.fs import Buffer, FileSystem, Segment
 
-__all__ = ["DAMAGED_FOLDER", "keep_copy", "set_aside"]
+__all__ = ["DAMAGED_FOLDER", "keep_copy", "keep_range", "repair_command", "set_aside"]
 
 DAMAGED_FOLDER: Final = "damaged"
+_CHUNK: Final = 1024 * 1024
 
 
 def set_aside(fs: FileSystem, path: str) -> str:
@@ -36,6 +39,41 @@ def keep_copy(fs: FileSystem, path: str, at: int, data: Buffer) -> str:
     fs.sync_file(kept)
     fs.sync_dir(DAMAGED_FOLDER)
     return kept
+
+
+def keep_range(fs: FileSystem, segment: Segment, begin: int, end: int) -> list[str]:
+    """Copy the bytes of a segment that are to be cut, but not the zeros behind the last one.
+
+    Gives the durable copy's path; no path when all the bytes are zero. Raises `StoreError`.
+    """
+    end = min(end, segment.data_end())
+    while end > begin:
+        start = max(begin, end - _CHUNK)
+        rest = bytes(segment.view(start, end - start)).rstrip(b"\0")
+        end = start + len(rest)
+        if rest:
+            break
+    if end <= begin:
+        return []
+    kept = _new_name(fs, f"{posixpath.basename(segment.path)}-{begin}")
+    copy = fs.open_segment(kept, end - begin)
+    try:
+        for at in range(begin, end, _CHUNK):
+            copy.write(at - begin, segment.view(at, min(_CHUNK, end - at)))
+        copy.sync()
+    except StoreError:
+        copy.close()
+        with contextlib.suppress(StoreError):
+            fs.remove(kept)
+        raise
+    copy.close()
+    fs.sync_dir(DAMAGED_FOLDER)
+    return [kept]
+
+
+def repair_command(fs: FileSystem) -> str:
+    """Name the command that mends the store, as a user would type it."""
+    return f"`rocketmq-py store repair {getattr(fs, 'root', 'DIR')}`"
 
 
 def _new_name(fs: FileSystem, name: str) -> str:

@@ -8,6 +8,9 @@ on: ``message_store.py``.
 
 from __future__ import annotations
 
+import posixpath
+from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 from attrs import frozen
@@ -33,6 +36,7 @@ _IN_MEMORY: Final = {
     _SLOTS: 16_384,
     _ENTRIES: 65_536,
 }
+_QUEUES_ASKED: Final = 16
 _ENTRIES_PER_SLOT: Final = 4  # of the original's defaults, 5 000 000 and 20 000 000
 
 
@@ -51,22 +55,30 @@ class StoreSizes:
         After a dirty stop index files may be torn. They are made again from the log, so one that
         says nothing is no reason to refuse the store.
         """
-        logs = fs.list(COMMIT_LOG_FOLDER)
+        logs = [f"{COMMIT_LOG_FOLDER}/{name}" for name in fs.list(COMMIT_LOG_FOLDER)]
         return cls(
-            commit_log=_decide(fs, config, _COMMIT_LOG, _some_file(COMMIT_LOG_FOLDER, logs)),
-            consume_queue=_decide(fs, config, _CONSUME_QUEUE, _some_queue_file(fs)),
+            commit_log=_decide(fs, config, _COMMIT_LOG, logs),
+            consume_queue=_decide(fs, config, _CONSUME_QUEUE, list(_some_queue_files(fs))),
             index=_index_shape(fs, config, clean=clean),
         )
 
 
-def _decide(fs: FileSystem, config: BrokerConfig, option: str, path: str | None) -> int:
+def _decide(fs: FileSystem, config: BrokerConfig, option: str, paths: list[str]) -> int:
+    """Give the length that these files have; one that was cut short does not speak for the others.
+
+    A file's name is its offset, and so a multiple of the length.
+    """
     wanted, changed = _setting(fs, config, option)
     if option == _CONSUME_QUEUE:
         wanted = -(-wanted // ENTRY_SIZE) * ENTRY_SIZE  # rounded up to whole entries, as upstream
-    found = fs.size(path) if path is not None else 0
-    if not found or found == wanted:
+    lengths = Counter(length for path in paths if (length := fs.size(path)))
+    if not lengths or wanted in lengths:
         return wanted
+    starts = [int(name) for path in paths if (name := posixpath.basename(path)).isdecimal()]
+    fitting = [one for one in lengths if not any(start % one for start in starts)] or [*lengths]
+    found = max(fitting, key=lambda one: (lengths[one], one))
     if changed:
+        path = next(one for one in paths if fs.size(one) == found)
         raise ConfigError(option, wanted, f"it must be {found}, the length of this store's {path}")
     return found
 
@@ -78,18 +90,16 @@ def _setting(fs: FileSystem, config: BrokerConfig, option: str) -> tuple[int, bo
     return (value if changed or fs.persistent else _IN_MEMORY[option]), changed
 
 
-def _some_file(folder: str, names: list[str]) -> str | None:
-    return f"{folder}/{names[0]}" if names else None
-
-
-def _some_queue_file(fs: FileSystem) -> str | None:
+def _some_queue_files(fs: FileSystem) -> Iterator[str]:
+    """Give the files of the first few queues: enough to outvote one that was cut short."""
+    left = _QUEUES_ASKED
     for topic in fs.list(CONSUME_QUEUE_FOLDER):
         for queue in fs.list(f"{CONSUME_QUEUE_FOLDER}/{topic}"):
             folder = f"{CONSUME_QUEUE_FOLDER}/{topic}/{queue}"
-            path = _some_file(folder, fs.list(folder))
-            if path is not None:
-                return path
-    return None
+            yield from (f"{folder}/{name}" for name in fs.list(folder))
+            left -= 1
+            if not left:
+                return
 
 
 def _index_shape(fs: FileSystem, config: BrokerConfig, *, clean: bool) -> IndexShape:

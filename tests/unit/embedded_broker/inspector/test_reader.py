@@ -116,7 +116,7 @@ def test_a_hole_in_the_commit_log_is_a_finding(tmp_path: Path) -> None:
     sorted((tmp_path / "commitlog").iterdir())[1].unlink()
     with StoreFiles.open(tmp_path) as files:
         assert [one.file for one in files.findings] == ["commitlog"]
-        assert "does not follow" in files.findings[0].text
+        assert "is missing, though there is" in files.findings[0].text
 
 
 def test_a_backup_stands_in_for_an_unreadable_table(tmp_path: Path) -> None:

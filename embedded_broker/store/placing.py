@@ -1,0 +1,217 @@
+"""How the records of the log and the entries of consume queues are made to agree.
+
+Answers, record by record: whether its queue has its entry, which entries no record has confirmed,
+and which records name a queue to which they do not belong. Topic, queue and number of a record have
+no check sum. A queue's entry cannot be wrong about its queue, so it shows which records are. Must
+not know: what is done about it. Read on: `recovery.py`, which reads the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from attrs import define, frozen
+
+from embedded_broker.store.commit_log import CommitLog, Parts
+from embedded_broker.store.consume_queue import ConsumeQueue, Entry
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC
+from rocketmq_py.protocol.sysflag import (
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
+
+__all__ = ["NOT_QUEUED", "EntriesMissing", "Misnamed", "Placing"]
+
+NOT_QUEUED: Final = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
+"""Transaction kinds whose records no queue shows."""
+
+_REMEMBERED_MAX: Final = 100_000
+_SHARED_RECORDS: Final = "%LMQ%"  # queues whose entries are those of another topic's records
+_Key = tuple[str, int]
+
+
+class EntriesMissing(Exception):  # noqa: N818 - caught by who reads: read from further back
+    """Entries of records before those that are read are missing."""
+
+
+@frozen
+class Misnamed:
+    """A record that names another queue than the one that has its entry."""
+
+    offset: int
+    size: int
+    what: str
+
+
+@define
+class _Seen:
+    """What was seen of one queue: entries from `begin` on; `agreed` of them are as they should be.
+
+    `last_offset` is the place in the log of the last record that agreed.
+    """
+
+    begin: int
+    agreed: int = 0
+    last_offset: int = -1
+
+
+@frozen
+class _Disputed:
+    """A record whose number in its queue another record's entry has."""
+
+    key: _Key
+    number: int
+    entry: Entry
+
+
+class Placing:
+    """Sees every record from `start` on, in order. `clean`: the queues were complete."""
+
+    def __init__(
+        self,
+        queues: dict[_Key, ConsumeQueue],
+        queue_for: Callable[[str, int], ConsumeQueue],
+        tags_code: Callable[[str, bytes, int], int],
+        start: int,
+        *,
+        whole: bool,
+        clean: bool,
+    ) -> None:
+        self.added = 0
+        self.next_offsets: dict[_Key, int] = {}
+        self._queues = queues
+        self._queue_for = queue_for
+        self._tags_code = tags_code
+        self._start = start
+        self._whole = whole
+        self._clean = clean
+        self._seen: dict[_Key, _Seen] = {}
+        self._appended: set[int] = set()
+        self._disputed: dict[int, _Disputed] = {}
+
+    def see(self, parts: Parts) -> None:
+        """Make sure that a record has its entry. Raises ``EntriesMissing``."""
+        offset, size, topic, queue_id, number, _, stored, properties = parts
+        queue = self._queue_for(topic, queue_id)
+        key = topic, queue_id
+        seen = self._seen.get(key)
+        if not queue.first_offset <= number <= queue.max_offset:
+            if not self._whole:
+                raise EntriesMissing
+            if number < queue.first_offset and seen is None:
+                # Its oldest files are gone though the log still has their messages.
+                queue.clear()
+        if seen is None:
+            begin = min(queue.first_from(self._start), number)
+            seen = self._seen[key] = _Seen(begin)
+        entry = offset, size, self._tags_code(topic, properties, stored)
+        found = queue.entry(number)
+        if found != entry:
+            if found is not None and found[0] != offset and len(self._disputed) < _REMEMBERED_MAX:
+                self._disputed[offset] = _Disputed(key, number, entry)
+                return
+            if number >= queue.first_offset or not queue.max_offset:
+                self._place(queue, number, entry, found)
+        seen.agreed += 1
+        seen.last_offset = offset
+        self.next_offsets[key] = number + 1
+
+    def _place(self, queue: ConsumeQueue, number: int, entry: Entry, found: Entry | None) -> None:
+        # The code of a delay level says when its message was to go, by the levels of that time.
+        trusted = self._clean and queue.topic == SCHEDULE_TOPIC
+        if not queue.place(number, *entry, trusted=trusted):
+            return
+        self.added += 1
+        if found is None and len(self._appended) < _REMEMBERED_MAX:
+            self._appended.add(entry[0])
+
+    def settle(self, log: CommitLog, end: int) -> list[Misnamed]:
+        """Decide whose the disputed numbers are; gives the records that name another queue.
+
+        What the queues got from such records is taken out again, and entries of nothing are
+        blanked.
+        """
+        found: dict[int, Misnamed] = {}
+        for key, queue in self._queues.items():
+            for number, entry in self._doubtful(key, queue, end):
+                wrong = self._judge(log, key, number, entry)
+                if wrong is not None:
+                    found[wrong.offset] = wrong
+        for offset, one in sorted(self._disputed.items()):
+            if offset not in found:
+                self._give(log, offset, one)
+        return [found[offset] for offset in sorted(found)]
+
+    def _doubtful(self, key: _Key, queue: ConsumeQueue, end: int) -> list[tuple[int, Entry]]:
+        """Give the entries of a queue if some of them were not met as they should be."""
+        seen = self._seen.get(key)
+        begin = queue.first_from(self._start) if seen is None else seen.begin
+        agreed = 0 if seen is None else seen.agreed
+        if queue.max_offset - begin == agreed or key[0].startswith(_SHARED_RECORDS):
+            return []
+        return [
+            (number, entry)
+            for number in range(begin, queue.max_offset)
+            if (entry := queue.entry(number)) is not None and self._start <= entry[0] < end
+        ]
+
+    def _judge(self, log: CommitLog, key: _Key, number: int, entry: Entry) -> Misnamed | None:
+        """Look at an entry of a doubtful queue: its record names this queue, another, or none."""
+        offset, size, _ = entry
+        record = log.record(offset)
+        queue = self._queues[key]
+        if record is None:
+            queue.blank(number)
+            return None
+        named = record.topic, record.queue_id
+        if record.sys_flag & TRANSACTION_MASK in NOT_QUEUED:
+            what = "belongs to a transaction and to no queue"
+        elif named == key and record.queue_offset == number:
+            return None
+        elif offset in self._appended:
+            what = f"names {named[0]} queue {named[1]} and number {record.queue_offset}"
+            self._take_back(named, record.queue_offset)
+        elif offset in self._disputed and (
+            named != key or self._holds_its_own(log, queue, record.queue_offset)
+        ):
+            what = f"names {named[0]} queue {named[1]} and number {record.queue_offset}"
+        else:
+            queue.blank(number)
+            return None
+        what = f"the record {what}, but {key[0]} queue {key[1]} has it as {number}"
+        return Misnamed(offset, size, what)
+
+    def _holds_its_own(self, log: CommitLog, queue: ConsumeQueue, number: int) -> bool:
+        """Whether the entry of a number is of a record that names it: not so in swapped files."""
+        entry = queue.entry(number)
+        record = None if entry is None else log.record(entry[0])
+        return record is not None and (record.topic, record.queue_id, record.queue_offset) == (
+            queue.topic,
+            queue.queue_id,
+            number,
+        )
+
+    def _take_back(self, key: _Key, number: int) -> None:
+        """Undo the entry that a misnamed record got in the queue that it names."""
+        queue = self._queues[key]
+        queue.blank(number)
+        if queue.is_blank:
+            queue.clear()
+            self.next_offsets[key] = 0
+        elif self.next_offsets.get(key) == number + 1:
+            while number > queue.first_offset and queue.entry(number - 1) is None:
+                number -= 1
+            self.next_offsets[key] = number
+
+    def _give(self, log: CommitLog, offset: int, one: _Disputed) -> None:
+        """Let the later of two records have the number: a topic may have begun again at 0."""
+        queue, seen = self._queues[one.key], self._seen[one.key]
+        holder = queue.entry(one.number)
+        if holder and holder[0] > offset and self._holds_its_own(log, queue, one.number):
+            return
+        self._place(queue, one.number, one.entry, holder)
+        if offset > seen.last_offset:
+            seen.last_offset = offset
+            self.next_offsets[one.key] = one.number + 1
