@@ -1,8 +1,9 @@
 """The store times up to which everything is on the disk.
 
-The file ``checkpoint``: 4,096 bytes, of which 40 are used: store time of the last message in the
-commit log, in the consume queues and in full index files (milliseconds), then two positions that
-only replicas use. Must not know: who syncs what. Layout as ``StoreCheckpoint``. Read on:
+The file ``checkpoint``: 4,096 bytes, of which the original uses 40: store time of the last message
+in the commit log, in the consume queues and in full index files (milliseconds), then two positions
+that only replicas use. Behind them lies our seal: the offset up to which the commit log was synced,
+and a check sum. Must not know: who syncs what. Layout as ``StoreCheckpoint``. Read on:
 ``recovery.py``.
 """
 
@@ -10,19 +11,26 @@ from __future__ import annotations
 
 from struct import Struct
 from typing import Final
+from zlib import crc32
 
 from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.side_files import set_aside
 
 __all__ = ["CHECKPOINT_FILE", "StoreCheckpoint"]
 
 CHECKPOINT_FILE: Final = "checkpoint"
 _SIZE: Final = 4096
 _FIELDS: Final = Struct(">5q")
+_SEAL: Final = Struct(">qI")
 _SAFETY_MS: Final = 3000  # the original trusts nothing of the last three seconds
 
 
 class StoreCheckpoint:
-    """The five numbers; read once on ``load``, written by ``save``."""
+    """The numbers; read once on ``load``, written by ``save``.
+
+    ``flushed_offset``: the commit log was synced up to there; -1 when that is not known, because
+    another broker has written the file.
+    """
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
@@ -31,14 +39,29 @@ class StoreCheckpoint:
         self.index_msg_timestamp = 0
         self.master_flushed_offset = 0
         self.confirm_phy_offset = 0
+        self.flushed_offset = -1
 
-    def load(self) -> None:
-        """Read the file; a missing or short one means that nothing is known to be durable."""
+    def load(self) -> str | None:
+        """Read the file; a missing or short one means that nothing is known to be durable.
+
+        Gives what is wrong with it. Times that the seal does not agree with are not used.
+        """
         if not self._fs.exists(CHECKPOINT_FILE):
-            return
+            return None
         data = self._fs.read_file(CHECKPOINT_FILE)
-        if len(data) < _FIELDS.size:
-            return
+        if len(data) not in {0, _SIZE}:
+            kept = set_aside(self._fs, CHECKPOINT_FILE)
+            return f"{CHECKPOINT_FILE} had {len(data)} instead of {_SIZE} bytes: moved to {kept}"
+        if not data:
+            return f"{CHECKPOINT_FILE} was empty and is not used"
+        flushed, check_sum = _SEAL.unpack_from(data, _FIELDS.size)
+        if flushed or check_sum:
+            if crc32(data[: _FIELDS.size + 8]) != check_sum:
+                return (
+                    f"{CHECKPOINT_FILE} is not used: it is damaged, or another broker has "
+                    "written it"
+                )
+            self.flushed_offset = flushed
         (
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
@@ -46,6 +69,7 @@ class StoreCheckpoint:
             self.master_flushed_offset,
             self.confirm_phy_offset,
         ) = _FIELDS.unpack_from(data)
+        return None
 
     def save(self) -> None:
         """Write and sync the file."""
@@ -56,17 +80,19 @@ class StoreCheckpoint:
             self.master_flushed_offset,
             self.confirm_phy_offset,
         )
+        data += max(self.flushed_offset, 0).to_bytes(8)
         segment = self._fs.open_segment(CHECKPOINT_FILE, _SIZE)
         try:
-            segment.write(0, data)
+            segment.write(0, data + crc32(data).to_bytes(4))
             segment.sync()
         finally:
             segment.close()
 
-    @property
-    def synced_ms(self) -> int:
-        """Store time of the last message that a sync of the commit log has made durable."""
-        return self.physic_msg_timestamp
+    def knows_durable(self, offset: int, newest_ms: int) -> bool:
+        """Whether the log was durable behind an offset once; ``newest_ms`` is what it has now."""
+        if self.flushed_offset >= 0:
+            return self.flushed_offset > offset
+        return self.physic_msg_timestamp > newest_ms
 
     @property
     def min_timestamp(self) -> int:

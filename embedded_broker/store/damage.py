@@ -13,10 +13,11 @@ from typing import Final
 from attrs import frozen
 
 from embedded_broker.errors import StoreError
+from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER, CommitLog
 from embedded_broker.store.mapped_file import NAME_DIGITS
 from embedded_broker.store.side_files import keep_range
-from rocketmq_py.protocol.message_codec import encode_record, record_size
+from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.sysflag import TRANSACTION_ROLLBACK
 
 __all__ = ["FILLER_TOPIC", "Damage", "DamagedPlace", "find_damage", "is_unsynced_hole", "leave_out"]
@@ -65,13 +66,13 @@ def find_damage(log: CommitLog, bad: int) -> Damage | None:
     return Damage(tuple(places), count, oldest_ms) if places else None
 
 
-def is_unsynced_hole(log: CommitLog, damage: Damage, synced_ms: int) -> bool:
+def is_unsynced_hole(log: CommitLog, damage: Damage, checkpoint: StoreCheckpoint) -> bool:
     """Say whether a power loss explains the damage: pages came to the disk out of order.
 
-    Then every record behind is newer than what was synced last, and a hole of zeros reaches to the
-    end of a page or of a file. Such bytes are the end of the log that no sync had reached.
+    Then all of it lies behind what was synced last, and a hole of zeros reaches to the end of a
+    page or of a file. Such bytes are the end of the log that no sync had reached.
     """
-    if damage.oldest_behind_ms < synced_ms:
+    if checkpoint.knows_durable(damage.places[0].begin, damage.oldest_behind_ms):
         return False
     place, file_size = damage.places[0], log.files.file_size
     step = min(_PAGE, file_size)
@@ -121,25 +122,29 @@ def _replace(log: CommitLog, begin: int, end: int, *, is_rest: bool) -> list[str
     if is_rest:
         log.write_blank(begin)
     else:
-        smallest = record_size(len(FILLER_TOPIC), 0, 0)
-        if end - begin < smallest:
+        room = end - begin - len(_filler(begin, 0))
+        if room < 0:
             raise StoreError(f"{segment.path}: {end - begin} bytes at {begin} cannot be left out")
-        filler = encode_record(
-            topic=FILLER_TOPIC,
-            queue_id=0,
-            flag=0,
-            queue_offset=0,
-            commit_log_offset=begin,
-            sys_flag=TRANSACTION_ROLLBACK,
-            born_timestamp=0,
-            born_host=_HOST,
-            store_timestamp=0,
-            store_host=_HOST,
-            reconsume_times=0,
-            prepared_transaction_offset=0,
-            body=bytes(end - begin - smallest),
-            properties=b"",
-        )
-        segment.write(inside, filler)
+        segment.write(inside, _filler(begin, room))
     segment.sync()
     return kept
+
+
+def _filler(offset: int, body_size: int) -> bytes:
+    """Make a record that every reader takes for a good one and that no queue shows."""
+    return encode_record(
+        topic=FILLER_TOPIC,
+        queue_id=0,
+        flag=0,
+        queue_offset=0,
+        commit_log_offset=offset,
+        sys_flag=TRANSACTION_ROLLBACK,
+        born_timestamp=0,
+        born_host=_HOST,
+        store_timestamp=0,
+        store_host=_HOST,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=bytes(body_size),
+        properties=b"",
+    )

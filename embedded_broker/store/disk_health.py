@@ -12,9 +12,42 @@ from collections.abc import Callable
 
 from embedded_broker.errors import StoreError
 
-__all__ = ["DiskHealth"]
+__all__ = ["DiskHealth", "Undone"]
 
 _LOG = logging.getLogger(__name__)
+
+
+class Undone:
+    """Writes that the opening of a store has to leave undone while the disk is full."""
+
+    def __init__(self) -> None:
+        self.error: StoreError | None = None
+        self._writes: list[Callable[[], object]] = []
+
+    def attempt(
+        self, write: Callable[[], object], otherwise: Callable[[], None] | None = None
+    ) -> bool:
+        """Write, or keep it for later and do something else; raises other errors than a full disk.
+
+        Says whether it was written.
+        """
+        try:
+            write()
+        except StoreError as error:
+            if not error.disk_full:
+                raise
+            self.error = self.error or error
+            self._writes.append(write)
+            if otherwise is not None:
+                otherwise()
+            return False
+        return True
+
+    def run(self) -> None:
+        """Write what is left. Raises ``StoreError``, and the rest stays."""
+        while self._writes:
+            self._writes[0]()
+            del self._writes[0]
 
 
 class DiskHealth:

@@ -59,6 +59,7 @@ class StoreFlush:
             return
         if self.log_plan is not None:
             self.log_plan.run()
+            self.checkpoint.flushed_offset = self.log_plan.upto
         for plan in self.queue_plans:
             plan.run()
         self.checkpoint.physic_msg_timestamp = self.store_timestamp

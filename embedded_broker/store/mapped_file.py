@@ -261,6 +261,18 @@ class MappedFileQueue:
                 return start + end
         return self.min_offset
 
+    def used_behind(self, offset: int) -> int:
+        """Count the bytes behind an offset, up to the last one that is not zero."""
+        for start, segment in reversed(self.files):
+            at = max(0, offset - start)
+            if at < self.file_size and (end := _last_data(segment, at)) > at:
+                return start + end - offset
+        return 0
+
+    def end_at(self, offset: int) -> None:
+        """Show nothing behind an offset, though it is not cut yet: nothing may be appended."""
+        self.max_offset = offset
+
     def truncate_to(self, offset: int, kept: list[str] | None = None) -> int:
         """End the log at an offset: later files go, the tail of its file becomes zero.
 

@@ -20,7 +20,7 @@ from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry
 from embedded_broker.store.copies import Copies
-from embedded_broker.store.disk_health import DiskHealth
+from embedded_broker.store.disk_health import DiskHealth, Undone
 from embedded_broker.store.flush import StoreFlush
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
@@ -152,15 +152,12 @@ class MessageStore(StoreReader):
         sizes = StoreSizes.find(self.fs, self.config, clean=clean)
         self._queue_file_size = sizes.consume_queue
         self.health.start_anew()
-        try:
-            # Before anything is changed: dying in the middle of this must look like a dirty stop.
-            self._mark_use()
-        except StoreError as error:
-            if not error.disk_full:
-                raise
-            self.health.drain_until(self._mark_use, error)
-            self.problems.append(str(self.health.problem))
-        self.checkpoint.load()
+        undone = Undone()
+        # Before anything is changed: dying in the middle of this must look like a dirty stop.
+        undone.attempt(self._mark_use)
+        wrong = self.checkpoint.load()
+        if wrong is not None:
+            self.problems.append(wrong)
         self.log = CommitLog(self.fs, sizes.commit_log)
         intact = self._load_queues()
         opening = Opening(
@@ -168,6 +165,7 @@ class MessageStore(StoreReader):
             whole=not intact,
             skip_damage=self.config.text("damagedRecords") == "skip",
             problems=self.problems,
+            undone=undone,
         )
         try:
             report = recover(
@@ -182,6 +180,8 @@ class MessageStore(StoreReader):
             if clean and intact:
                 self.fs.remove(ABORT_FILE)  # it is as it was found, and shall look like it
             raise
+        self.checkpoint.flushed_offset = self.log.files.flushed_offset
+        undone.attempt(self.checkpoint.save)
         if self.config.flag("messageIndexEnable"):
             self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)
             # Places that were left out hold other records now: all keys are found again.
@@ -189,6 +189,9 @@ class MessageStore(StoreReader):
             self.index.load(clean=clean and not report.damaged_places, index_msg_timestamp=full_ms)
         self._last_store_timestamp = report.last_store_timestamp
         self.config.on_change(lambda _: self._read_settings())
+        if undone.error is not None:
+            self.health.drain_until(undone.run, undone.error)
+            self.problems.append(str(self.health.problem))
         self._open = True
         self._accept(self.health.problem is None)
         _LOG.info("store opened: %s", report)

@@ -26,6 +26,7 @@ from embedded_broker.store.damage import (
     leave_out,
     name_of,
 )
+from embedded_broker.store.disk_health import Undone
 from embedded_broker.store.placing import NOT_QUEUED, EntriesMissing, Placing
 from embedded_broker.store.side_files import repair_command
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
@@ -69,12 +70,14 @@ class Opening:
 
     ``clean``: the last owner closed it. ``whole``: the log is read from its begin. ``skip_damage``:
     damage is left out, copied and told in ``problems``; else it is a ``StoreDamagedError``.
+    ``undone`` keeps what a full disk does not take.
     """
 
     clean: bool
     whole: bool
     skip_damage: bool
     problems: list[str]
+    undone: Undone
 
 
 def recover(
@@ -92,20 +95,18 @@ def recover(
     ``StoreDamagedError`` before anything of the log is changed.
     """
     log.files.load(mended=opening.problems if opening.skip_damage else None)
-    whole = opening.whole or not _files_begin_well(log)
-    places: list[DamagedPlace] = []
-    for start in _starts(log, queues, checkpoint, clean=opening.clean, whole=whole):
-        is_whole, clean = start <= log.min_offset, opening.clean
-        placing = Placing(queues, queue_for, tags_code, start, whole=is_whole, clean=clean)
+    for start in _starts(log, queues, checkpoint, opening):
+        placing = Placing(
+            queues,
+            queue_for,
+            tags_code,
+            start,
+            whole=start <= log.min_offset,
+            clean=opening.clean,
+        )
         reader = _Reader(log, placing, start)
         try:
-            reader.read()
-            while (damage := find_damage(log, reader.end)) is not None:
-                if not opening.clean and is_unsynced_hole(log, damage, checkpoint.synced_ms):
-                    break
-                _refuse_or_leave_out(log, damage, opening)
-                places += damage.places
-                reader.read()
+            places = _read_all(reader, log, checkpoint, opening)
         except EntriesMissing:
             _LOG.info("consume queues lack entries before %d: reading from further back", start)
             continue
@@ -115,13 +116,7 @@ def recover(
     for key, more in _leave_out_entries(queues, misnamed).items():
         numbers[key] = numbers.get(key, []) + more
     _look_for_lost_end(reader, queues, checkpoint, opening)
-    kept: list[str] = []
-    end = reader.end
-    lost = log.files.truncate_to(end, kept)
-    if lost:
-        text = f"commitlog: {lost} bytes behind {end} were no whole records and were cut"
-        opening.problems.append(f"{text}, kept in {', '.join(kept)}")
-        _LOG.warning("%s", opening.problems[-1])
+    lost = _cut(log, reader.end, opening)
     dropped = 0
     for key, queue in queues.items():
         keep_to = max(numbers.get(key, ()), default=-1) + 1
@@ -158,6 +153,36 @@ def _leave_out_entries(
         key: [number for one in places for number in queue.blank_out(one.begin, one.end)]
         for key, queue in queues.items()
     }
+
+
+def _read_all(
+    reader: _Reader, log: CommitLog, checkpoint: StoreCheckpoint, opening: Opening
+) -> list[DamagedPlace]:
+    """Read up to the end of the log; gives the damaged places that were left out on the way."""
+    places: list[DamagedPlace] = []
+    reader.read()
+    while (damage := find_damage(log, reader.end)) is not None:
+        if not opening.clean and is_unsynced_hole(log, damage, checkpoint):
+            break
+        _refuse_or_leave_out(log, damage, opening)
+        places += damage.places
+        reader.read()
+    return places
+
+
+def _cut(log: CommitLog, end: int, opening: Opening) -> int:
+    """Cut what lies behind the last good record and keep a copy; gives how many bytes it was."""
+    kept: list[str] = []
+    lost = log.files.used_behind(end)
+    text = f"commitlog: {lost} bytes behind {end} are no whole records and were"
+    if not opening.undone.attempt(
+        lambda: log.files.truncate_to(end, kept), lambda: log.files.end_at(end)
+    ):
+        opening.problems.append(f"{text} not cut: there is no room for their copy")
+    elif lost:
+        opening.problems.append(f"{text} cut, kept in {', '.join(kept)}")
+        _LOG.warning("%s", opening.problems[-1])
+    return lost
 
 
 def _files_begin_well(log: CommitLog) -> bool:
@@ -208,14 +233,15 @@ def _look_for_lost_end(
     After a clean stop every entry of a queue has its record. After another one, entries may have
     come to the disk before their records, but not records that the check point tells of.
     """
-    if not opening.clean and checkpoint.synced_ms <= reader.last_store_timestamp:
+    end, newest_ms = reader.end, reader.last_store_timestamp
+    if not opening.clean and not checkpoint.knows_durable(end, newest_ms):
         return
-    ghosts = [(key, lost) for key, one in queues.items() if (lost := one.behind(reader.end))]
+    ghosts = [(key, lost) for key, one in queues.items() if (lost := one.behind(end))]
     if not ghosts:
         return
     (topic, queue_id), _ = ghosts[0]
     text = (
-        f"the commit log ends at {reader.end}, but {sum(lost for _, lost in ghosts)} entries of "
+        f"the commit log ends at {end}, but {sum(lost for _, lost in ghosts)} entries of "
         f"consume queues, of {topic} queue {queue_id} for example, name messages behind it: the "
         "end of its last file is lost or damaged"
     )
@@ -258,13 +284,12 @@ def _starts(
     log: CommitLog,
     queues: dict[tuple[str, int], ConsumeQueue],
     checkpoint: StoreCheckpoint,
-    *,
-    clean: bool,
-    whole: bool,
+    opening: Opening,
 ) -> Iterator[int]:
     """Give where to begin reading, the quickest first; the last one is the log's begin."""
+    whole = opening.whole or not _files_begin_well(log)
     used = 0 if whole else log.files.data_end() - log.min_offset
-    if clean and used > _READ_WHOLE_CLEAN:
+    if opening.clean and used > _READ_WHOLE_CLEAN:
         # A clean stop dispatched everything, so the newest entry is the last record but for
         # records that no queue shows.
         newest = max((_newest(queue) for queue in queues.values()), default=-1)
