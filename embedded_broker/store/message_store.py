@@ -180,8 +180,9 @@ class MessageStore(StoreReader):
             if clean and intact:
                 self.fs.remove(ABORT_FILE)  # it is as it was found, and shall look like it
             raise
-        self.checkpoint.flushed_offset = self.log.files.flushed_offset
-        undone.attempt(self.checkpoint.save)
+        if undone.error is None:
+            self.checkpoint.flushed_offset = self.log.files.flushed_offset
+            undone.attempt(self.checkpoint.save)
         if self.config.flag("messageIndexEnable"):
             self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)
             # Places that were left out hold other records now: all keys are found again.

@@ -5,8 +5,8 @@ import pytest
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store import recovery
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.fs import MemoryFileSystem
-from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.fs import MemoryFileSystem, MemorySegment
+from embedded_broker.store.message_store import MessageStore, PutStatus
 from embedded_broker.store.side_files import DAMAGED_FOLDER
 from rocketmq_py.protocol.message_codec import decode_records
 from tests.unit.embedded_broker.store.store_tools import HandClock, message, new_store
@@ -253,6 +253,43 @@ def test_nothing_is_cut_when_its_copy_cannot_be_written() -> None:
     fs.faults.clear()
     store = new_store(fs)
     assert [_pulled(store, 0), _pulled(store, 1)] == _without()
+
+
+class _NoRoom(MemoryFileSystem):
+    """Takes no new file in the folder of copies while `full`."""
+
+    full = False
+
+    def open_segment(
+        self, path: str, size: int, *, create: bool = True, may_rest: bool = False
+    ) -> MemorySegment:
+        if self.full and path.startswith(DAMAGED_FOLDER):
+            error = StoreError(f"{path}: no space left on device")
+            error.disk_full = True
+            raise error
+        return super().open_segment(path, size, create=create, may_rest=may_rest)
+
+
+def test_on_a_full_disk_a_torn_end_is_left_until_its_copy_has_room() -> None:
+    fs = _NoRoom()
+    _filled(fs, clean=True)
+    store = new_store(fs)
+    offset = store.put(message(COUNT)).commit_log_offset
+    store.abandon()
+    _flip(fs, offset + 90)
+    before = _contents(fs)
+    fs.full = True
+    store = new_store(fs)
+    assert [_pulled(store, 0), _pulled(store, 1)] == _without()
+    assert store.put(message(COUNT)).status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert "not cut: there is no room for their copy" in store.problems[0]
+    assert _contents(fs) == before
+    fs.full = False
+    store.look()
+    assert store.put(message(COUNT)).commit_log_offset == offset
+    assert len(fs.list(DAMAGED_FOLDER)) == 1
+    store.abandon()
+    assert _pulled(new_store(fs), 0)[-1] == f"body {COUNT}"
 
 
 def test_a_hole_that_a_power_loss_leaves_among_unsynced_messages_ends_the_log() -> None:
