@@ -227,6 +227,11 @@ class EmbeddedBroker:
         """What was found and repaired when the store was opened last."""
         return self._node().recovery
 
+    @property
+    def retention(self) -> str:
+        """How much the store keeps and for how long, in a sentence."""
+        return self._node().describe_retention()
+
     def restart(self) -> RecoveryReport:
         """Close if it runs, and start again with the same ports and the same data.
 

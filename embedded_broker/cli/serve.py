@@ -49,7 +49,10 @@ def serve(
     ] = None,
     store: Annotated[
         Path | None,
-        typer.Option(help="Directory of the store, in RocketMQ's layout. Without it: in memory."),
+        typer.Option(
+            help="Directory of the store, in RocketMQ's layout. Without it: in memory, "
+            "at most memoryStoreMaxBytes."
+        ),
     ] = None,
     conf: Annotated[
         Path | None,
@@ -91,6 +94,7 @@ def serve(
         with running:
             addresses = ",".join(broker.addr for broker in running.brokers)
             typer.echo(f"ready namesrv={running.namesrv_addr} broker={addresses}")
+            typer.echo(f"messages are kept {running.brokers[0].retention}")
             sys.stdout.flush()
             stop.wait()
     except (RocketMQError, OSError, ValueError) as error:

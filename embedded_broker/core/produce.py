@@ -94,6 +94,7 @@ class Produce:
             and not self._durability.is_awaited
             and not self._gate.checks_types
             and self._store.hooks_ignore_plain
+            and not self._store.budget.is_full
         )
 
     def _put(self, run: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> None:
@@ -102,6 +103,9 @@ class Produce:
 
     def _one(self, message: Incoming, peer: Peer) -> Outcome:
         """Store one message, or one batch, by itself."""
+        budget = self._store.budget
+        if budget.is_full:
+            return Outcome(Reason.SERVICE_NOT_AVAILABLE, budget.refusal())
         try:
             topic = self._gate.topic_for(message)
             if message.terms.is_batch:

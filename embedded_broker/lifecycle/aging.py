@@ -3,14 +3,17 @@
 Answers: how the files that are too old leave a running broker: which may go is found out without
 the door, what timers still need is looked up in turns of a few milliseconds, and the files are
 removed by the flush thread. Consume queues, the key index and the timer log follow the commit log,
-as after ``CleanConsumeQueueService``. And in which rhythm of the session clock counts of timers are
-revised, their old log files removed and their progress is logged, as in
+as after ``CleanConsumeQueueService``. A store in memory lets files go as well when it comes near
+its budget: what waits for a group, for its time or for its end is never among them. And in which
+rhythm of the session clock counts of timers are revised, their old log files removed and their
+progress is logged, as in
 ``TimerMessageStore.start``. Must not know: formats; the rules are in
 ``embedded_broker/store/retention.py`` and ``embedded_broker/timer/upkeep.py``.
 """
 
 import logging
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Final
 
 from attrs import define
@@ -19,8 +22,17 @@ from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.retention import Retention
+from embedded_broker.tables.offsets.table import NOT_STORED
 from embedded_broker.timer.upkeep import CLEAN_EVERY_MS, FORGET_EVERY_MS, REVISE_EVERY_MS
-from rocketmq_py.protocol.names import SCHEDULE_TOPIC
+from rocketmq_py.clock import monotonic_ns
+from rocketmq_py.protocol.names import (
+    HALF_TOPIC,
+    OP_HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    SLICE_TIMER_TOPIC,
+    TIMER_TOPIC,
+    is_system_topic,
+)
 
 __all__ = ["LOOK_EVERY_MS", "Aging", "TimerHousekeeping"]
 
@@ -31,6 +43,13 @@ LOOK_EVERY_MS: Final = 10_000
 FILES_AT_ONCE: Final = 10
 """``deleteFileBatchMax``: the next ones go with the next look."""
 ALL_FILES: Final = 1 << 31
+REST_NS: Final = 50_000_000
+REST_FACTOR: Final = 20
+"""After a look for room the next one waits so many times as long as it took, if it found none."""
+_WITHOUT_READERS: Final = frozenset(
+    {HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_TOPIC}
+)
+"""What is in these is needed as long as their services say."""
 
 
 class Aging:
@@ -40,12 +59,22 @@ class Aging:
         self._parts = parts
         self._clock = clock
         self._rule = Retention(parts.store.fs, parts.store.log, parts.config, clock)
+        self._asked = False
+        self._rests_until_ns = 0
+        self._told_of_spare = False
+        self._rule.budget.on_pressure = self.make_room
+
+    def describe(self) -> str:
+        """Say what is kept, and for how long."""
+        return self._rule.describe()
 
     def look(self) -> None:
         """Let old files go if it is time. Under the door; the work is done in background.
 
         Nothing grows old while the clock stands still.
         """
+        if self._rule.consumed_end() > self._parts.store.log.min_offset:
+            self.make_room()
         if self._clock.flows:
             self._parts.in_background(self._clean_if_time)
 
@@ -64,11 +93,100 @@ class Aging:
         end = self._rule.old_end(files_max)
         if end <= self._parts.store.log.min_offset:
             return
-        lowest = self._lowest_in_turns(self._parts.timers.needed_offsets.ahead(), end)
+        self._let_go(self._lowest_in_turns(self._parts.timers.needed_offsets.ahead(), end))
+
+    def make_room(self) -> None:
+        """Let files go that a store in memory has no room for. Under the door, or outside.
+
+        It is done soon, in background; not at once again if nothing could go.
+        """
+        if not self._asked and monotonic_ns() >= self._rests_until_ns:
+            self._asked = True
+            self._parts.in_background(self._make_room)
+
+    def _make_room(self) -> None:
+        started_ns = monotonic_ns()
+        before = self._rule.budget.used
+        try:
+            self._free()
+        finally:
+            self._asked = False
+            ended_ns = monotonic_ns()
+            rest_ns = max(REST_NS, REST_FACTOR * (ended_ns - started_ns))
+            self._rests_until_ns = ended_ns + (rest_ns if self._rule.budget.used >= before else 0)
+
+    def _free(self) -> None:
+        """Let go first what every group has consumed, then what no group reads."""
+        if not self._is_open():
+            return
+        consumed, spare = self._rule.consumed_end(), self._rule.spare_end()
+        needed = chain(
+            self._parts.timers.needed_offsets.ahead(),
+            self._awaited(),
+            self._at_levels(),
+            self._at_transactions(),
+        )
+        needed_from = self._lowest_in_turns(needed, max(consumed, spare))
+        unread_from = self._lowest_in_turns(self._unread(), min(consumed, needed_from))
+        end = max(unread_from, min(spare, needed_from))
+        if end > unread_from and not self._told_of_spare:
+            self._told_of_spare = True
+            logger.warning(
+                "memory_store_full: messages that no group reads go, from the oldest on, to keep "
+                "memoryStoreMaxBytes=%d",
+                self._rule.budget.bytes_max,
+            )
+        if end > self._parts.store.log.min_offset:
+            self._let_go(end)
+
+    def _awaited(self) -> Iterator[int]:
+        """Give the offset of the first message of each queue that some group has not consumed."""
+        readers = self._readers()
+        offsets, deliveries = self._parts.offsets, self._parts.deliveries
+        for (topic, queue_id), queue in list(self._parts.store.queues.items()):
+            first = queue.max_offset
+            for group in readers.get(topic, ()):
+                reached: int | None = offsets.query(group, topic, queue_id)
+                if reached == NOT_STORED:
+                    reached = deliveries.first_offset(group, topic, queue_id)
+                first = min(first, reached or 0)
+            entry = queue.entry(max(first, queue.min_offset))
+            if entry is not None:
+                yield entry[0]
+
+    def _unread(self) -> Iterator[int]:
+        """Give the offset of the first message of each queue of users that no group reads."""
+        readers = self._readers()
+        for (topic, _), queue in list(self._parts.store.queues.items()):
+            entry = queue.entry(queue.min_offset)
+            if entry is not None and topic not in readers and not is_system_topic(topic):
+                yield entry[0]
+
+    def _readers(self) -> dict[str, list[str]]:
+        """Give the groups that read each topic: those that have committed, or are connected.
+
+        Members of a broadcasting group commit nothing here.
+        """
+        readers = self._parts.offsets.readers()
+        for name in self._parts.consumers.groups():
+            group = self._parts.consumers.get(name)
+            if group is not None and not group.is_broadcasting:
+                for topic in group.subscriptions:
+                    readers.setdefault(topic, []).append(name)
+        return {topic: names for topic, names in readers.items() if topic not in _WITHOUT_READERS}
+
+    def _at_transactions(self) -> Iterator[int]:
+        """Give the offset of the oldest half message that has no end."""
+        offset = self._parts.transactions.needed_offset()
+        if offset is not None:
+            yield offset
+
+    def _let_go(self, end: int) -> None:
+        """Remove the files before an offset, but what timers and levels need meanwhile."""
         with self._parts.door:
             if not self._is_open():
                 return
-            end = min([lowest, end, *self._parts.timers.needed_offsets.now(), *self._at_levels()])
+            end = min([end, *self._parts.timers.needed_offsets.now(), *self._at_levels()])
             remove = self._parts.store.log.files.let_go_before(end)
         if remove is not None:
             remove()

@@ -30,6 +30,7 @@ from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.flush import FlushWork
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.retention import MEMORY_OPTIONS, allow_memory
 from embedded_broker.tables.peer import pack_address
 from embedded_broker.timer.choice import make_engine
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
@@ -85,6 +86,7 @@ class BrokerNode:
         offsets_file = DelayOffsetFile(fs, skip_damage=skip_damage)
         levels = ScheduleMessageService(store, fs, config, clock, file=offsets_file)
         self._undo.append(store.close)
+        allow_memory(fs, config)
         found = store.load()
         timers = make_engine(
             store,
@@ -138,6 +140,7 @@ class BrokerNode:
         self.recovery = RecoveryReport.of(found, timers_found, store.problems)
         config.on_change(self._note_change)
         self._idleness = Idleness(parts, runtime.clients)
+        config.on_change(self._note_memory)
         self._aging = Aging(parts, clock)
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
@@ -200,6 +203,10 @@ class BrokerNode:
         """Copy the store as it is now. Outside the door."""
         self._levels_due = self._held_too = True  # what the flush writes must be complete
         return take_snapshot(self.parts, self._flusher, path)
+
+    def describe_retention(self) -> str:
+        """Say what the store keeps, and for how long."""
+        return self._aging.describe()
 
     def take_over(self) -> None:
         """Answer the clients of the predecessor from now on."""
@@ -298,6 +305,10 @@ class BrokerNode:
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""
         self._changes += 1
+
+    def _note_memory(self, names: frozenset[str]) -> None:
+        if names & MEMORY_OPTIONS:
+            allow_memory(self.fs, self._arguments.config)
 
     def _flush_now(self) -> None:
         cycle = partial(self._flusher.cycle, everything=True)

@@ -15,6 +15,7 @@ __all__ = ["ARGUMENT_NAMES", "OPTIONS", "WITHOUT_EFFECT", "Option", "OptionValue
 OptionValue = int | bool | str
 
 INT32_MAX: Final = 2_147_483_647
+BYTES_MAX: Final = 1 << 50
 LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 PRECISIONS: Final = (100, 200, 500, 1000)
 
@@ -314,9 +315,23 @@ _STORE = (
     Option(
         "diskMaxUsedSpaceRatio",
         75,
-        "percent of the disk in use above which old files are removed at any hour",
+        "percent of the disk in use above which old files are removed at any hour; of the budget "
+        "of a memory store, above which files go that nobody waits for",
         low=10,
         high=95,
+    ),
+    Option(
+        "memoryStoreMaxBytes",
+        0,
+        "ours: most bytes of a store in memory; above it sends are refused with 14. 0: a quarter "
+        "of the memory that is available at the start, and 256 MiB at least",
+        high=BYTES_MAX,
+    ),
+    Option(
+        "memoryStoreConsumedBytes",
+        268_435_456,
+        "ours: above so many bytes a store in memory lets files go that every group has consumed",
+        high=BYTES_MAX,
     ),
 )
 

@@ -16,8 +16,14 @@ from random import Random
 
 from embedded_broker.errors import StoreError, StoreLockedError
 from embedded_broker.store.fault_points import NO_FAULTS, FaultPoints, Unsynced
+from embedded_broker.store.memory_budget import MemoryBudget
 
 __all__ = ["MemoryFileSystem", "MemorySegment"]
+
+_PAGE = 4096
+_BY_PAGES_TO = 1 << 20
+_MANY_PAGES = 16
+"""Large files take so many pages at once from the budget."""
 
 
 def _private_pages(size: int) -> mmap.mmap:
@@ -34,11 +40,26 @@ class MemorySegment:
     ``MemoryFileSystem.new_segment`` decides the class.
     """
 
-    __slots__ = ("_end", "_pages", "_view", "faults", "path", "size", "unsynced")
+    __slots__ = (
+        "_end",
+        "_pages",
+        "_taken_to",
+        "_view",
+        "budget",
+        "faults",
+        "path",
+        "size",
+        "taken",
+        "unsynced",
+    )
 
     def __init__(self, path: str, size: int) -> None:
         self.path = path
         self.size = size
+        self.budget: MemoryBudget | None = None
+        self.taken = 0
+        """Bytes that it takes from the budget."""
+        self._taken_to = 0
         self._pages = _private_pages(size)
         self._view = memoryview(self._pages).toreadonly()
         self._end = 0
@@ -48,15 +69,17 @@ class MemorySegment:
     def write(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """Put the bytes there."""
         end = at + len(data)
-        if at < self._end or self.faults.armed:
-            self._overwrite(at, data)
+        if at < self._end or end > self._taken_to or self.faults.armed:
+            self._write_with_care(at, data)
             return
         self._pages[at:end] = data
         self._end = end
 
-    def _overwrite(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write where something may lie, or while something may go wrong."""
+    def _write_with_care(self, at: int, data: bytes | bytearray | memoryview) -> None:
+        """Write where something may lie, on pages not counted yet, or while faults are armed."""
         reason = None
+        if at + len(data) > self._taken_to:
+            self._take_pages(at, at + len(data))
         if self.faults.armed:
             kept, reason = self.faults.admit(self.path, len(data))
             data = data[:kept]
@@ -67,6 +90,16 @@ class MemorySegment:
         self._end = max(self._end, end)
         if reason is not None:
             raise StoreError(f"{self.path}: {reason}")
+
+    def _take_pages(self, at: int, end: int) -> None:
+        """Count the pages of a write behind all others; a gap before it costs nothing."""
+        unit = _PAGE if self.size <= _BY_PAGES_TO else _PAGE * _MANY_PAGES
+        end = min(-(-end // unit) * unit, self.size)
+        size = end - max(self._taken_to, at // _PAGE * _PAGE)
+        if self.budget is not None:
+            self.budget.take(size, self.path)
+        self.taken += size
+        self._taken_to = end
 
     def view(self, at: int, length: int) -> memoryview:
         """Show bytes without copying."""
@@ -112,14 +145,15 @@ class MemoryFileSystem:
 
     def __init__(self) -> None:
         self.faults = FaultPoints()
+        self.budget = MemoryBudget()
         self._segments: dict[str, MemorySegment] = {}
         self._files: dict[str, bytes] = {}
         self._locks: dict[str, str] = {}
 
     @property
     def used_percent(self) -> float:
-        """Memory counts as empty."""
-        return 0.0
+        """How much of the budget is in use; 0 without one."""
+        return 100 * self.budget.used / self.budget.bytes_max if self.budget.bytes_max else 0.0
 
     def new_segment(self, path: str, size: int) -> MemorySegment:
         """Make the object behind a new path; a subclass returns its own kind."""
@@ -143,6 +177,7 @@ class MemoryFileSystem:
                 raise StoreError(f"{path}: length {len(data)} instead of {size} bytes")
             found = self.new_segment(path, size)
             found.faults = self.faults
+            found.budget = self.budget
             if data:
                 found.write(0, data)
             self._files.pop(path, None)
@@ -177,7 +212,12 @@ class MemoryFileSystem:
     def remove(self, path: str) -> None:
         """Remove a file."""
         self._files.pop(path, None)
-        self._segments.pop(path, None)
+        self._drop_segment(path)
+
+    def _drop_segment(self, path: str) -> None:
+        segment = self._segments.pop(path, None)
+        if segment is not None:
+            self.budget.give_back(segment.taken)
 
     def remove_tree(self, path: str) -> None:
         """Remove a file, or a folder with everything in it."""
@@ -190,8 +230,7 @@ class MemoryFileSystem:
         """Move a small file over another one."""
         data = self.read_file(source)
         for path in (source, target):
-            self._files.pop(path, None)
-            self._segments.pop(path, None)
+            self.remove(path)
         self._files[target] = data
 
     def read_file(self, path: str) -> bytes:
@@ -202,7 +241,7 @@ class MemoryFileSystem:
     def write_file(self, path: str, data: bytes) -> None:
         """Write a whole small file."""
         data, error = self.faults.check_write(path, data)
-        self._segments.pop(path, None)
+        self._drop_segment(path)
         self._files[path] = bytes(data)
         if error is not None:
             raise error

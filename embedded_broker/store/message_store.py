@@ -22,9 +22,10 @@ from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQue
 from embedded_broker.store.copies import Copies
 from embedded_broker.store.disk_health import DiskHealth, Undone
 from embedded_broker.store.flush import StoreFlush
-from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.fs import FileSystem, MemoryFileSystem
 from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.key_index import KeyIndex
+from embedded_broker.store.memory_budget import MemoryBudget
 from embedded_broker.store.pull import GetResult, GetStatus, PullLimits
 from embedded_broker.store.recovery import NOT_QUEUED, Opening, StoreRecovery, recover
 from embedded_broker.store.run import Arrivals, Item, Run
@@ -105,6 +106,8 @@ class MessageStore(StoreReader):
         self.clock = clock
         self.store_host = store_host
         self.owner = owner
+        self.budget = fs.budget if isinstance(fs, MemoryFileSystem) else MemoryBudget()
+        """What a store in memory may take; without a limit for any other."""
         self.put_hooks: list[PutHook] = []
         self._hooks_seen: list[PutHook] = []
         self._hooks_ignore_copies = True

@@ -1,13 +1,15 @@
-"""Which files of the commit log are old enough to be removed.
+"""Which files of the commit log are old enough to be removed, or must go to make room.
 
 Answers: up to which offset everything is older than ``fileReservedTime`` hours, and whether old
-files are removed now: at this hour, or because the disk is too full. Whole files only, from the
-oldest on, never the newest. Must not know: who still needs a file, who removes it. After
+files are removed now: at this hour, or because the disk is too full. Of a store in memory: how much
+it may take, and up to where files should go. Whole files only, from the oldest on, never the
+newest. Must not know: who still needs a file, who removes it. After
 ``DefaultMessageStore.CleanCommitLogService`` and ``MappedFileQueue.deleteExpiredFileByTime``; the
 age of a file is that of its last message, by the broker's clock, where the original takes the time
 of the last write. A full disk is a reason to remove old files at any hour, but never files that are
-not old: the original then removes unread messages. Read on: ``embedded_broker/lifecycle/aging.py``
-for who asks.
+not old: the original then removes unread messages. Memory is less patient: there the files that
+every group has consumed go first, then those that no group reads, whatever their age. Read on:
+``embedded_broker/lifecycle/aging.py`` for who asks.
 """
 
 from __future__ import annotations
@@ -17,15 +19,33 @@ from typing import Final, Protocol
 
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
-from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.fs import FileSystem, MemoryFileSystem
+from embedded_broker.store.memory_budget import MemoryBudget, default_budget
 from rocketmq_py.clock import Clock
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.message_codec import MAGIC_V1, MAGIC_V2
 
-__all__ = ["AgingClock", "Retention"]
+__all__ = ["MEMORY_OPTIONS", "AgingClock", "Retention", "allow_memory"]
 
 HOUR_MS: Final = 3_600_000
+_FILES_MIN: Final = 4
 _SIZE_AND_MAGIC: Final = Struct(">ii")
 _MAGICS: Final = frozenset({MAGIC_V1, MAGIC_V2})
+
+
+MEMORY_OPTIONS: Final = frozenset(
+    {"memoryStoreMaxBytes", "memoryStoreConsumedBytes", "diskMaxUsedSpaceRatio"}
+)
+
+
+def allow_memory(fs: FileSystem, config: BrokerConfig) -> None:
+    """Give a store in memory its budget, before it is opened and when one of these has changed."""
+    if not isinstance(fs, MemoryFileSystem):
+        return
+    budget = fs.budget
+    bytes_max = config.int("memoryStoreMaxBytes") or default_budget()
+    room = bytes_max * config.int("diskMaxUsedSpaceRatio") // 100
+    budget.allow(bytes_max, min(room, config.int("memoryStoreConsumedBytes")))
 
 
 class AgingClock(Clock, Protocol):
@@ -47,6 +67,9 @@ class Retention:
         self._config = config
         self._clock = clock
         self._last_stored: dict[int, int] = {}
+        self.budget = fs.budget if isinstance(fs, MemoryFileSystem) else MemoryBudget()
+        """Of a store in memory; without a limit for any other."""
+        self._check_files_fit()
 
     def is_time(self) -> bool:
         """Say whether old files are removed now: in the hours of ``deleteWhen``, or on a full disk.
@@ -73,6 +96,51 @@ class Retention:
                 break
             end = start + self._log.files.file_size
         return end
+
+    def consumed_end(self) -> int:
+        """Give up to where files should go of what every group has consumed; memory only."""
+        return self._end_for(self.budget.pressed_at)
+
+    def spare_end(self) -> int:
+        """Give up to where files should go of what nobody waits for; memory only."""
+        budget = self.budget
+        return self._end_for(budget.bytes_max * self._config.int("diskMaxUsedSpaceRatio") // 100)
+
+    def _end_for(self, most: int) -> int:
+        """Give the end of the files without which the store would have so many bytes."""
+        budget, files = self.budget, self._log.files
+        first = self._log.min_offset
+        if not budget.bytes_max or budget.used <= most:
+            return first
+        size = files.file_size
+        last = first + (len(files.files) - 1) * size
+        return min(first + -(-(budget.used - most) // size) * size, last)
+
+    def describe(self) -> str:
+        """Say what is kept, for whoever starts the broker."""
+        hours, budget = self._config.int("fileReservedTime"), self.budget
+        if not budget.bytes_max:
+            return (
+                f"for {hours} hours (fileReservedTime), longer while the disk is at most "
+                f"{self._config.int('diskMaxUsedSpaceRatio')} percent full "
+                "(diskMaxUsedSpaceRatio) and it is not the hour to remove old files (deleteWhen)"
+            )
+        return (
+            f"in memory, for {hours} hours (fileReservedTime) and at most {budget.bytes_max} bytes "
+            f"(memoryStoreMaxBytes); above {budget.pressed_at} bytes (memoryStoreConsumedBytes) "
+            "what every group has consumed goes first"
+        )
+
+    def _check_files_fit(self) -> None:
+        """Refuse a budget that the newest files, which never go, would use up."""
+        least, most = _FILES_MIN * self._log.files.file_size, self.budget.bytes_max
+        if 0 < most < least:
+            raise ConfigError(
+                "memoryStoreMaxBytes",
+                most,
+                f"at least {least}: {_FILES_MIN} files of the commit log, each of "
+                f"{self._log.files.file_size} bytes (mappedFileSizeCommitLog)",
+            )
 
     def _find_last_stored(self, start: int) -> int:
         """Step over the records of a full file to the last one; give its store time."""

@@ -19,7 +19,7 @@ from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import OPTIONS, BrokerConfig
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE
-from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.fs import FileSystem, MemoryFileSystem
 from embedded_broker.store.index_file import HEADER_SIZE, IndexShape
 from embedded_broker.store.key_index import INDEX_FOLDER, INDEX_NAME_DIGITS
 from rocketmq_py.errors import ConfigError
@@ -37,6 +37,9 @@ _IN_MEMORY: Final = {
     _ENTRIES: 65_536,
 }
 _QUEUES_ASKED: Final = 16
+_FILES_IN_BUDGET: Final = 8
+_FILE_MIN: Final = 17 * 1024 * 1024
+"""A file holds the largest request there is."""
 _ENTRIES_PER_SLOT: Final = 4  # of the original's defaults, 5 000 000 and 20 000 000
 
 
@@ -87,7 +90,12 @@ def _setting(fs: FileSystem, config: BrokerConfig, option: str) -> tuple[int, bo
     """Give the value to use, and whether somebody asked for it."""
     value = config.int(option)
     changed = value not in {OPTIONS[option].default, OPTIONS[option].upstream}
-    return (value if changed or fs.persistent else _IN_MEMORY[option]), changed
+    if not changed and not fs.persistent:
+        value = _IN_MEMORY[option]
+        budget = fs.budget.bytes_max if isinstance(fs, MemoryFileSystem) else 0
+        if budget and option == _COMMIT_LOG:
+            value = min(value, max(budget // _FILES_IN_BUDGET, _FILE_MIN))
+    return value, changed
 
 
 def _some_queue_files(fs: FileSystem) -> Iterator[str]:

@@ -172,6 +172,10 @@ class TransactionalMessageService:
         """How many transactions are open."""
         return len(self._open)
 
+    def needed_offset(self) -> int | None:
+        """Give the commit-log offset of the oldest open half message; None without any."""
+        return next((half.offset_py for half in self._open.values()), None)
+
     # --- half messages come in -------------------------------------------------------------
 
     def _on_arrival(self, arrivals: Arrivals) -> None:

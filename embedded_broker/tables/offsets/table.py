@@ -81,6 +81,13 @@ class OffsetTable(Table):
         """Name the topics in which the group has committed anything."""
         return [topic for owner, topic in self._offsets if owner == group]
 
+    def readers(self) -> dict[str, list[str]]:
+        """Give the groups that have committed anything in a topic, by topic."""
+        readers: dict[str, list[str]] = {}
+        for group, topic in self._offsets:
+            readers.setdefault(topic, []).append(group)
+        return readers
+
     def groups(self) -> list[str]:
         """Name the groups that have committed anything, each once."""
         return list(dict.fromkeys(group for group, _ in self._offsets))
