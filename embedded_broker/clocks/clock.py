@@ -196,9 +196,12 @@ class BrokerClock(ABC):
         offset to commit and no send in flight. A consumer group over TCP is idle when its pulls
         wait and everything that it was given is committed. For groups whose clients commit rarely,
         name in ``groups`` the other groups, and only those are waited for. Besides, nothing may be
-        due and no message unread. After ``timeout`` seconds of wall time this raises
-        ``SettleTimeout``, which names group, message and client. With ``check=False`` it returns
-        what it found instead.
+        due and no message unread, and no broker on this clock may be down after a crash. A started
+        consumer counts as busy until it has joined every topic that exists, also one that was
+        created a moment ago. After ``timeout`` seconds of wall time this raises ``SettleTimeout``,
+        which names group, message and client. With ``check=False`` it returns what it found
+        instead. ``notes`` of the result tell of subscriptions to topics that do not exist, and of
+        members of one group that subscribe to different things.
         """
         return wait_until_settled(self.residents, timeout_s=timeout, check=check, groups=groups)
 

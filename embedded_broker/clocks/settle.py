@@ -22,15 +22,21 @@ __all__ = ["Resident", "Settled", "autojumping", "wait_until_settled"]
 
 NAMED_MAX: Final = 5
 """Most busy clients that the text of an error names."""
+NOBODY: Final = "no broker runs on this clock: call start(), or restart() after a crash"
 JUST_NOW: Final = "a request arrived while the clients were being asked"
 
 
 @frozen
 class Settled:
-    """Whether every client was idle. If not, ``busy`` says what each of them was doing."""
+    """Whether every client was idle. If not, ``busy`` says what each of them was doing.
+
+    ``notes`` say what keeps nobody busy and may still be a mistake of the test: a subscription to
+    a topic that does not exist, members of one group that subscribe to different things.
+    """
 
     ok: bool
     busy: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 class Resident(Protocol):
@@ -48,6 +54,10 @@ class Resident(Protocol):
         """
         ...
 
+    def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
+        """Say what may be a mistake although nobody is busy with it. Outside the door."""
+        ...
+
 
 def wait_until_settled(
     residents: Callable[[], Sequence[Resident]],
@@ -62,9 +72,10 @@ def wait_until_settled(
         groups = (groups,)
     wanted = None if groups is None else frozenset(groups)
     busy = _wait(residents, timeout_s, wanted, Event())
+    notes = tuple(dict.fromkeys(note for one in residents() for note in one.notes(wanted)))
     if busy and check:
-        raise _too_busy(timeout_s, busy)
-    return Settled(not busy, busy)
+        raise _too_busy(timeout_s, busy, notes)
+    return Settled(not busy, busy, notes)
 
 
 def _wait(
@@ -95,6 +106,8 @@ def _wait(
 
 def _look(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple[str, ...]:
     """Ask every broker. When something happened meanwhile, the answers do not count."""
+    if not residents:
+        return (NOBODY,)
     before = [one.door.entries for one in residents]
     try:
         busy = [reason for one in residents for reason in one.busy(groups)]
@@ -105,12 +118,15 @@ def _look(residents: Sequence[Resident], groups: frozenset[str] | None) -> tuple
     return tuple(dict.fromkeys(busy))
 
 
-def _too_busy(timeout_s: float, busy: tuple[str, ...]) -> SettleTimeout:
+def _too_busy(
+    timeout_s: float, busy: tuple[str, ...], notes: tuple[str, ...] = ()
+) -> SettleTimeout:
     named = "; ".join(busy[:NAMED_MAX])
     more = f"; and {len(busy) - NAMED_MAX} more" if len(busy) > NAMED_MAX else ""
+    also = "".join(f". Note: {note}" for note in notes[:NAMED_MAX])
     return SettleTimeout(
         f"clients were not idle within {timeout_s:g} s: {named}{more}. To leave out groups "
-        "whose clients commit rarely, name the others: settle(groups=[...])",
+        f"whose clients commit rarely, name the others: settle(groups=[...]){also}",
         busy,
     )
 

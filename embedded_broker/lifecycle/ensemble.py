@@ -14,6 +14,7 @@ from random import Random
 
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import Arguments
+from embedded_broker.lifecycle.idleness import Crashed
 from embedded_broker.lifecycle.node import BrokerNode
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.runtime import BROKER_PORT, Runtime
@@ -42,6 +43,7 @@ class BrokerSlot:
         self.random = Random(arguments.seed)
         """For what the disk does; the broker's own choices do not depend on it."""
         self._fs: FileSystem | None = arguments.fs
+        self._crashed: Crashed | None = None
 
     @property
     def file_system(self) -> FileSystem:
@@ -58,6 +60,7 @@ class BrokerSlot:
 
     def open(self, runtime: Runtime) -> BrokerNode:
         """Open the store and the address, and create the topics that were asked for."""
+        self.forget_crash()
         arguments = self.arguments
         port = port_of(self.address) or arguments.broker_port
         address = runtime.open_address(port, BROKER_PORT, self.number)
@@ -86,6 +89,17 @@ class BrokerSlot:
         self._create_topics(node)
         node.start()
         node.take_over()
+
+    def note_crash(self) -> None:
+        """Let nobody find its clients idle until it is opened again, or closed."""
+        self._crashed = Crashed(self.arguments.broker_name)
+        self.arguments.clock.move_in(self._crashed)
+
+    def forget_crash(self) -> None:
+        """Undo ``note_crash``; idempotent."""
+        crashed, self._crashed = self._crashed, None
+        if crashed is not None:
+            self.arguments.clock.move_out(crashed)
 
     def lose_power(self) -> None:
         """Lose the bytes that a test wants to be lost in a crash."""
@@ -161,6 +175,8 @@ class Ensemble:
         self.check_process()
         runtime, self._runtime = self._runtime, None
         _running.pop(self, None)
+        for slot in self.slots:
+            slot.forget_crash()
         if runtime is not None:
             self._close(runtime)
 
@@ -171,6 +187,8 @@ class Ensemble:
         _running.pop(self, None)
         nodes = [slot.node for slot in self.slots if slot.node is not None]
         for slot in self.slots:
+            if slot.node is not None:
+                slot.note_crash()
             slot.node = None
         for node in nodes:
             node.stop_flushing()

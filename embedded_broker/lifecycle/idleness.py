@@ -3,21 +3,44 @@
 Answers: what somebody still works on, in words that name group, message and client. A client of
 this process is asked by itself. A consumer group over TCP is judged by what the broker sees: its
 pulls are parked and nothing that was handed out is uncommitted. Of every group: no message waits
-that it was not handed. Must not know: who waits for that. Read on:
+that it was not handed. A consumer that subscribes to a topic which has just been created is not
+here yet, and counts as busy until it is. Must not know: who waits for that. Read on:
 ``embedded_broker/clocks/settle.py`` for the wait, ``embedded_broker/tables/offsets/deliveries.py``
 for what was handed out.
 """
 
 from collections.abc import Iterator, Sequence
 
-from attrs import define
+from attrs import define, field
 
 from embedded_broker.door import Door
 from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.namesrv.name_server import NameServer
+from embedded_broker.namesrv.seekers import Seeker
 from embedded_broker.remoting.inproc import LocalClients
 from embedded_broker.tables.consumers.registry import ConsumerGroup
+from rocketmq_py.protocol.bodies.heartbeat import CONSUME_PASSIVELY
+from rocketmq_py.protocol.codes import PERM_READ
 
-__all__ = ["Idleness"]
+__all__ = ["Crashed", "Idleness"]
+
+
+@define(eq=False)
+class Crashed:
+    """A broker that crashed and was not started again, as ``settle`` sees it; a ``Resident``."""
+
+    _name: str
+    door: Door = field(factory=Door, init=False)
+
+    def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
+        """Say that nobody can be idle here."""
+        del groups
+        return [f"broker {self._name} crashed: call restart()"]
+
+    def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
+        """Say nothing more."""
+        del groups
+        return ()
 
 
 @define(eq=False)
@@ -26,6 +49,7 @@ class Idleness:
 
     _parts: BrokerParts
     _clients: LocalClients
+    _namesrv: NameServer
 
     @property
     def door(self) -> Door:
@@ -48,7 +72,54 @@ class Idleness:
                 live = self._parts.consumers.get(name)
                 if live is not None:
                     found += self._of_group(live)
+        found += (told for told, exists in self._seekers(groups) if exists)
         return [*found, *self._clients.busy(left_out)]
+
+    def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
+        """Say what may be a mistake although nobody is busy with it. Outside the door."""
+        found = [told for told, exists in self._seekers(groups) if not exists]
+        with self._parts.door.quiet:
+            names = self._parts.consumers.groups()
+            for name in names if groups is None else groups.intersection(names):
+                live = self._parts.consumers.get(name)
+                wanted = None if live is None else live.disagreement()
+                if wanted is not None:
+                    found.append(
+                        f"the members of group {name} do not subscribe to the same: {wanted}. "
+                        "Each gets its share of the queues of every topic, also of topics that it "
+                        "does not read: give them different groups, or the same subscriptions"
+                    )
+        return found
+
+    def _seekers(self, groups: frozenset[str] | None) -> Iterator[tuple[str, bool]]:
+        """Tell of consumers that lack the route of a topic, and whether there is one now."""
+        namesrv = self._namesrv
+        with self._parts.door.quiet:
+            existing = frozenset(namesrv.routes.topic_names())
+            seekers = list(namesrv.seekers.waiting())
+            joined = [one for one in seekers if self._has_joined(one)]
+            for one in joined:
+                namesrv.seekers.forget(one)
+        lacks = [
+            (", ".join(sorted(one.groups)), "{}:{}".format(*one.peer.remote[:2]), one.topic)
+            for one in seekers
+            if one not in joined and (groups is None or one.groups & groups)
+        ]
+        lacks += [
+            (group, client, topic)
+            for client, group, topic in self._clients.unrouted(existing)
+            if groups is None or group in groups
+        ]
+        for group, client, topic in lacks:
+            if topic in existing:
+                yield f"{group}: has no queue of {topic} yet, a new topic (client {client})", True
+            else:
+                yield f"{group}: subscribes to {topic}, which does not exist ({client})", False
+
+    def _has_joined(self, seeker: Seeker) -> bool:
+        """Whether a group of the consumer subscribes to the topic by heartbeat. Under the door."""
+        found = (self._parts.consumers.get(group) for group in seeker.groups)
+        return any(live is not None and seeker.topic in live.subscriptions for live in found)
 
     def _due(self) -> Iterator[str]:
         """Tell what should have fired already: the thread that fires it is about to."""
@@ -72,10 +143,17 @@ class Idleness:
     def _of_group(self, live: ConsumerGroup) -> Iterator[str]:
         remote = any(member.connection.mailbox is None for member in live.members.values())
         clients = ", ".join(dict.fromkeys(live.client_ids()))
-        for topic in live.subscriptions:
+        pushed = remote and live.consume_type == CONSUME_PASSIVELY
+        for topic in live.wanted_topics():
             config = self._parts.topics.get(topic)
-            for queue_id in range(0 if config is None else config.read_queue_nums):
-                end = self._parts.store.max_offset(topic, queue_id)
+            if config is None:
+                continue
+            ends = [
+                self._parts.store.max_offset(topic, one) for one in range(config.read_queue_nums)
+            ]
+            if pushed and config.perm & PERM_READ and not any(ends):
+                yield from self._outside(live.name, topic, len(ends), clients)
+            for queue_id, end in enumerate(ends):
                 if end == 0:
                     continue
                 reason = self._unread(live.name, topic, queue_id, end)
@@ -98,6 +176,16 @@ class Idleness:
         return (
             f"{end - reached} of {topic} queue {queue_id} are not handed out yet, first {message}"
         )
+
+    def _outside(self, group: str, topic: str, queues: int, clients: str) -> Iterator[str]:
+        """Say that a group has not begun with an empty topic: what comes would find nobody."""
+        is_waiting, pulled = self._parts.consume.waiters.is_waiting, self._parts.deliveries
+        for queue_id in range(queues):
+            if is_waiting(group, topic, queue_id):
+                return
+            if pulled.next_offset(group, topic, queue_id) is not None:
+                return
+        yield f"{group}: no pull waits at any queue of {topic} yet (client {clients})"
 
     def _unfinished(self, group: str, topic: str, queue_id: int) -> str | None:
         """Say what clients that cannot be asked were handed and have not committed."""

@@ -139,8 +139,8 @@ class BrokerNode:
         store.problems += [one for one in wrong if one is not None]
         self.recovery = RecoveryReport.of(found, timers_found, store.problems)
         config.on_change(self._note_change)
-        self._idleness = Idleness(parts, runtime.clients)
         config.on_change(self._note_memory)
+        self._idleness = Idleness(parts, runtime.clients, runtime.namesrv)
         self._aging = Aging(parts, clock)
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)

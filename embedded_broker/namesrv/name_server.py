@@ -15,6 +15,7 @@ from typing import Final
 from attrs import evolve
 
 from embedded_broker.namesrv.routes import RouteTable
+from embedded_broker.namesrv.seekers import Seekers
 from embedded_broker.remoting.endpoint import Connection, Handler, Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
@@ -46,6 +47,7 @@ class NameServer:
 
     def __init__(self) -> None:
         self.routes = RouteTable()
+        self.seekers = Seekers()
         self.handlers: dict[int, Handler] = {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route_of_topic,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
@@ -99,6 +101,7 @@ class NameServer:
         if self._kept_version != self.routes.version or len(self._kept) > _KEPT_ANSWERS_MAX:
             self._kept.clear()
             self._kept_version = self.routes.version
+        self.seekers.told(request.connection, header.topic, exists=header.topic in self.routes)
         key = (header.topic, standard, request.connection.local[0])
         body = self._kept.get(key)
         if body is None:

@@ -89,6 +89,10 @@ class RouteTable:
             ],
         )
 
+    def __contains__(self, topic: str) -> bool:
+        """Say whether a registered broker holds a topic."""
+        return bool(self._queues.get(topic))
+
     def topic_names(self) -> list[str]:
         """Name every topic of every broker, each once."""
         return list(self._queues)

@@ -49,6 +49,16 @@ class LocalClients:
                 found.append(f"client {name}: {reason}")
         return found
 
+    def unrouted(self, existing: Container[str]) -> list[tuple[str, str, str]]:
+        """Give client, group and topic of subscriptions without a route.
+
+        The clients ask at once for the topics that are ``existing``.
+        """
+        with self._lock:
+            asked = list(self._names.items())
+        found = {(name, *one): None for box, name in asked for one in box.unrouted(existing)}
+        return list(found)
+
 
 @define(eq=False)
 class InprocAdapter:

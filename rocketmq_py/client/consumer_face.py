@@ -51,3 +51,9 @@ class ConsumerFace(Protocol):
 
     def is_busy(self) -> str | None:
         """Say what is still being worked on, or None when idle."""
+
+    def unrouted(self) -> list[str]:
+        """Return the subscribed topics of which no route is known; the retry topic is none."""
+
+    def look_for_routes(self) -> None:
+        """Ask for the routes of these at once, in background, although it is not time yet."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import TypeVar
 
 from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
@@ -96,6 +96,7 @@ class ClientInstance:
             on_connected=self._on_connected,
             run_user_code=self.submit_callback,
             is_busy=self.is_busy,
+            unrouted=self.unrouted,
         )
         self.routes = RouteTable(self.remoting, self.config, on_change=self._on_route_change)
 
@@ -416,3 +417,15 @@ class ClientInstance:
         pools = (self._answers, self._callbacks, self._background)
         tasks = sum(pool.unfinished for pool in pools)
         return f"{tasks} background tasks" if tasks else None
+
+    def unrouted(self, existing: Container[str]) -> list[tuple[str, str]]:
+        """Give group and topic of subscriptions without a route; ask for ``existing`` ones now."""
+        if self._state != "running":
+            return []
+        found = []
+        for consumer in self._consumers_now():
+            topics = consumer.unrouted()
+            found += [(consumer.group, topic) for topic in topics]
+            if any(topic in existing for topic in topics):
+                consumer.look_for_routes()
+        return found

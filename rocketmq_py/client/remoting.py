@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,7 @@ class Remoting:
         on_connected: Callable[[str], None],
         run_user_code: Callable[..., None],
         is_busy: Callable[[], str | None],
+        unrouted: Callable[[Container[str]], list[tuple[str, str]]],
     ) -> None:
         self._config = config
         self._hooks = hooks
@@ -57,6 +58,7 @@ class Remoting:
         self._on_connected = on_connected
         self._run_user_code = run_user_code
         self._is_busy = is_busy
+        self._unrouted = unrouted
         self._lock = threading.Lock()
         self._channels: dict[str, Channel] = {}
         self._opening: dict[str, threading.Lock] = {}
@@ -285,6 +287,7 @@ class Remoting:
                     on_request=self._on_request,
                     on_closed=self._forget,
                     is_busy=self._is_busy,
+                    unrouted=self._unrouted,
                 )
         from rocketmq_py.transport import tcp
 

@@ -171,7 +171,15 @@ class GroupMember:
         if unwritten:
             self.offsets.hurry()
             return f"{unwritten} offsets not written"
-        return self.pulls.waiting
+        return self.rebalancer.joining or self.pulls.waiting
+
+    def unrouted(self) -> list[str]:
+        """Return the subscribed topics of which no route is known; the retry topic is none."""
+        return self.rebalancer.unrouted()
+
+    def look_for_routes(self) -> None:
+        """Ask for the routes of these at once, in background."""
+        self.rebalancer.look_for_routes()
 
     def _reset_offsets(self, wanted: ResetOffsetBody) -> None:
         """Begin again elsewhere, as an administrator asked (`MQClientInstance.resetOffset`).

@@ -70,6 +70,8 @@ class Rebalancer:
         self._known_routes: set[str] = set()
         self._route_waits: dict[str, tuple[float, int]] = {}
         self._name_servers_silent = False
+        self._ask_now = False
+        self._joining: list[str] = []
         self._next: TimerHandle | None = None
         self._announced = False
         self._stopped = False
@@ -82,6 +84,23 @@ class Rebalancer:
     def queues(self) -> list[MessageQueue]:
         """Return the queues that this member has now."""
         return list(self._table)
+
+    @property
+    def joining(self) -> str | None:
+        """Say which topic has a route but no queue was taken of it; None: there is none."""
+        topics = self._joining
+        return f"no queue of {', '.join(topics)} is taken yet" if topics else None
+
+    def unrouted(self) -> list[str]:
+        """Return the subscribed topics of which no route is known; the retry topic is none."""
+        known = self._engine.routes.subscribe_queues
+        topics = self._subscriptions.topics()
+        return [one for one in topics if not is_retry_topic(one) and known(one) is None]
+
+    def look_for_routes(self) -> None:
+        """Ask for the routes that are missing at once, in background."""
+        self._ask_now = True
+        self._engine.rebalance_soon()
 
     def run(self) -> bool:
         """Rebalance all topics once; returns whether every topic is settled.
@@ -96,6 +115,7 @@ class Rebalancer:
             balanced = True
             fresh: list[PullState] = []
             changed: list[str] = []
+            joining: list[str] = []
             ids: dict[str, list[str]] = {}
             for topic, queues in routes.items():
                 try:
@@ -109,6 +129,9 @@ class Rebalancer:
                     self._announced = False  # the broker may have forgotten this client
                     settled = False
                 balanced = balanced and settled
+                if queues and not settled and all(one.topic != topic for one in self._table):
+                    joining.append(topic)
+            self._joining = joining
             self._drop_unsubscribed()
             if changed:
                 self._tell_brokers(changed)
@@ -143,6 +166,9 @@ class Rebalancer:
         routes: dict[str, tuple[MessageQueue, ...] | None] = {}
         found = not self._announced
         self._name_servers_silent = False
+        if self._ask_now:
+            self._ask_now = False
+            self._route_waits.clear()
         for topic in sorted(self._subscriptions.topics(), key=is_retry_topic):
             if found and is_retry_topic(topic) and any(routes.values()):
                 self._engine.send_heartbeats()

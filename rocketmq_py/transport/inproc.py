@@ -9,6 +9,7 @@ Read on in ``inproc_channel.py`` for the client's end.
 from __future__ import annotations
 
 import os
+from collections.abc import Container
 from typing import Protocol
 
 __all__ = ["InprocConnection", "InprocServer", "Mailbox", "lookup", "register", "unregister"]
@@ -31,6 +32,12 @@ class Mailbox(Protocol):
         """Say what the client still works on, None when it is idle: a test waits for that.
 
         What has been delivered counts from the moment `deliver` returns. Any thread may ask.
+        """
+
+    def unrouted(self, existing: Container[str]) -> list[tuple[str, str]]:
+        """Give group and topic of the subscriptions of which the client knows no route yet.
+
+        The client asks at once for those topics that are ``existing``. Any thread may ask.
         """
 
 

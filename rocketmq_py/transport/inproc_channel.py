@@ -7,7 +7,7 @@ the same call. Must not know routes or retries. The registry and the words are i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
@@ -33,13 +33,15 @@ def connect(
     on_request: Callable[[Channel, RemotingCommand], None],
     on_closed: Callable[[Channel], None],
     is_busy: Callable[[], str | None],
+    unrouted: Callable[[Container[str]], list[tuple[str, str]]],
 ) -> InprocChannel:
     """Open a connection to ``server``; raises `RemotingConnectException`.
 
-    ``is_busy`` says what the client still works on, for a server that wants to know.
+    ``is_busy`` says what the client still works on and ``unrouted`` which subscriptions have no
+    route, for a server that wants to know.
     """
     calls = CallTable(address, schedule, permits)
-    channel = InprocChannel(address, calls, on_request, on_closed, is_busy)
+    channel = InprocChannel(address, calls, on_request, on_closed, is_busy, unrouted)
     try:
         channel.attach(server.connect(channel, name=name))
     except ConnectionError as error:
@@ -60,9 +62,11 @@ class InprocChannel:
         on_request: Callable[[Channel, RemotingCommand], None],
         on_closed: Callable[[Channel], None],
         is_busy: Callable[[], str | None],
+        unrouted: Callable[[Container[str]], list[tuple[str, str]]],
     ) -> None:
         self.address = address
         self.is_busy = is_busy
+        self.unrouted = unrouted
         self.last_used = monotonic()
         self._calls = calls
         self._on_request = on_request

@@ -3,7 +3,8 @@
 State of RocketMQ's ConsumerManager, ConsumerGroupInfo, ProducerManager and RebalanceLockManager.
 Members are keyed by connection, as in the original: two sockets with one client id are two members.
 Subscriptions belong to the group, not to the member; the last heartbeat decides which topics there
-are, the largest subVersion which expression counts. Locks survive the owner's socket. This module
+are, the largest subVersion which expression counts. What each member said is kept beside, to tell
+of members that disagree. Locks survive the owner's socket. This module
 notifies nobody: it says what changed, and `core/administration/clients.py` acts.
 """
 
@@ -53,6 +54,8 @@ class ConsumerGroup:
     consume_from_where: str
     members: dict[Peer, Member] = field(factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(factory=dict)
+    said: dict[Peer, dict[str, str]] = field(factory=dict)
+    """The topics of each member's last heartbeat, with its expressions."""
 
     @property
     def is_broadcasting(self) -> bool:
@@ -87,6 +90,22 @@ class ConsumerGroup:
             changed = True
         return changed
 
+    def wanted_topics(self) -> list[str]:
+        """Name the topics that any member subscribes to, also one that another does not."""
+        every = dict.fromkeys(self.subscriptions)
+        return list(every | dict.fromkeys(one for said in self.said.values() for one in said))
+
+    def disagreement(self) -> str | None:
+        """Say which members subscribe to what when they are not all of one mind."""
+        wanted: dict[str, list[str]] = {}
+        for peer, member in self.members.items():
+            topics = sorted(self.said.get(peer, {}).items())
+            told = ", ".join(f"{topic} ({expression})" for topic, expression in topics)
+            wanted.setdefault(told or "nothing", []).append(member.client_id)
+        if len(wanted) < 2:
+            return None
+        return "; ".join(f"{', '.join(ids)} to {told}" for told, ids in wanted.items())
+
 
 class ConsumerRegistry:
     """Group name to its live side. A group without members is gone. Used under the door."""
@@ -117,6 +136,9 @@ class ConsumerRegistry:
         group.message_model = data.message_model
         group.consume_from_where = data.consume_from_where
         entered = group.enter(member)
+        group.said[member.connection] = {
+            one.topic: one.sub_string or "*" for one in data.subscription_data_set
+        }
         return group.subscribe(data.subscription_data_set) or entered
 
     def unregister(self, group: str, connection: Peer) -> ConsumerGroup | None:
@@ -124,6 +146,7 @@ class ConsumerRegistry:
         live = self._groups.get(group)
         if live is None or live.members.pop(connection, None) is None:
             return None
+        live.said.pop(connection, None)
         if not live.members:
             del self._groups[group]
         return live

@@ -12,7 +12,7 @@ from embedded_broker import (
     SettleTimeout,
     VirtualClock,
 )
-from embedded_broker.clocks.settle import wait_until_settled
+from embedded_broker.clocks.settle import Settled, wait_until_settled
 from embedded_broker.door import Door
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
@@ -126,6 +126,105 @@ def test_a_topic_that_appears_after_its_consumer_is_waited_for() -> None:
             assert worker.bodies == [b"first"]
 
 
+@pytest.mark.parametrize("inproc", [True, False])
+def test_a_consumer_that_has_not_joined_a_topic_just_created_is_waited_for(inproc: bool) -> None:
+    worker = Worker()
+    clock = VirtualClock()
+    with (
+        EmbeddedBroker(clock=clock, inproc=inproc) as broker,
+        consumer(broker, worker),
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+    ):
+        producer.send(Message("T", b"the topic is made by this"))
+
+        clock.settle(GUARD_S)
+
+        assert worker.bodies == [b"the topic is made by this"]
+
+
+@pytest.mark.parametrize("inproc", [True, False])
+def test_a_topic_that_is_created_empty_is_joined_before_anything_settles(inproc: bool) -> None:
+    worker = Worker()
+    clock = VirtualClock()
+    with EmbeddedBroker(clock=clock, inproc=inproc) as broker, consumer(broker, worker):
+        broker.topics.create("T", queues=2)
+
+        clock.settle(GUARD_S)
+
+        waiting = broker._parts().consume.waiters.is_waiting
+        assert [waiting("G", "T", 0), waiting("G", "T", 1)] == [True, True]
+
+
+@pytest.mark.parametrize("inproc", [True, False])
+def test_a_subscription_to_a_topic_that_does_not_exist_is_told(inproc: bool) -> None:
+    clock = VirtualClock()
+    with (
+        EmbeddedBroker(clock=clock, topics=["Other"], inproc=inproc) as broker,
+        consumer(broker, Worker()),
+    ):
+        settled = clock.settle(GUARD_S)
+
+        assert settled.ok
+        (note,) = settled.notes
+        assert note.startswith("G: subscribes to T, which does not exist")
+        assert clock.settle(GUARD_S, groups=["H"]).notes == ()
+
+
+def test_a_producer_that_asked_for_a_topic_before_it_existed_waits_for_nothing() -> None:
+    worker = Worker()
+    clock = VirtualClock()
+    with (
+        EmbeddedBroker(clock=clock, topics=["T"], inproc=False) as broker,
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+        consumer(broker, worker),
+    ):
+        producer.send(Message("New", b"makes a topic"))
+
+        assert clock.settle(GUARD_S) == Settled(ok=True)
+
+
+def test_nobody_is_idle_at_a_broker_that_is_down() -> None:
+    clock = VirtualClock()
+    other = EmbeddedBroker(clock=clock, tcp=False, broker_name="other")
+    with other, EmbeddedBroker(clock=clock, tcp=False) as broker:
+        broker.crash()
+        assert clock.settle(0, check=False).busy == ("broker broker-a crashed: call restart()",)
+        with pytest.raises(SettleTimeout, match="restart"):
+            broker.wait_idle(timeout=0)
+        broker.restart()
+        assert clock.settle(GUARD_S).ok
+        broker.close()
+        assert clock.settle(GUARD_S).ok
+    (reason,) = clock.settle(0, check=False).busy
+    assert "no broker runs on this clock" in reason
+
+
+@pytest.mark.parametrize("inproc", [True, False])
+def test_members_of_one_group_that_subscribe_to_different_topics_are_named_as_the_cause(
+    inproc: bool,
+) -> None:
+    clock = VirtualClock()
+    with (
+        EmbeddedBroker(clock=clock, topics=["T", "U"], inproc=inproc) as broker,
+        consumer(broker, Worker()) as first,
+    ):
+        second = DefaultMQPushConsumer("G", namesrv_addr=broker.namesrv_addr)
+        second.subscribe("U", "a || b")
+        second.register_message_listener(Worker())
+        with second:
+            broker.wait_members("G", 2, timeout=GUARD_S)
+            for queue in range(4):
+                broker.send("T", b"x", queue=queue)
+
+            with pytest.raises(SettleTimeout) as caught:
+                clock.settle(0.3)
+
+            text = str(caught.value)
+            assert "the members of group G do not subscribe to the same" in text
+            assert f"{first.client_id} to %RETRY%G (*), T (*)" in text
+            assert f"{second.client_id} to %RETRY%G (*), U (a || b)" in text
+
+
 def test_asynchronous_sends_under_way_and_timers_that_are_due_count_as_busy() -> None:
     clock = VirtualClock()
     with (
@@ -173,6 +272,9 @@ def test_a_broker_that_stops_while_it_is_asked_is_no_idle_one() -> None:
         def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
             return [f"asked for {sorted(groups or ())}"]
 
+        def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
+            return ()
+
     settled = wait_until_settled(lambda: [Gone()], timeout_s=0, check=False, groups="G")
 
     assert settled.busy == ("asked for ['G']",)
@@ -189,6 +291,9 @@ def test_traffic_between_two_clients_while_they_are_asked_makes_the_answer_void(
             if self.looks <= 3:
                 with self.door:
                     pass
+            return ()
+
+        def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
             return ()
 
     stirring = Stirring()

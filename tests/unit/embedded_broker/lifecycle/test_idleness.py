@@ -63,10 +63,13 @@ def test_a_group_over_tcp_is_busy_until_it_has_committed_and_waits_for_more(
     assert busy(broker) == ()
 
 
-def test_nothing_in_a_topic_is_nothing_to_do_and_an_unknown_topic_neither(
+def test_an_empty_topic_must_be_joined_and_an_unknown_one_is_nothing_to_do(
     broker: EmbeddedBroker, peer: WirePeer
 ) -> None:
     peer.heartbeat("c1", consumer("g", {"T": "*", "nowhere": "*"}))
+    assert busy(broker) == ("g: no pull waits at any queue of T yet (client c1)",)
+
+    peer.pull("T", 0, consumerGroup="g")
     assert busy(broker) == ()
 
 

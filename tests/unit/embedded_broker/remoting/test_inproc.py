@@ -1,6 +1,6 @@
 """The in-process channel: the same frames, without a socket."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 import pytest
 
@@ -33,6 +33,9 @@ class Box:
 
     def is_busy(self) -> str | None:
         return self.busy
+
+    def unrouted(self, existing: Container[str]) -> list[tuple[str, str]]:
+        return [("G", "T")] if "T" in existing else []
 
 
 @pytest.fixture
@@ -168,5 +171,6 @@ def test_clients_can_be_asked_whether_they_are_busy_also_after_their_connection_
 
     assert clients.busy(()) == ["client test: one message in its listener"]
     assert clients.busy(["test"]) == []
+    assert clients.unrouted({"T"}) == [("test", "G", "T")]
     del box
     assert clients.busy(()) == []

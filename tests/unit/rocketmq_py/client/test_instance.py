@@ -40,6 +40,7 @@ class Consumer:
         self.rebalanced = threading.Semaphore(0)
         self.persisted = threading.Semaphore(0)
         self.busy: str | None = None
+        self.looked = 0
         self.fails = False
         self._subscriptions = [SubscriptionData.parse(topic, "a || b", 5)]
 
@@ -63,6 +64,12 @@ class Consumer:
 
     def is_busy(self) -> str | None:
         return self.busy
+
+    def unrouted(self) -> list[str]:
+        return ["Missing"]
+
+    def look_for_routes(self) -> None:
+        self.looked += 1
 
 
 def test_a_heartbeat_names_every_group_and_subscription(
@@ -277,6 +284,19 @@ def test_oneway_requests_of_a_broker_get_no_answer(
     broker.peers[0].send(RemotingCommand(39, flag=2), RemotingCommand(307, opaque=5))
     (reply,) = broker.wait_for(3)
     assert reply.opaque == 5
+
+
+def test_the_instance_tells_which_routes_are_missing_and_asks_for_what_exists(
+    instance: ClientInstance,
+) -> None:
+    consumer = Consumer()
+    instance.register_consumer("C", consumer)
+    assert instance.unrouted({"Another"}) == [("C", "Missing")]
+    assert consumer.looked == 0
+    assert instance.unrouted({"Missing"}) == [("C", "Missing")]
+    assert consumer.looked == 1
+    instance.end(1)
+    assert instance.unrouted({"Missing"}) == []
 
 
 def test_the_instance_knows_who_is_busy(instance: ClientInstance) -> None:

@@ -151,6 +151,31 @@ def test_a_topic_without_a_route_is_asked_again_from_100_ms_up_to_a_second(
     assert bench.engine.route_questions.count("T") <= asked + 1
 
 
+def test_a_missing_route_is_asked_for_at_once_when_somebody_says_that_it_exists() -> None:
+    bench = Bench()
+    known, bench.engine.name_server = bench.engine.name_server, {}
+    bench.rebalancer.run()
+    bench.engine.name_server = known
+    assert bench.rebalancer.unrouted() == ["T"]
+    assert not bench.rebalancer.run()
+
+    bench.rebalancer.look_for_routes()
+
+    assert bench.rebalancer.run()
+    assert bench.rebalancer.unrouted() == []
+    assert bench.mine() == [0, 1, 2, 3]
+
+
+def test_a_topic_with_a_route_of_which_no_queue_could_be_taken_is_told() -> None:
+    bench = Bench()
+    bench.no_offset = set(queues_of("T", 4))
+    bench.rebalancer.run()
+    assert bench.rebalancer.joining == "no queue of T is taken yet"
+    bench.no_offset.clear()
+    bench.rebalancer.run()
+    assert bench.rebalancer.joining is None
+
+
 def test_silent_name_servers_cost_one_time_out_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     asked: list[str] = []

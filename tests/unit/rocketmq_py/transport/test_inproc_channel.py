@@ -94,6 +94,7 @@ def connected(server: Server, timer: Timer, asked: list[RemotingCommand]) -> Inp
         on_request=on_request,
         on_closed=lambda _: None,
         is_busy=lambda: f"{len(asked)} requests to serve" if asked else None,
+        unrouted=lambda existing: [("G", "T")] if "T" in existing else [],
     )
 
 
@@ -173,6 +174,7 @@ def test_the_server_can_ask_what_the_client_still_works_on(
     channel.invoke(RemotingCommand(1), 5_000)
     assert server.mailbox is not None
     assert server.mailbox.is_busy() is None
+    assert server.mailbox.unrouted({"T"}) == [("G", "T")]
 
     server.push([RemotingCommand(40, flag=2).encode()])
 

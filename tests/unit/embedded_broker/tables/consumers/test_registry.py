@@ -143,3 +143,23 @@ def test_a_group_with_an_unexpired_lock_is_known() -> None:
     assert locks.any_held("g", now_ms=0)
     locks.unlock("g", [Q0], "x")
     assert not locks.any_held("g", now_ms=0)
+
+
+def test_members_that_subscribe_to_different_things_are_told_apart() -> None:
+    registry = ConsumerRegistry()
+    first, second = Peer(), Peer()
+    registry.register(data("T"), member(first, "one"))
+    live = registry.get("g")
+    assert live is not None
+    assert live.disagreement() is None
+
+    registry.register(data("U", expression="a"), member(second, "two"))
+    assert live.disagreement() == "one to T (*); two to U (a)"
+    assert live.wanted_topics() == ["U", "T"]
+
+    registry.register(data("T"), member(second, "two"))
+    assert live.disagreement() is None
+    registry.register(data("U"), member(second, "two"))
+    registry.unregister("g", second)
+    assert live.disagreement() is None
+    assert list(live.said) == [first]
