@@ -9,7 +9,8 @@ only when it is used, so that a broker without an event loop does not import asy
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
+from functools import partial
 from threading import Event
 from typing import Generic, Protocol, TypeVar
 
@@ -34,6 +35,14 @@ class Watched(Protocol):
 
     def unwatch(self, event: Event) -> None:
         """Leave the event alone."""
+        ...
+
+    def has_delivered(self, topic: str, count: int) -> bool:
+        """Whether so many messages became visible in a topic."""
+        ...
+
+    def has_members(self, group: str, count: int) -> bool:
+        """Whether so many consumers of a group are connected."""
         ...
 
     def seen(self) -> str:
@@ -84,6 +93,52 @@ class AsyncFace(Generic[Broker]):
             roll_elision=roll_elision,
         )
 
+    async def jump_to(
+        self, when: datetime, *, age: bool = False, roll_elision: bool = True
+    ) -> Advanced:
+        """Move time forward to an aware datetime; see ``BrokerClock.jump_to``."""
+        jump_to = self._broker.clock.jump_to
+        return await asyncio.to_thread(jump_to, when, age=age, roll_elision=roll_elision)
+
+    async def run(
+        self,
+        amount: float | timedelta = 0,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
+    ) -> Advanced:
+        """Move time forward and let the clients react on the way; see ``BrokerClock.run``."""
+        return await asyncio.to_thread(
+            self._broker.clock.run,
+            amount,
+            days=days,
+            hours=hours,
+            minutes=minutes,
+            seconds=seconds,
+            timeout=timeout,
+        )
+
+    async def run_until(
+        self,
+        condition: Callable[[], object],
+        *,
+        at_most: float | timedelta | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
+    ) -> Advanced:
+        """Go forward until ``condition()`` is true; see ``BrokerClock.run_until``.
+
+        The condition is evaluated on the loop's thread. Time stands meanwhile.
+        """
+        run = self._broker.clock.begin_run_until(at_most, timeout)
+        await asyncio.to_thread(run.settle)
+        while not run.holds(condition):
+            if not await asyncio.to_thread(run.step):
+                raise run.failed(condition)
+        return Advanced(fired=run.fired, until=self._broker.clock.now())
+
     async def wait_for(
         self,
         condition: Callable[[Broker], object],
@@ -91,19 +146,53 @@ class AsyncFace(Generic[Broker]):
         timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
     ) -> None:
         """Wait until ``condition(broker)`` is true; see ``EmbeddedBroker.wait_for``."""
+        await self._wait(lambda: condition(self._broker), lambda: describe(condition), timeout)
+
+    async def wait_delivered(
+        self,
+        topic: str,
+        count: int = 1,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
+    ) -> None:
+        """Wait until messages became visible in a topic; see ``EmbeddedBroker.wait_delivered``."""
+        enough = partial(self._broker.has_delivered, topic, count)
+        await self._wait(enough, lambda: f"{count} messages in topic {topic!r}", timeout)
+
+    async def wait_members(
+        self,
+        group: str,
+        count: int = 1,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
+    ) -> None:
+        """Wait until consumers of a group are connected; see ``EmbeddedBroker.wait_members``."""
+        enough = partial(self._broker.has_members, group, count)
+        await self._wait(enough, lambda: f"{count} members in group {group!r}", timeout)
+
+    async def _wait(
+        self,
+        condition: Callable[[], object],
+        expected: Callable[[], str],
+        timeout_s: float | None,
+    ) -> None:
         broker = self._broker
         waker = _Waker(asyncio.get_running_loop())
+        onlookers = broker.clock.onlookers
         broker.watch(waker)
         try:
-            for wait_s in looks(
-                lambda: condition(broker),
-                timeout_s=broker.clock.watchdog if timeout is None else timeout,
-                expected=lambda: describe(condition),
-                seen=broker.seen,
-            ):
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(waker.changed.wait(), wait_s)
-                waker.changed.clear()
+            with onlookers.watching(waker) as look:
+                for wait_s in looks(
+                    condition,
+                    timeout_s=broker.clock.watchdog if timeout_s is None else timeout_s,
+                    expected=expected,
+                    seen=broker.seen,
+                    look=look,
+                    onlookers=onlookers,
+                ):
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(waker.changed.wait(), wait_s)
+                    waker.changed.clear()
         finally:
             broker.unwatch(waker)
 

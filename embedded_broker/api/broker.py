@@ -8,6 +8,7 @@ together, ``embedded_broker/api/views/`` for what can be looked at.
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Event
@@ -338,27 +339,21 @@ class EmbeddedBroker:
 
     def wait_delivered(self, topic: str, count: int = 1, *, timeout: float | None = None) -> None:
         """Wait until at least ``count`` messages became visible in a topic since its creation."""
-        parts = self._parts()
-
-        def enough() -> bool:
-            with parts.door.quiet:
-                return delivered(parts, topic) >= count
-
+        enough = partial(self.has_delivered, topic, count)
         self._wait(enough, lambda: f"{count} messages in topic {topic!r}", timeout)
 
     def wait_members(self, group: str, count: int = 1, *, timeout: float | None = None) -> None:
         """Wait until at least ``count`` consumers of a group are connected."""
-        parts = self._parts()
-
-        def enough() -> bool:
-            with parts.door.quiet:
-                return len(members_of(parts, group)) >= count
-
+        enough = partial(self.has_members, group, count)
         self._wait(enough, lambda: f"{count} members in group {group!r}", timeout)
 
     @property
     def aio(self) -> "AsyncFace[EmbeddedBroker]":
-        """``settle``, ``wait_for`` and ``advance`` as coroutines, for tests in an event loop."""
+        """The waits and the moves of time as coroutines, for tests in an event loop.
+
+        These are ``settle``, ``advance``, ``jump_to``, ``run``, ``run_until``, ``wait_for``,
+        ``wait_delivered`` and ``wait_members``, with the arguments of the blocking calls.
+        """
         from embedded_broker.api.aio import AsyncFace
 
         return AsyncFace(self)
@@ -382,6 +377,7 @@ class EmbeddedBroker:
             timeout_s=self.clock.watchdog if timeout is None else timeout,
             expected=expected,
             seen=self.seen,
+            onlookers=self.clock.onlookers,
         )
 
     def watch(self, event: Event) -> None:
@@ -391,6 +387,18 @@ class EmbeddedBroker:
     def unwatch(self, event: Event) -> None:
         """Undo ``watch``."""
         self._parts().door.unwatch(event)
+
+    def has_delivered(self, topic: str, count: int) -> bool:
+        """Whether at least ``count`` messages became visible in a topic since its creation."""
+        parts = self._parts()
+        with parts.door.quiet:
+            return delivered(parts, topic) >= count
+
+    def has_members(self, group: str, count: int) -> bool:
+        """Whether at least ``count`` consumers of a group are connected."""
+        parts = self._parts()
+        with parts.door.quiet:
+            return len(members_of(parts, group)) >= count
 
     def seen(self) -> str:
         """Tell the state in words, as the text of a failed wait does."""

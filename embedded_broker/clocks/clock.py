@@ -10,15 +10,18 @@ itself, ``embedded_broker/clocks/settle.py`` for when clients count as idle,
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from threading import Lock, get_ident
 from typing import NoReturn, Protocol
 
 from attrs import field, frozen
 
+from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.jumps import Jumps
+from embedded_broker.clocks.run import Run
 from embedded_broker.clocks.settle import Resident, Settled, autojumping, wait_until_settled
 from embedded_broker.clocks.timeline import Deadline
+from embedded_broker.clocks.waiting import Onlookers, refuse_in_event_loop
 from embedded_broker.errors import ClockError
 from rocketmq_py.clock import Clock, SystemClock, monotonic_ns
 from rocketmq_py.errors import ConfigError
@@ -36,7 +39,18 @@ __all__ = [
 NANOS_PER_MS = 1_000_000
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999, the last one of a datetime. The first time is 0, in 1970."""
-_FOR_THE_BROKER = frozenset({"attach", "detach", "move_in", "move_out", "raise_to", "residents"})
+_FOR_THE_BROKER = frozenset(
+    {
+        "attach",
+        "begin_run_until",
+        "detach",
+        "move_in",
+        "move_out",
+        "onlookers",
+        "raise_to",
+        "residents",
+    }
+)
 
 
 @frozen
@@ -107,6 +121,8 @@ class BrokerClock(ABC):
         self._tracks: list[Track] = []
         self._residents: list[Resident] = []
         self._tracks_lock = Lock()
+        self.onlookers = Onlookers()
+        """The waits of tests under way: ``autojump`` stops when one is over."""
 
     def __dir__(self) -> list[str]:
         """Leave out what is only for the broker's inside."""
@@ -205,11 +221,66 @@ class BrokerClock(ABC):
         """
         return wait_until_settled(self.residents, timeout_s=timeout, check=check, groups=groups)
 
+    def run(
+        self,
+        amount: float | timedelta = 0,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        timeout: float | None = None,
+    ) -> Advanced:
+        """Move time forward as ``advance`` does, but let the clients react on the way.
+
+        That is: settle, go to the next deadline, settle, and so on. A message that a listener sends
+        anew for tomorrow is so delivered on each day of five, and each at its exact time. Nothing
+        beyond the new time fires; the last step ends exactly there, with idle clients. All of it
+        takes at most ``timeout`` seconds of wall time, the clock's ``watchdog`` if none is given;
+        then ``WaitTimeoutError`` tells how far it came. Raises ``ClockError`` on a wall clock.
+
+        >>> from embedded_broker import EmbeddedBroker, VirtualClock
+        >>> with EmbeddedBroker(tcp=False, topics=["T"], clock=VirtualClock()) as broker:
+        ...     _ = broker.send("T", b"soon", delay=60)
+        ...     broker.clock.run(days=5).fired
+        1
+        """
+        del amount, days, hours, minutes, seconds, timeout
+        self._refuse("run")
+
+    def run_until(
+        self,
+        condition: Callable[[], object],
+        *,
+        at_most: float | timedelta | None = None,
+        timeout: float | None = None,
+    ) -> Advanced:
+        """Go forward as ``run`` does until ``condition()`` is true, and stop there.
+
+        The condition is evaluated on the calling thread, first at the present time and then after
+        each deadline, when the clients are idle. So it stops at the first time at which the
+        condition holds, the same in every run. Raises ``WaitTimeoutError`` when it does not hold
+        after ``at_most`` (seconds or a timedelta of the clock's time), or when nothing waits any
+        more, or after ``timeout`` seconds of wall time (the clock's ``watchdog`` if none is given).
+        ``at_most`` is time of the clock, and time stands at its end then. Raises ``ClockError`` on
+        a wall clock.
+        """
+        del condition, at_most, timeout
+        self._refuse("run_until")
+
+    def begin_run_until(self, at_most: float | timedelta | None, timeout: float | None) -> Run:
+        """Prepare ``run_until``, for its blocking form and that of ``aio``."""
+        del at_most, timeout
+        self._refuse("run_until")
+
     def autojump(self) -> AbstractContextManager[None]:
         """Within the ``with`` block, move time to the next deadline whenever clients are idle.
 
-        Wait in the body for what you expect. ``next_deadline`` says where time goes next. The block
-        ends with ``SettleTimeout`` when clients stay busy for the clock's ``watchdog`` seconds.
+        Wait in the body for what you expect, with ``broker.wait_for`` or another wait of the
+        broker. Time stops as soon as such a wait is over, and goes on with the next one.
+        ``next_deadline`` says where time goes next. The block ends with ``SettleTimeout`` when
+        clients stay busy for the clock's ``watchdog`` seconds. ``run_until`` does the same without
+        a block.
         Raises ``ClockError`` on a wall clock.
         """
         self._refuse("autojump")
@@ -338,21 +409,9 @@ class VirtualClock(BrokerClock):
         roll_elision: bool = True,
     ) -> Advanced:
         """Move time forward; see ``BrokerClock.advance``."""
-        try:
-            span = amount if isinstance(amount, timedelta) else timedelta(seconds=amount)
-            span += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        except (OverflowError, TypeError, ValueError) as error:  # too long, a text, not a number
-            raise ClockError(
-                f"clock.advance({amount!r}, days={days!r}, hours={hours!r}, minutes={minutes!r}, "
-                f"seconds={seconds!r}): give finite seconds or a timedelta: {error}"
-            ) from error
+        span = _span("advance", amount, days, hours, minutes, seconds)
         # Rounded up as a delay is: advance(d) delivers what was sent with the delay d.
         span_ms = -(-span // timedelta(milliseconds=1))
-        if span < timedelta(0):
-            raise ClockError(
-                f"clock.advance({span.total_seconds()} s): time never goes back here. To test "
-                "a corrected machine clock, use set_back(ms)"
-            )
         with self._jump():
             now_ms = self.now_ms
             if now_ms + span_ms > LATEST_MS:
@@ -361,6 +420,51 @@ class VirtualClock(BrokerClock):
                     f"{(LATEST_MS - now_ms) // 1000} s are left; the amount is in seconds"
                 )
             return self._move_to(now_ms + span_ms, elide=roll_elision, age=age)
+
+    def run(
+        self,
+        amount: float | timedelta = 0,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        timeout: float | None = None,
+    ) -> Advanced:
+        """Move time forward and let the clients react on the way; see ``BrokerClock.run``."""
+        refuse_in_event_loop("clock.run(...)", "await broker.aio.run(...)")
+        run = self._begin_run(_span("run", amount, days, hours, minutes, seconds), timeout)
+        run.settle()
+        while run.step():
+            pass
+        return Advanced(fired=run.fired, until=self.now())
+
+    def run_until(
+        self,
+        condition: Callable[[], object],
+        *,
+        at_most: float | timedelta | None = None,
+        timeout: float | None = None,
+    ) -> Advanced:
+        """Go forward until ``condition()`` is true; see ``BrokerClock.run_until``."""
+        refuse_in_event_loop("clock.run_until(...)", "await broker.aio.run_until(...)")
+        run = self.begin_run_until(at_most, timeout)
+        run.settle()
+        while not run.holds(condition):
+            if not run.step():
+                raise run.failed(condition)
+        return Advanced(fired=run.fired, until=self.now())
+
+    def begin_run_until(self, at_most: float | timedelta | None, timeout: float | None) -> Run:
+        """Prepare ``run_until``."""
+        return self._begin_run(None if at_most is None else _span("run_until", at_most), timeout)
+
+    def _begin_run(self, span: timedelta | None, timeout: float | None) -> Run:
+        """Prepare a run over ``span``, or one that ends when nothing waits."""
+        until_ms = None if span is None else self.now_ms - (-span // timedelta(milliseconds=1))
+        if until_ms is not None and until_ms > LATEST_MS:
+            raise ClockError(f"clock.run({span}): that is after the year 9999")
+        return Run(self, until_ms, self.watchdog if timeout is None else timeout)
 
     def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
         """Move time forward to an aware datetime; ``ClockError`` when that is in the past."""
@@ -403,7 +507,7 @@ class VirtualClock(BrokerClock):
 
     def autojump(self) -> AbstractContextManager[None]:
         """Let time go from deadline to deadline; see ``BrokerClock.autojump``."""
-        return autojumping(self.residents, self._jump_on, self.watchdog)
+        return autojumping(self.residents, self._jump_on, self.watchdog, self.onlookers)
 
     def _jump_on(self) -> bool:
         """Move time to the next event that a user can see; False when there is none."""
@@ -499,6 +603,31 @@ class VirtualClock(BrokerClock):
         self._pinned = None if self.rate else now_ms
 
 
+def _span(
+    call: str,
+    amount: float | timedelta,
+    days: float = 0,
+    hours: float = 0,
+    minutes: float = 0,
+    seconds: float = 0,
+) -> timedelta:
+    """Return the sum of the spans; ``ClockError`` when it is no span, or a negative one."""
+    try:
+        span = amount if isinstance(amount, timedelta) else timedelta(seconds=amount)
+        span += timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except (OverflowError, TypeError, ValueError) as error:  # too long, a text, not a number
+        raise ClockError(
+            f"clock.{call}({amount!r}, days={days!r}, hours={hours!r}, minutes={minutes!r}, "
+            f"seconds={seconds!r}): give finite seconds or a timedelta: {error}"
+        ) from error
+    if span < timedelta(0):
+        raise ClockError(
+            f"clock.{call}({span.total_seconds()} s): time never goes back here. To test "
+            "a corrected machine clock, use set_back(ms)"
+        )
+    return span
+
+
 def _whole_ms(call: str, value: object) -> int:
     """Return milliseconds as a whole number; ``ClockError`` for anything that is none."""
     if isinstance(value, int) and not isinstance(value, bool):
@@ -510,15 +639,3 @@ def _whole_ms(call: str, value: object) -> int:
 
 def _told(when_ms: int) -> str:
     return instant(when_ms).isoformat() if when_ms >= 0 else f"{when_ms} ms"
-
-
-def instant(now_ms: int) -> datetime:
-    """Return epoch milliseconds as an aware UTC datetime, exactly."""
-    return datetime.fromtimestamp(now_ms // 1000, tz=UTC) + timedelta(milliseconds=now_ms % 1000)
-
-
-def epoch_ms(when: datetime) -> int:
-    """Return an aware datetime as epoch milliseconds; ``ClockError`` for a naive one."""
-    if when.tzinfo is None:
-        raise ClockError(f"{when!r} has no time zone: pass an aware datetime")
-    return (when - datetime.fromtimestamp(0, tz=UTC)) // timedelta(milliseconds=1)

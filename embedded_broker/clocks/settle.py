@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from attrs import frozen
 
-from embedded_broker.clocks.waiting import LOOK_AGAIN_S, refuse_in_event_loop
+from embedded_broker.clocks.waiting import LOOK_AGAIN_S, Onlookers, refuse_in_event_loop
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError, SettleTimeout
 from rocketmq_py.clock import monotonic
@@ -133,23 +133,29 @@ def _too_busy(
 
 @contextmanager
 def autojumping(
-    residents: Callable[[], Sequence[Resident]], jump_on: Callable[[], bool], watchdog_s: float
+    residents: Callable[[], Sequence[Resident]],
+    jump_on: Callable[[], bool],
+    watchdog_s: float,
+    onlookers: Onlookers,
 ) -> Iterator[None]:
     """Jump from deadline to deadline on a thread of its own while the body runs.
 
-    ``jump_on`` moves time to the next deadline; it says whether there was one.
+    ``jump_on`` moves time to the next deadline; it says whether there was one. Time does not move
+    once a wait of the body is over, until the next one begins.
     """
+    onlookers.begin()
     stop = Event()
     failures: list[RocketMQError] = []
 
     def jump_when_idle() -> None:
         while not stop.is_set():
+            begun = onlookers.begun
             busy = _wait(residents, watchdog_s, None, stop)
             if stop.is_set():
                 return
             if busy:
                 raise _too_busy(watchdog_s, busy)
-            if not jump_on():
+            if not onlookers.may_jump(stop, begun) or not jump_on():
                 stop.wait(LOOK_AGAIN_S)
 
     def run() -> None:

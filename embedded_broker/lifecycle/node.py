@@ -12,8 +12,9 @@ from functools import partial
 from os import PathLike
 from pathlib import Path
 
-from embedded_broker.clocks.clock import BrokerClock, VirtualClock, instant
+from embedded_broker.clocks.clock import BrokerClock, VirtualClock
 from embedded_broker.clocks.driver import Track
+from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
 from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle import assembly

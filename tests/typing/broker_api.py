@@ -171,4 +171,6 @@ async def waiting_in_an_event_loop() -> None:
         assert_type(broker, EmbeddedBroker)
         assert_type(await broker.aio.settle(), Settled)
         assert_type(await broker.aio.advance(5), Advanced)
+        assert_type(await broker.aio.run(days=5), Advanced)
+        assert_type(await broker.aio.run_until(lambda: True, at_most=5), Advanced)
         await broker.aio.wait_for(lambda b: b.is_running, timeout=1)

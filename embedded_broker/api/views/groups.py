@@ -16,7 +16,7 @@ from attrs import frozen
 from embedded_broker.api.views.lookup import PartsSource, View, find_topic, told
 from embedded_broker.api.views.messages import MessagesView, StoredMessage
 from embedded_broker.api.views.retries import Retry, waiting_retries
-from embedded_broker.clocks.clock import epoch_ms
+from embedded_broker.clocks.instants import epoch_ms
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.administration.offsets import GroupOffset
 from embedded_broker.lifecycle.parts import BrokerParts

@@ -20,7 +20,7 @@ from embedded_broker.api.views.lookup import (
 )
 from embedded_broker.api.views.topics import TopicsView
 from embedded_broker.api.views.trace import MessageTrace, trace, trace_journeys
-from embedded_broker.clocks.clock import instant
+from embedded_broker.clocks.instants import instant
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from embedded_broker.clocks.clock import instant
+from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.queries import in_turns
 from embedded_broker.lifecycle.parts import BrokerParts

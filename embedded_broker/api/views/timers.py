@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from embedded_broker.api.views.lookup import HasMessageId, PartsSource, View, described, id_of, told
 from embedded_broker.api.views.send import DiskWord
-from embedded_broker.clocks.clock import epoch_ms, instant
+from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import MessageNotFound, StoreError, TimerNotPending
 from embedded_broker.lifecycle.parts import BrokerParts

@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from embedded_broker.api.views.copies import Copies, Journey, follow
 from embedded_broker.api.views.lookup import not_found
-from embedded_broker.clocks.clock import instant
+from embedded_broker.clocks.instants import instant
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.tables.offsets.deliveries import DeliveryTimes
 from rocketmq_py.protocol.message_codec import MessageRecord

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from threading import get_ident
 
 import pytest
 
@@ -51,6 +53,32 @@ def test_the_awaitable_forms_work_and_leave_the_loop_free() -> None:
             await broker.aio.wait_for(lambda b: b.topics["T"].count() == 1, timeout=GUARD_S)
             assert (await broker.aio.settle()).ok
         assert not broker.is_running
+
+    run(main)
+
+
+def test_every_wait_and_every_move_of_time_has_an_awaitable_form() -> None:
+    async def main() -> None:
+        async with EmbeddedBroker(clock=VirtualClock(), topics=["T"], tcp=False) as broker:
+            began = broker.clock.now()
+            for hours in (1, 2, 3):
+                broker.send("T", b"later", delay=timedelta(hours=hours))
+            loop_thread = get_ident()
+            asked_on: set[int] = set()
+
+            def two_are_there() -> bool:
+                asked_on.add(get_ident())
+                return broker.topics["T"].count() == 2
+
+            await broker.aio.jump_to(began + timedelta(minutes=30))
+            assert (await broker.aio.run_until(two_are_there)).until == began + timedelta(hours=2)
+            assert asked_on == {loop_thread}
+            await broker.aio.wait_delivered("T", 2, timeout=GUARD_S)
+            with pytest.raises(WaitTimeoutError, match="1 members in group 'G'"):
+                await broker.aio.wait_members("G", timeout=0.01)
+            with pytest.raises(WaitTimeoutError, match="at_most was reached"):
+                await broker.aio.run_until(lambda: False, at_most=60)
+            assert (await broker.aio.run(days=1)).fired == 1
 
     run(main)
 

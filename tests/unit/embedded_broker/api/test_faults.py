@@ -8,7 +8,7 @@ from typing import Literal
 import pytest
 
 from embedded_broker import EmbeddedBroker, FaultNotUsedError, RecallOutcome, VirtualClock
-from embedded_broker.clocks.clock import instant
+from embedded_broker.clocks.instants import instant
 from rocketmq_py import DefaultMQProducer, Message, MQBrokerException, SendStatus
 from rocketmq_py.errors import ConfigError, RocketMQError
 

@@ -6,8 +6,9 @@ from threading import Event, Thread
 
 import pytest
 
-from embedded_broker.clocks.clock import BrokerClock, VirtualClock, WallClock, epoch_ms, instant
+from embedded_broker.clocks.clock import BrokerClock, VirtualClock, WallClock
 from embedded_broker.clocks.driver import ClockDriver
+from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget, Deadline
 from embedded_broker.door import Door
 from embedded_broker.errors import ClockError
