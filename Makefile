@@ -4,6 +4,7 @@
 #   make test     the whole suite, as CI runs it
 #   make interop  the suite against real RocketMQ clients and servers
 #   make spark    the data source in a local Spark
+#   make hostile  full disks, damaged files, greedy clients: the long form
 #   make sim      10,000 simulated runs of the timer store, with crashes
 #   make mutants  break one line at a time: do the tests notice?
 #   make bench    take the performance figures (tests/perf)
@@ -14,10 +15,10 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop sim mutants spark bench clean
+.PHONY: help demo test check interop hostile sim mutants spark bench clean
 
 help:
-	@sed -n '1,10s/^# //p' Makefile
+	@sed -n '1,11s/^# //p' Makefile
 
 # Two stamps: the demo needs only the run-time dependencies and the terminal extra.
 $(VENV)/.base:
@@ -51,6 +52,9 @@ check: $(VENV)/.dev
 
 interop: $(VENV)/.dev
 	@$(RUN) .ci/parts.py interop
+
+hostile: $(VENV)/.dev
+	@$(RUN) .ci/parts.py hostile
 
 sim: $(VENV)/.dev
 	@$(RUN) -m tests.sim --runs 10000 --processes 2

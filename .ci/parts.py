@@ -34,8 +34,11 @@ PARTS: dict[str, list[list[str]]] = {
     ],
     # Everything that no other part runs, so that a new folder of tests is run from its first day.
     "tests": [
-        [*PYTEST, *WORKERS, "tests", *(f"--ignore=tests/{name}" for name in OTHER_PARTS)],
+        [*PYTEST, *WORKERS, "-m", "not long", "tests"]
+        + [f"--ignore=tests/{name}" for name in OTHER_PARTS],
     ],
+    # Full disks, too few descriptors, damaged files; its short form is among the tests above.
+    "hostile": [[*PYTEST, *WORKERS, "tests/hostile"]],
     "examples": [[PY, str(path.relative_to(ROOT))] for path in EXAMPLES],
     "smoke": [[*PYTEST, "-s", "-m", "smoke", "tests/interop"]],
     "interop": [[*PYTEST, "-s", "tests/interop"]],

@@ -58,7 +58,8 @@ class EmbeddedBroker:
     """A RocketMQ name server and broker that lives while its ``with`` block does.
 
     Every argument is optional. ``store``: a directory in RocketMQ's layout, created or opened;
-    None keeps everything in memory. ``clock`` and ``session_clock``: a ``VirtualClock``, or None
+    None keeps everything in memory. A directory raises the soft limit of open files of this process
+    to the hard one. ``clock`` and ``session_clock``: a ``VirtualClock``, or None
     for wall time. ``clock`` is the time of messages, ``session_clock`` the time of long polls and
     client sessions. ``profile``: ``"rocketmq-5.x"`` or ``"rocketmq-4.9"``; ``limits``: those of the
     ``"broker"``, of the ``"proxy"`` in front of it (24 hours of delay, typed topics), or of

@@ -17,6 +17,7 @@ import typer
 from embedded_broker.api.cluster import EmbeddedCluster
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
+from embedded_broker.store.open_files import raise_descriptor_limit
 from rocketmq_py import __version__
 from rocketmq_py.errors import ConfigError, RocketMQError
 
@@ -72,6 +73,7 @@ def serve(
     ] = False,
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
+    raise_descriptor_limit()
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -84,11 +84,15 @@ class ConsumeQueue:
 
         Entries that were never written show a size of 2147483647 and offset 0.
         """
-        return _ENTRY.iter_unpack(self.files.read_file_from(queue_offset * ENTRY_SIZE))
+        return _ENTRY.iter_unpack(self._rest(queue_offset))
+
+    def _rest(self, queue_offset: int) -> memoryview:
+        """Show the entries from an offset to the end of its file: whole ones, written or not."""
+        return self.files.read_file_from(queue_offset * ENTRY_SIZE, with_zeros=True)
 
     def places_from(self, queue_offset: int, most: int) -> tuple[Sequence[int], Sequence[int]]:
         """Give commit-log offsets and sizes of up to ``most`` entries, of one file only."""
-        part = self.files.read_file_from(queue_offset * ENTRY_SIZE)
+        part = self._rest(queue_offset)
         count = min(len(part) // ENTRY_SIZE, most)
         flat = _places_and_sizes(count).unpack(part[: count * ENTRY_SIZE])
         return flat[::2], flat[1::2]
@@ -97,7 +101,8 @@ class ConsumeQueue:
         """Give queue offset and entry from ``start`` up to ``end``, over all files."""
         index = max(start, self.min_offset)
         stop = self.max_offset if end is None else min(end, self.max_offset)
-        for at, part in self.files.chunks(index * ENTRY_SIZE, stop * ENTRY_SIZE):
+        places = self.files.chunks(index * ENTRY_SIZE, stop * ENTRY_SIZE, with_zeros=True)
+        for at, part in places:
             for number, entry in enumerate(_ENTRY.iter_unpack(part), at // ENTRY_SIZE):
                 if entry[1] != _BLANK_SIZE:
                     yield number, entry

@@ -196,7 +196,7 @@ class DirectoryFileSystem:
         self._make_folder(posixpath.dirname(path))
         self._locks.take(path, owner)
         raise_descriptor_limit()
-        self._files.keep_spare()
+        self._files.begin()
 
     def unlock(self, path: str) -> None:
         """Give the lock back."""

@@ -233,22 +233,26 @@ class MappedFileQueue:
         segment, inside = self.locate(offset)
         return segment.view(inside, length) if inside + length <= self.file_size else None
 
-    def read_file_from(self, offset: int) -> memoryview:
+    def read_file_from(self, offset: int, *, with_zeros: bool = False) -> memoryview:
         """Show the rest of the file that holds the offset, up to ``max_offset``; may be empty.
 
-        Zeros behind the last byte that was ever written are left out.
+        Zeros behind the last byte that was ever written are left out, unless they are asked for.
         """
         if not self.min_offset <= offset < self.max_offset:
             return memoryview(b"")
         segment, inside = self.locate(offset)
-        end = min(segment.data_end(), inside + self.max_offset - offset)
+        end = min(self.file_size, inside + self.max_offset - offset)
+        if not with_zeros:
+            end = min(end, segment.data_end())
         return segment.view(inside, end - inside) if end > inside else memoryview(b"")
 
-    def chunks(self, start: int, end: int) -> Iterator[tuple[int, memoryview]]:
+    def chunks(
+        self, start: int, end: int, *, with_zeros: bool = False
+    ) -> Iterator[tuple[int, memoryview]]:
         """Go through a range file by file: offset and bytes of each part."""
         end = min(end, self.max_offset)
         while self.min_offset <= start < end:
-            part = self.read_file_from(start)
+            part = self.read_file_from(start, with_zeros=with_zeros)
             if part:
                 yield start, part[: end - start]
             start += self.file_size - start % self.file_size

@@ -139,11 +139,15 @@ class OpenFiles:
         finally:
             os.close(own)
 
+    def begin(self) -> None:
+        """Take a share of the process's limit, until ``close``."""
+        _in_use.add(self)
+        self.keep_spare()
+
     def keep_spare(self) -> None:
         """Hold some descriptors back for saves, while the store is open; to be called often."""
         with self._lock, suppress(OSError):
-            _in_use.add(self)
-            while len(self._spare) < _SPARE:
+            while self in _in_use and len(self._spare) < _SPARE:
                 self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def close(self) -> None:
@@ -182,7 +186,9 @@ def disk_refusal(root: Path, path: str, doing: str, error: OSError) -> StoreErro
 
 def raise_descriptor_limit() -> int:
     """Let this process open as many files as it may be allowed to; gives how many that are."""
-    import resource  # not on every system
+    if os.name != "posix":
+        return _OPEN_MAX
+    import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:

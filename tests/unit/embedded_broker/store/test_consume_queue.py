@@ -137,3 +137,17 @@ def test_many_entries_are_added_over_files_as_one_by_one() -> None:
     assert queue.max_offset == 13
     for name in one_by_one.files():
         assert together.read_file(name) == one_by_one.read_file(name)
+
+
+def test_entries_behind_the_last_byte_that_was_written_are_shown_whole() -> None:
+    """A power loss leaves a file whose end was never written, even in the middle of an entry."""
+    fs = MemoryFileSystem()
+    queue = ConsumeQueue(fs, "T", 0, 100)
+    queue.append([(number * 10, 10, 0) for number in range(5)])
+    for _, segment in queue.files.files:
+        segment.sync()
+    queue.append([(50, 10, 0)])
+    first = fs.open_segment("consumequeue/T/0/00000000000000000000", 100)
+    first._end = 70
+    assert [number for number, _ in queue.iterate(0)] == [0, 1, 2, 3, 4, 5]
+    assert len(list(queue.file_entries(0))) == 5
