@@ -77,6 +77,9 @@ class JsonConfigFile:
                 f"{self.problem}. `rocketmq-py store repair DIR` sets it aside and opens without "
                 "it; so does the option damagedRecords=skip"
             )
+        elif self._fs.exists(self._sums_path):
+            self.problem = f"{self.path} is missing, although its checksum lies there"
+            _LOG.warning("%s", self.problem)
         return found
 
     def save(self, content: dict[str, Any]) -> None:

@@ -15,11 +15,12 @@ Read on: `recovery.py` for how the end of a log is found again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from struct import Struct
-from typing import Final
+from typing import Final, NamedTuple
+from zlib import crc32
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN
@@ -27,7 +28,14 @@ from embedded_broker.store.fs import FileSystem, Segment
 from embedded_broker.store.mapped_file import NAME_DIGITS, zero_tail
 from rocketmq_py.protocol.message_codec import MAGIC_BLANK
 
-__all__ = ["DCOMMIT_LOG_FOLDER", "DCommitLog", "SliceHandles", "SliceLog", "SliceSync"]
+__all__ = [
+    "DCOMMIT_LOG_FOLDER",
+    "DCommitLog",
+    "SliceHandles",
+    "SliceLog",
+    "SliceSum",
+    "SliceSync",
+]
 
 DCOMMIT_LOG_FOLDER: Final = "dcommitlog"
 OPEN_FILES_MAX: Final = 32
@@ -37,40 +45,69 @@ SliceFile = tuple[int, int]
 """A file, by the number of its slice and the position that it begins at."""
 
 
+class SliceSum(NamedTuple):
+    """What a slice's log held up to `end` when that became durable: by this it is known again."""
+
+    end: int = 0
+    records: int = 0
+    crc: int = 0
+    """CRC-32 of all bytes before `end`."""
+
+
 @define(slots=True)
 class SliceLog:
     """What is known of a slice's log without opening it."""
 
     end: int = 0
     """Where the next record goes."""
+    records: int = 0
+    summed: SliceSum = field(factory=SliceSum)
+    """Of what the last flush made durable."""
     soiled_to: int = 0
     """Up to here a refused write may have left bytes behind the end."""
 
 
 @frozen
 class SliceSync:
-    """Files, and folders of slices, to sync; captured under the door, `run` it outside."""
+    """Files, and folders of slices, to sync; captured under the door, `run` it outside.
+
+    `logs` tells of every slice how its log stood then: its end, its records, its last sum.
+    """
 
     fs: FileSystem
     file_size: int
     files: tuple[SliceFile, ...]
     open_files: dict[SliceFile, Segment]
     folders: tuple[int, ...]
+    logs: Mapping[int, tuple[int, int, SliceSum]]
 
-    def run(self) -> None:
-        """Make everything durable. Raises StoreError."""
+    def run(self) -> dict[int, SliceSum]:
+        """Make everything durable; gives the sums of all slices. Raises StoreError."""
+        sums = {number: log[2] for number, log in self.logs.items()}
         for file in self.files:
             segment = self.open_files.get(file)
             if segment is not None:
-                segment.sync()
+                self._sync(file, segment, sums)
                 continue
-            segment = self.fs.open_segment(_path_of(file), self.file_size, create=False)
+            segment = self.fs.open_segment(path_of(file), self.file_size, create=False)
             try:
-                segment.sync()
+                self._sync(file, segment, sums)
             finally:
                 segment.close()
         for number in self.folders:
             self.fs.sync_dir(folder_of(number))
+        return sums
+
+    def _sync(self, file: SliceFile, segment: Segment, sums: dict[int, SliceSum]) -> None:
+        segment.sync()
+        number, start = file
+        end, records, known = self.logs.get(number, (0, 0, SliceSum()))
+        known = sums.get(number, known)
+        upto = min(end, start + self.file_size)
+        if start <= known.end < upto:
+            # Read here and not where records are appended: no put waits for it.
+            data = segment.view(known.end - start, upto - known.end)
+            sums[number] = SliceSum(upto, records, crc32(data, known.crc))
 
 
 class SliceHandles:
@@ -102,7 +139,7 @@ class SliceHandles:
         if found is not None:
             self._open.move_to_end(file)
             return found
-        found = self._fs.open_segment(_path_of(file), self.file_size, create=create)
+        found = self._fs.open_segment(path_of(file), self.file_size, create=create)
         self.opened += 1
         self._open[file] = found
         if len(self._open) > self._most:
@@ -151,7 +188,7 @@ class DCommitLog:
     def __init__(
         self, fs: FileSystem, file_size: int, *, open_files_max: int = OPEN_FILES_MAX
     ) -> None:
-        self._fs = fs
+        self.fs = fs
         self.file_size = file_size
         self.slices: dict[int, SliceLog] = {}
         self.handles = SliceHandles(fs, file_size, most=open_files_max)
@@ -183,6 +220,7 @@ class DCommitLog:
             at += room
         self._write(number, log, at, record)
         log.end = at + size
+        log.records += 1
         if number not in self.slices:
             self._first_after = None
             self.slices[number] = log
@@ -250,14 +288,28 @@ class DCommitLog:
             position += size
 
     def skip_blank(self, number: int, position: int) -> int:
-        """Give where the next file begins if the rest of this one is blank, else the position."""
+        """Give where the next record is if it is blank here, else the position.
+
+        Blank is the rest of a file, or what a repair left out.
+        """
         file, inside = self._place(number, position)
         room = self.file_size - inside
         if room < BLANK_SIZE_MIN:
             return position + room
         head = self.handles.get(file).view(inside, _SIZE_AND_MAGIC.size)
         size, magic = _SIZE_AND_MAGIC.unpack(head)
-        return position + room if magic == MAGIC_BLANK and size == room else position
+        is_blank = magic == MAGIC_BLANK and BLANK_SIZE_MIN <= size <= room
+        return position + size if is_blank else position
+
+    def sum_to(self, number: int, end: int, records: int, known: SliceSum) -> SliceSum:
+        """Give the sum of a slice's log up to `end`, from a sum that is known."""
+        at, crc = known.end, known.crc
+        while at < end:
+            file, inside = self._place(number, at)
+            length = min(end - at, self.file_size - inside)
+            crc = crc32(self.handles.get(file).view(inside, length), crc)
+            at += length
+        return SliceSum(end, records, crc)
 
     # --- life --------------------------------------------------------------------------------
 
@@ -267,7 +319,15 @@ class DCommitLog:
         folders = tuple(sorted(self._new_names))
         self._unsynced.clear()
         self._new_names.clear()
-        return SliceSync(self._fs, self.file_size, files, self.handles.lend(files), folders)
+        logs = {number: (log.end, log.records, log.summed) for number, log in self.slices.items()}
+        return SliceSync(self.fs, self.file_size, files, self.handles.lend(files), folders, logs)
+
+    def take_sums(self, sums: Mapping[int, SliceSum]) -> None:
+        """Remember the sums of a sync that was carried out."""
+        for number, one in sums.items():
+            log = self.slices.get(number)
+            if log is not None:
+                log.summed = one
 
     def sync_failed(self, sync: SliceSync) -> None:
         """Note that a sync was not carried out."""
@@ -297,20 +357,20 @@ class DCommitLog:
     def found_slices(self) -> list[int]:
         """Give the numbers of the slices that have files, sorted; empty folders are removed."""
         numbers = []
-        for name in self._fs.list(DCOMMIT_LOG_FOLDER):
+        for name in self.fs.list(DCOMMIT_LOG_FOLDER):
             if not name.isdecimal():
                 raise StoreError(f"{DCOMMIT_LOG_FOLDER}/{name}: not the number of a time slice")
             number = int(name)
-            if self._fs.list(folder_of(number)):
+            if self.fs.list(folder_of(number)):
                 numbers.append(number)
             else:
-                self._fs.remove(folder_of(number))
+                self.fs.remove(folder_of(number))
         return sorted(numbers)
 
     def files_of(self, number: int) -> list[int]:
         """Give the start offsets of a slice's files, sorted, up to the first gap."""
         starts = []
-        for name in self._fs.list(folder_of(number)):
+        for name in self.fs.list(folder_of(number)):
             if len(name) != NAME_DIGITS or not name.isdecimal():
                 raise StoreError(f"{folder_of(number)}/{name}: not a file name of 20 digits")
             starts.append(int(name))
@@ -326,20 +386,20 @@ class DCommitLog:
         folder = folder_of(number)
         self.handles.forget(number)
         last = (end - 1) // self.file_size * self.file_size if end else -1
-        for name in self._fs.list(folder):
+        for name in self.fs.list(folder):
             if int(name) > last:
                 path = f"{folder}/{name}"
-                if self._fs.size(path):
+                if self.fs.size(path):
                     lost += self.handles.get((number, int(name))).data_end()
                     self.handles.forget(number)
-                self._fs.remove(path)
+                self.fs.remove(path)
         if end:
             file, inside = self._place(number, end - 1)
             lost += zero_tail(self.handles.get(file), inside + 1)
             for start in range(durable_to - durable_to % self.file_size, end, self.file_size):
                 self.handles.get((number, start)).sync()
-        if self._fs.exists(folder):
-            self._fs.sync_dir(folder)
+        if self.fs.exists(folder):
+            self.fs.sync_dir(folder)
         return lost
 
     def _place(self, number: int, position: int) -> tuple[SliceFile, int]:
@@ -347,7 +407,8 @@ class DCommitLog:
         return (number, position - inside), inside
 
 
-def _path_of(file: SliceFile) -> str:
+def path_of(file: SliceFile) -> str:
+    """Give the path of a file."""
     number, start = file
     return f"{folder_of(number)}/{start:0{NAME_DIGITS}d}"
 

@@ -21,11 +21,13 @@ out.
 
 from __future__ import annotations
 
+import logging
 from enum import Enum
 from typing import Final, NamedTuple
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.timer.slices.cells import SliceWheel
+from embedded_broker.timer.slices.integrity import differs
 from embedded_broker.timer.slices.record import Glance, glance
 from embedded_broker.timer.slices.state import Late, SliceState
 from embedded_broker.timer.stage import Stage
@@ -38,6 +40,8 @@ __all__ = [
     "hold_late",
     "take_into",
 ]
+
+_LOG = logging.getLogger(__name__)
 
 _CHECK_BUDGET_EVERY: Final = 32
 
@@ -202,6 +206,10 @@ class SlicePreloadService(Stage[SliceState]):
         if not wheel.is_loading:
             return True
         state = self.state
+        known = state.unchecked.pop(wheel.number, None)
+        if known is not None and (what := differs(state.log, wheel.number, known)) is not None:
+            _LOG.error("%s: its good records are loaded", what)
+            state.lost["damaged slice"] += 1
         records = state.log.scan(wheel.number, wheel.loaded_to, wheel.load_to)
         for count, (position, record) in enumerate(records, 1):
             self._take(wheel, position, record)

@@ -109,6 +109,7 @@ class SlicedTimerStore(TimerEngine):
         role: SliceRole = SliceRole.MASTER,
     ) -> None:
         self._file = DelayOffsetFile(fs) if file is None else file
+        self._skip_damage = config.text("damagedRecords") == "skip"
         table = self._file.load()
         self._progress = SliceProgress.from_table(table)
         self._first_offset = first_offset(table) if levels_off else 0
@@ -172,8 +173,16 @@ class SlicedTimerStore(TimerEngine):
             progress = evolve(
                 progress, delay_offset=state.queue_end, ends={}, late=frozenset(), clean=None
             )
-        findings = recover(state, progress, first_offset=self._first_offset, now_ms=now_ms)
+        findings = recover(
+            state,
+            progress,
+            first_offset=self._first_offset,
+            now_ms=now_ms,
+            skip_damage=self._skip_damage,
+        )
         take_store(self._file, state, progress)
+        if state.damaged_slices and progress is not None:
+            self._fill_again(progress.delay_offset)
         if state.role is not SliceRole.MASTER:
             # What the master released since then will have to be found when this node takes over.
             log = state.store.log
@@ -197,6 +206,18 @@ class SlicedTimerStore(TimerEngine):
             read_time_ms=state.current_second * SECOND_MS,
             pending=pending,
         )
+
+    def _fill_again(self, upto: int) -> None:
+        """Send everything on its way again that damaged logs lack, and make that durable.
+
+        At once: a stop in the middle would leave nothing that says what has left already.
+        """
+        inbound = self._dispatch.next()
+        while inbound is not None and inbound.queue_offset < upto:
+            self._dispatch.put(inbound)
+            self._state.queue_offset = inbound.queue_offset + 1
+            inbound = self._dispatch.next()
+        self._flush.begin(clean=False).run()
 
     def abandon(self) -> None:
         """Let go of everything as a killed process would: nothing is written."""

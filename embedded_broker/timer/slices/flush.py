@@ -17,7 +17,7 @@ from attrs import frozen
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.slices.dcommit_log import SliceSync, remove_slice
-from embedded_broker.timer.slices.progress import SliceProgress
+from embedded_broker.timer.slices.progress import SUMS, SliceProgress
 from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.stage import FlushStage
 
@@ -44,11 +44,12 @@ class SliceFlush:
         """Write and sync everything; raises `StoreError`, and the next flush tries it again."""
         service = self.service
         try:
-            self.sync.run()
+            sums = self.sync.run()
+            service.state.log.take_sums(sums)
             if self.metrics is not None:
                 service.state.metrics.save(self.metrics)
             if self.table is not None:
-                service.file.save(self.table)
+                service.file.save({**self.table, SUMS: {one: [*sums[one]] for one in sums}})
             for number in self.over:
                 remove_slice(service.fs, number)
         except BaseException:

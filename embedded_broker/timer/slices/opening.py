@@ -10,6 +10,7 @@ Read on: `engine.py`, `recovery.py`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -132,14 +133,17 @@ def _log_file_size(config: BrokerConfig, fs: FileSystem) -> int:
     """Give the length of a slice's files: the store's own, unless another is asked for."""
     name = "mappedFileSizeDCommitLog"
     wanted = config.int(name)
-    for number in fs.list(DCOMMIT_LOG_FOLDER):
-        if not number.isdecimal():
-            continue
-        for file in fs.list(folder_of(int(number))):
-            found = fs.size(f"{folder_of(int(number))}/{file}")
-            if found in {0, wanted}:
-                continue
-            if wanted != OPTIONS[name].default:
-                raise ConfigError(name, wanted, f"it must be {found}, as in this store's logs")
-            return found
-    return wanted
+    lengths = Counter(
+        fs.size(f"{folder_of(int(number))}/{file}")
+        for number in fs.list(DCOMMIT_LOG_FOLDER)
+        if number.isdecimal()
+        for file in fs.list(folder_of(int(number)))
+    )
+    del lengths[0]
+    if not lengths or lengths[wanted]:
+        return wanted
+    # One file that was cut short does not speak for the others.
+    found = max(lengths, key=lambda one: (lengths[one], one))
+    if wanted != OPTIONS[name].default:
+        raise ConfigError(name, wanted, f"it must be {found}, as in this store's logs")
+    return found

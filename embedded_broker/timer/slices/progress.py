@@ -8,6 +8,7 @@ that the engine follows names three keys: `sliceDelayOffset` (the next entry of 
 * `sliceInbound`: topic and queue that the offset is about, saved before the first timer arrives,
 * `sliceEnds`: by slice, where its log ended when the offset was taken; all before is durable. Less
   while entries behind the offset have their records in the log already,
+* `sliceSums`: by slice, how many records and which CRC its log had up to which end,
 * `sliceReleaseScanPos`: every release of a timer that is not accounted for by the current time
   lies in the commit log at or behind this offset,
 * `sliceLate`: entries below the offset that still wait although their second is over,
@@ -24,6 +25,7 @@ from typing import Any, Final
 from attrs import field, frozen
 
 from embedded_broker.timer.delay_offsets import SLICE_DELAY_OFFSET, SLICE_INBOUND
+from embedded_broker.timer.slices.dcommit_log import SliceSum
 from embedded_broker.timer.slices.record import SECOND_MS
 
 __all__ = ["SliceProgress"]
@@ -31,6 +33,7 @@ __all__ = ["SliceProgress"]
 CURRENT_TIME: Final = "sliceCurrentTime"
 SLICE_LENGTH: Final = "timeSliceLength"
 ENDS: Final = "sliceEnds"
+SUMS: Final = "sliceSums"
 SCAN_POS: Final = "sliceReleaseScanPos"
 LATE: Final = "sliceLate"
 CLEAN: Final = "sliceClean"
@@ -45,6 +48,7 @@ class SliceProgress:
     length: int
     inbound: tuple[str, int]
     ends: Mapping[int, int] = field(factory=dict)
+    sums: Mapping[int, SliceSum] = field(factory=dict)
     scan_pos: int = 0
     late: frozenset[int] = frozenset()
     clean: tuple[int, int] | None = None
@@ -57,6 +61,7 @@ class SliceProgress:
             SLICE_LENGTH: self.length,
             SLICE_INBOUND: list(self.inbound),
             ENDS: dict(self.ends),
+            SUMS: {number: list(one) for number, one in self.sums.items()},
             SCAN_POS: self.scan_pos,
             LATE: sorted(self.late),
             CLEAN: None if self.clean is None else list(self.clean),
@@ -84,6 +89,7 @@ class SliceProgress:
                 for number, end in (ends if isinstance(ends, dict) else {}).items()
                 if str(number).isdecimal() and _number(end) is not None
             },
+            sums=_sums(table.get(SUMS)),
             scan_pos=_number(table.get(SCAN_POS)) or 0,
             late=frozenset(
                 one for one in (late if isinstance(late, list) else ()) if isinstance(one, int)
@@ -94,6 +100,17 @@ class SliceProgress:
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _sums(value: Any) -> dict[int, SliceSum]:
+    return {
+        int(number): SliceSum(*one)
+        for number, one in (value if isinstance(value, dict) else {}).items()
+        if str(number).isdecimal()
+        and isinstance(one, list)
+        and len(one) == len(SliceSum._fields)
+        and all(_number(part) is not None for part in one)
+    }
 
 
 def _inbound(value: Any) -> tuple[str, int]:

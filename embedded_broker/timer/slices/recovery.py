@@ -11,8 +11,8 @@ say so, and what was released already. Three facts make it exact:
   and stay so until the last of their seconds is over, also through another crash.
 * Late timers, which lie in no slice, are named by their queue offsets.
 
-A log that is missing or shorter than saved is filled again from the inbound queue, as far as the
-commit log still holds it.
+A log that does not hold what was flushed is mended (`integrity.py`), and what is missing in it is
+filled again from the inbound queue, as far as the commit log still holds it.
 
 Must not know: how the state came about. Read on: `flush.py` for the order that this relies on.
 """
@@ -24,8 +24,9 @@ from typing import NamedTuple
 
 from embedded_broker.timer.delivery import released_since
 from embedded_broker.timer.request import parse_request
-from embedded_broker.timer.slices.dcommit_log import SliceLog, remove_slice
+from embedded_broker.timer.slices.dcommit_log import SliceLog, SliceSum, remove_slice
 from embedded_broker.timer.slices.dispatch import hold_late
+from embedded_broker.timer.slices.integrity import find_damage, mend, weigh
 from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.record import SECOND_MS, glance, second_of, source_of
 from embedded_broker.timer.slices.state import SliceState
@@ -46,11 +47,17 @@ class SliceFindings(NamedTuple):
 
 
 def recover(
-    state: SliceState, progress: SliceProgress | None, *, first_offset: int, now_ms: int
+    state: SliceState,
+    progress: SliceProgress | None,
+    *,
+    first_offset: int,
+    now_ms: int,
+    skip_damage: bool = False,
 ) -> SliceFindings:
     """Set every pointer of the state. `first_offset` is where a queue without progress begins.
 
-    Raises StoreError. Whatever it changes on the disk is durable when it returns.
+    Raises StoreError, and with `skip_damage` not for timers that are lost. Whatever it changes on
+    the disk is durable when it returns.
     """
     numbers = state.log.found_slices()
     whole_log = progress is None and bool(numbers)
@@ -67,7 +74,7 @@ def recover(
     queue = state.queue
     low, high = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
     state.queue_offset = max(low, min(progress.delay_offset, high))
-    scanned, lost = _open_slices(state, numbers, progress)
+    scanned, lost = _open_slices(state, numbers, progress, skip_damage=skip_damage)
     note_released(state, max(state.store.log.min_offset, progress.scan_pos))
     state.cell_scan_pos = state.store.log.max_offset
     if not state.damaged_slices:
@@ -80,33 +87,41 @@ def recover(
 # --- the logs ----------------------------------------------------------------------------------
 
 
-def _open_slices(state: SliceState, numbers: list[int], progress: SliceProgress) -> tuple[int, int]:
+def _open_slices(
+    state: SliceState, numbers: list[int], progress: SliceProgress, *, skip_damage: bool
+) -> tuple[int, int]:
     """Find the end of every log; slices that are over go. Gives records read and bytes cut."""
-    ends = progress.ends
+    ends, sums = progress.ends, progress.sums
     current = state.slice_of(state.current_second)
-    damaged = [
-        number
-        for number, end in ends.items()
-        if number >= current and end > len(state.log.files_of(number)) * state.log.file_size
-    ]
-    if damaged:
-        _LOG.error("logs of time slices are missing or cut: %s", damaged)
-        state.damaged_slices = len(damaged)
+    is_settled = state.store.was_clean and progress.clean is not None
+    known = {one for one in (*numbers, *ends, *sums) if one >= current}
+    damages = find_damage(state, known, ends, sums, whole=not is_settled)
+    mended = {one.number: one.sources for one in damages}
+    if damages:
+        problems = weigh(state, damages, skip=skip_damage)
+        for text in problems:
+            _LOG.error("%s", text)
+        for damage in damages:
+            mend(state, damage)
+        state.store.problems += problems
+        state.damaged_slices = len(damages)
         # Everything that is still in the queue is sent on its way once more, but for what has left:
         # the progress tells that, as when a follower takes over from a master.
         state.queue_offset = 0 if state.queue is None else state.queue.min_offset
         state.master = progress
-        ends = {}
-    is_settled = state.store.was_clean and progress.clean is not None
+        ends, is_settled = {}, False
     scanned = lost = 0
     for number in numbers:
         if number < current:
             remove_slice(state.store.fs, number)
             continue
-        if is_settled and ends.get(number):
-            state.log.slices[number] = SliceLog(end=ends[number])
+        known_sum = sums.get(number, SliceSum())
+        if is_settled and ends.get(number) and known_sum.end == ends[number]:
+            state.log.slices[number] = SliceLog(known_sum.end, known_sum.records, known_sum)
             continue
-        sources, cut = _open_slice(state, number, ends.get(number, 0))
+        sources, cut = mended.get(number), 0
+        if sources is None:
+            sources, cut = _open_slice(state, number, ends.get(number, 0), known_sum)
         if sources:
             state.already_logged |= sources
             state.logged_from[number] = ends.get(number, 0)
@@ -116,22 +131,35 @@ def _open_slices(state: SliceState, numbers: list[int], progress: SliceProgress)
     return scanned, lost
 
 
-def _open_slice(state: SliceState, number: int, durable_to: int) -> tuple[set[int], int]:
+def _open_slice(
+    state: SliceState, number: int, start: int, known: SliceSum
+) -> tuple[set[int], int]:
+    """Find the end of a log; gives the sources from `start` on and how many bytes were cut.
+
+    Its bytes up to `start` are accounted for, those up to the end of the sum are known to be good.
+    Nothing is kept of what is cut: it is still in the inbound queue.
+    """
     log = state.log
     whole = len(log.files_of(number)) * log.file_size
     log.slices[number] = found = SliceLog(end=whole)
     sources: set[int] = set()
-    end = durable_to
-    for position, record in log.scan(number, durable_to):
-        if not _is_good(state, number, record):
+    durable_to = max(start, known.end)
+    end, records = durable_to, known.records
+    for position, record in log.scan(number, min(start, known.end)):
+        if position >= durable_to and not _is_good(state, number, record):
             break
-        sources.add(source_of(record))
-        end = position + len(record)
+        records += position >= known.end
+        if position >= start:
+            sources.add(source_of(record))
+        end = max(end, position + len(record))
     found.end = end = log.skip_blank(number, end) if end < whole else end
     lost = log.truncate(number, end, durable_to=durable_to)
     if end == 0:
         log.drop(number)
         remove_slice(state.store.fs, number)
+    else:
+        found.records = records
+        found.summed = log.sum_to(number, end, records, known)
     return sources, lost
 
 

@@ -25,7 +25,7 @@ from embedded_broker.store.consume_queue import ConsumeQueue, Entry
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.slices.cells import SliceWheel, Stored
-from embedded_broker.timer.slices.dcommit_log import DCommitLog
+from embedded_broker.timer.slices.dcommit_log import DCommitLog, SliceSum
 from embedded_broker.timer.slices.marks import MarksByKey, MarkTable
 from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.record import Glance, glance
@@ -163,7 +163,9 @@ class SliceState:
     changes: int = 0
     """Counts what is worth saving."""
     damaged_slices: int = 0
-    """Slices whose logs were missing or cut when the store was opened."""
+    """Slices whose logs did not hold what was flushed when the store was opened."""
+    unchecked: dict[int, SliceSum] = field(factory=dict)
+    """Slices whose logs are to be compared with this when they are loaded."""
     lost: Counter[str] = field(factory=Counter)
 
     @property

@@ -125,3 +125,12 @@ def test_a_file_that_is_gone_gives_way_to_its_backup_and_says_so() -> None:
     assert file.load() == {"a": 1}
     assert file.problem is not None
     assert "config/topics.json is missing" in file.problem
+
+
+def test_a_file_of_which_only_the_checksum_is_left_is_missed() -> None:
+    fs = MemoryFileSystem()
+    JsonConfigFile(fs, "config/topics.json").save({"a": 1})
+    fs.remove("config/topics.json")
+    file = JsonConfigFile(fs, "config/topics.json")
+    assert file.load() is None
+    assert file.problem == "config/topics.json is missing, although its checksum lies there"
