@@ -71,6 +71,13 @@ def serve(
     allow_remote: Annotated[
         bool, typer.Option(help="Allow a --host that is not loopback.")
     ] = False,
+    allow_remote_admin: Annotated[
+        bool,
+        typer.Option(
+            help="Let other hosts change topics, groups, options and offsets; without it they are "
+            "refused with 16. The same as --set allowRemoteAdmin=true."
+        ),
+    ] = False,
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
     raise_descriptor_limit()
@@ -78,7 +85,8 @@ def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        settings = settings_of(conf, assignments or [])
+        given = [*(assignments or []), *(["allowRemoteAdmin=true"] if allow_remote_admin else [])]
+        settings = settings_of(conf, given)
         for name in settings.ignored:
             typer.secho(f"the option {name} has no effect in this broker", err=True, fg="yellow")
         arguments = _arguments(

@@ -24,7 +24,7 @@ from embedded_broker.store.store_reader import StoreReader
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
-from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.offsets.table import OffsetTable, offset_problem
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
@@ -114,6 +114,9 @@ class Consume:
 
     def pull(self, pull: Pull, reply: Reply) -> Pulled | None:
         """Give messages, or say why there are none; None: `reply` is told later."""
+        problem = None if pull.commit_offset is None else offset_problem(pull.commit_offset)
+        if problem is not None:
+            raise Refused(Reason.INVALID_PARAMETER, problem)
         pulled, wanted = self._look(pull)
         if pull.commit_offset is not None and pulled.found.status is not GetStatus.OFFSET_RESET:
             self._offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)

@@ -12,10 +12,18 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from embedded_broker.core.refusals import Refused
-from embedded_broker.tables.peer import Peer
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.tables.peer import Peer, is_loopback
 
-__all__ = ["Action", "Guard", "Guards", "Resource", "ResourceKind"]
+__all__ = [
+    "Action",
+    "Guard",
+    "Guards",
+    "RemoteAdministration",
+    "Resource",
+    "ResourceKind",
+]
 
 
 class Action(Enum):
@@ -46,7 +54,10 @@ class Resource(NamedTuple):
 
 
 class Guard(Protocol):
-    """Refuses requests. Called under the door: it must not wait and not call the broker."""
+    """Refuses requests. Called under the door: it must not wait and not call the broker.
+
+    A guard with a set `actions` is asked about these only; others are asked about all.
+    """
 
     def check(self, peer: Peer, action: Action, resources: Sequence[Resource]) -> Refused | None:
         """Give the refusal of a request, or None to let it pass."""
@@ -63,3 +74,32 @@ class Guards(list[Guard]):
             if refused is not None:
                 return refused
         return None
+
+    def concern(self, action: Action) -> bool:
+        """Say whether any guard wants to be asked about an action."""
+        return any(action in getattr(guard, "actions", Action) for guard in self)
+
+
+class RemoteAdministration:
+    """Lets only peers of this host administer the broker, unless allowRemoteAdmin is set.
+
+    For a broker that other hosts can reach. They may send, pull and commit, and what comes to be by
+    that (topics and groups of first use) is no administration.
+    """
+
+    actions = frozenset({Action.CREATE, Action.UPDATE, Action.DELETE})
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+
+    def check(self, peer: Peer, action: Action, resources: Sequence[Resource]) -> Refused | None:
+        """Refuse an act of administration that comes from another host."""
+        host = peer.remote[0]
+        if action not in self.actions or is_loopback(host) or self._config.flag("allowRemoteAdmin"):
+            return None
+        names = ", ".join(f"{one.kind.value} {one.name}".rstrip() for one in resources)
+        return Refused(
+            Reason.NO_PERMISSION,
+            f"{action.value} of {names} from {host} is refused: only clients on the broker's own "
+            "host may administer it (allowRemoteAdmin=false; --allow-remote-admin admits others)",
+        )

@@ -12,6 +12,7 @@ Read on: ``incoming.py`` for the values, ``retries.py`` for the way to the dead 
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from attrs import define
 
@@ -41,6 +42,9 @@ from rocketmq_py.protocol.properties import Prop, encode_properties
 __all__ = ["Produce"]
 
 logger = logging.getLogger(__name__)
+
+_PROPERTIES_IN_BATCH_MAX: Final = 65_536
+"""Properties of all messages of a batch together; each may have to be looked at."""
 
 
 @define(eq=False, kw_only=True)
@@ -193,8 +197,9 @@ class Produce:
     def _batch(self, message: Incoming, topic: TopicConfig, peer: Peer) -> Outcome:
         """Store the messages of a batch one behind the other.
 
-        Refused: a retry topic, an undecodable body, one over maxMessageSize as a whole, and any
-        delay, asked for outside or inside (a real broker stores inner requests and ignores them).
+        Refused: a retry topic, an undecodable body, one over maxMessageSize as a whole, more than
+        maxMessagesInBatch messages, and any delay, asked for outside or inside (a real broker
+        stores inner requests and ignores them).
         """
         name, size, size_max = message.topic, len(message.body), self._store.body_size_max
         if name.startswith(RETRY_PREFIX):
@@ -209,12 +214,24 @@ class Produce:
         self._gate.check_type(topic, outer)
         if self._gate.is_half(message, outer):
             raise _illegal("a batch cannot be a transaction: send half messages one by one")
+        most = self._config.int("maxMessagesInBatch")
         try:
-            items = decode_batch(message.body)
+            items = decode_batch(message.body, most)
         except RecordError as error:
             raise _illegal(f"the batch body cannot be decoded: {error}") from error
         if not items:
             raise _illegal("the batch holds no message")
+        if len(items) > most:
+            raise _illegal(
+                f"the batch holds more messages than {most}, the most allowed (maxMessagesInBatch)"
+            )
+        if size > 3 * _PROPERTIES_IN_BATCH_MAX:
+            properties = sum(text.count(2) for _, _, text in items)
+            if properties > _PROPERTIES_IN_BATCH_MAX:
+                raise _illegal(
+                    f"the messages of the batch have {properties} properties, at most "
+                    f"{_PROPERTIES_IN_BATCH_MAX} are allowed"
+                )
         self._stamps.drop_pop(outer)
         queue_id = self._gate.queue_for(message, topic)
         texts = self._item_texts([one[2] for one in items], outer, name)

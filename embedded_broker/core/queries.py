@@ -7,7 +7,7 @@ turns: the door is given back in between. Must not know: headers, what the recor
 consumer. Read on: ``embedded_broker/store/key_index.py``, ``embedded_broker/api/views/trace.py``.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from attrs import define
@@ -69,24 +69,34 @@ def in_turns(
 
 @define(eq=False, kw_only=True)
 class Queries:
-    """Finds stored records. The first two are called under the door, the others outside."""
+    """Finds stored records. The first four are for requests, the others are called outside."""
 
     _door: Door
     _store: MessageStore
     _topics: TopicTable
     _timer_topic: str
 
-    def with_hash(
+    @property
+    def takes_long(self) -> bool:
+        """Whether ``places`` must not be called under the door."""
+        return self._store.index_takes_long
+
+    def places(
         self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, *, unique: bool
-    ) -> Hits:
+    ) -> list[int]:
         """Find records by key as the index does: those that share the key's hash come too.
 
         ``unique`` says that the key is a UNIQ_KEY. Then the number of hits is the broker's
         (defaultQueryMaxNum), and at most maxMsgsNumBatch in any case (MessageStore.query). The
-        range is on store time. Refuses when there is none.
+        range is on store time. Called under the door or, if it takes long, outside.
         """
+        most = self._store.hits_max(max_num, unique=unique)
+        return self._store.offsets_of(topic, key, most, begin_ms, end_ms)
+
+    def hits(self, places: Sequence[int]) -> Hits:
+        """Show the records at some places; refuses when there is none."""
         store = self._store
-        found = store.query(topic, key, max_num, begin_ms, end_ms, unique=unique)
+        found = store.records_at(places)
         if not found:
             raise Refused(Reason.NOT_FOUND, "can not find message, maybe time range not correct")
         return Hits(found, store.last_store_timestamp, store.log.max_offset)

@@ -28,7 +28,14 @@ if TYPE_CHECKING:
 
     from embedded_broker.store.fs import FileSystem
 
-__all__ = ["Arguments", "ListenerFactory", "TopicSpec", "check_arguments", "checked_store"]
+__all__ = [
+    "Arguments",
+    "ListenerFactory",
+    "TopicSpec",
+    "check_arguments",
+    "checked_store",
+    "is_reachable",
+]
 
 ListenerFactory = Callable[[str, int], "socket.socket"]
 """``(host, port)`` to a bound, listening stream socket; port 0 asks for a free one."""
@@ -222,9 +229,13 @@ def _as_broker_clock(setting: str, clock: object) -> BrokerClock:
     return WallClock(clock)
 
 
+def is_reachable(host: str) -> bool:
+    """Whether other hosts may reach a broker that listens there."""
+    return host not in {"localhost", "::1"} and not host.startswith("127.")
+
+
 def _check_host(host: str, *, allow_remote: bool) -> None:
-    loopback = host in {"localhost", "::1"} or host.startswith("127.")
-    if not loopback and not allow_remote:
+    if is_reachable(host) and not allow_remote:
         raise ConfigError(
             "host",
             host,

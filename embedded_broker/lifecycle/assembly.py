@@ -272,6 +272,7 @@ def administration_of(parts: BrokerParts) -> Administration:
         ),
         GroupOffsets(
             broker_name=parts.broker_name,
+            config=parts.config,
             profile=parts.profile,
             store=parts.store,
             topics=parts.topics,

@@ -16,10 +16,11 @@ from embedded_broker.clocks.clock import BrokerClock, VirtualClock
 from embedded_broker.clocks.driver import Track
 from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
+from embedded_broker.core.guards import RemoteAdministration
 from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle import assembly
 from embedded_broker.lifecycle.aging import LOOK_EVERY_MS, Aging, TimerHousekeeping
-from embedded_broker.lifecycle.arguments import Arguments
+from embedded_broker.lifecycle.arguments import Arguments, is_reachable
 from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.lifecycle.idleness import Idleness
 from embedded_broker.lifecycle.parts import BrokerParts
@@ -149,12 +150,15 @@ class BrokerNode:
     def _install(self, parts: BrokerParts) -> None:
         """Give the broker its hooks, tables, handlers and its place at the name server."""
         store, timers, namesrv = parts.store, parts.timers, self._runtime.namesrv
+        self._undo.append(parts.endpoint.long_requests.close)
         with parts.door:
             store.put_hooks += [
                 WallTimeHint(self._arguments.session_clock),
                 timers.admission,
             ]
             self._arguments.put_hooks.run_before(store.put_hooks)
+            if is_reachable(self._arguments.host):
+                parts.guards.append(RemoteAdministration(parts.config))
             store.listen(timers.topic, timers.on_arrival)
             assembly.install(parts)
             namesrv.register(
@@ -253,6 +257,7 @@ class BrokerNode:
             parts.timers.abandon()
             parts.store.abandon()
         parts.config.detach()
+        parts.endpoint.long_requests.close()
         self._undo.clear()
 
     def _leave(self) -> None:

@@ -18,13 +18,14 @@ from attrs import define, field
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.calls import Call, Calls
 from embedded_broker.core.durability import Durability
-from embedded_broker.core.guards import Guards
+from embedded_broker.core.guards import Action, Guards
 from embedded_broker.core.incoming import Incoming
-from embedded_broker.core.refusals import Refused
+from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from embedded_broker.remoting.client_calls import answer_of, request_for
 from embedded_broker.remoting.code_meanings import action_of, code_for, resources_of
 from embedded_broker.remoting.journal import Exchange, Journal, kept_header
+from embedded_broker.remoting.long_requests import LongRequests, Work, do_at_once, do_in_turns
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.clock import Clock, monotonic_ns
@@ -55,6 +56,16 @@ logger = logging.getLogger(__name__)
 
 COMMANDS_PER_ENTRY = 64
 """Most requests handled in one hold of the door."""
+LONG_COUNTS = 8
+"""A request that may take long counts as so many, and 64 KiB of a body as one more."""
+HEADER_BYTES_MAX = 1024 * 1024
+"""A peer whose header is longer is disconnected."""
+SMALL_BODY_MAX = 8192
+"""A longer body of a request that `register_long` takes is read outside the door."""
+BODY_BYTES_MAX = 1024 * 1024
+"""A longer body of such a request is not read."""
+REMARK_MAX = 4096
+"""Characters of a remark; names and values of clients stand in it."""
 
 
 class Connection(Peer):
@@ -141,6 +152,7 @@ class Endpoint:
     calls: Calls | None = None
     """Who waits for the answers of clients; None drops them: nobody is called."""
     handlers: dict[int, Handler] = field(factory=dict)
+    long_requests: LongRequests = field(factory=LongRequests, init=False)
     is_namesrv: bool = False
     _silent_unknown: bool = False
     connections: set[Connection] = field(factory=set, init=False)
@@ -149,6 +161,7 @@ class Endpoint:
     """Who lets requests and answers go wrong, while somebody does."""
     sends: Sends | None = field(default=None, init=False)
     """Who takes sends that come together; without it each is handled by itself."""
+    _long: set[int] = field(factory=set, init=False)
     _pushed: Iterator[int] = field(factory=partial(count, 1), init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -160,6 +173,38 @@ class Endpoint:
         if code not in self._profile.unsupported_codes:
             self.handlers[int(code)] = handler
 
+    def register_long(self, code: int, begin: Callable[[Request], Work]) -> None:
+        """Handle ``code`` with work that is done in turns, on another thread, if it takes long.
+
+        Of a request whose body is small the first turn is here.
+        """
+
+        def handle(request: Request) -> RemotingCommand | None:
+            size = len(request.command.body)
+            if size > BODY_BYTES_MAX:
+                raise Refused(
+                    Reason.FAILED, f"the body has {size} bytes, at most {BODY_BYTES_MAX} are read"
+                )
+            work = begin(request)
+            if size <= SMALL_BODY_MAX:
+                response = do_at_once(work)
+                if response is not None:
+                    return response
+            self.long_requests.do(partial(self._do_in_turns, request, work))
+            return None
+
+        self.register(code, handle)
+        self._long.add(int(code))
+
+    def _do_in_turns(self, request: Request, work: Work) -> None:
+        """Do long work and answer. Outside the door."""
+        try:
+            response = do_in_turns(self.door, work)
+        except Exception as error:  # noqa: BLE001 - as for any handler
+            response = self.refusal(request.command, error)
+        with self.door:
+            self.answer(request, response)
+
     def become(self, other: "Endpoint") -> None:
         """Ask another broker state from now on, on behalf of the same connections. Under the door.
 
@@ -169,6 +214,7 @@ class Endpoint:
         other.interceptors = self.interceptors
         self.speak_for(other)
         self.guards, self.handlers = other.guards, other.handlers
+        self._long = other._long  # noqa: SLF001 - of the same class
         self.on_disconnected = other.on_disconnected
         self.sends = other.sends
         self.durability = other.durability
@@ -217,28 +263,34 @@ class Endpoint:
 
     def _take(self, connection: Connection, frames: list[Frame]) -> None:
         started_ns = monotonic_ns()
-        for start in range(0, len(frames), COMMANDS_PER_ENTRY):
-            some = frames[start : start + COMMANDS_PER_ENTRY]
-            broken = self._handle(connection, some, started_ns)
-            if broken is not None:
-                logger.warning("closing %r: %s", connection, broken)
+        handled = 0
+        while handled < len(frames):
+            some = frames[handled : handled + COMMANDS_PER_ENTRY]
+            try:
+                handled += self._handle(connection, some, started_ns)
+            except RemotingCommandException as error:
+                logger.warning("closing %r: %s", connection, error)
                 connection.close()
                 return
 
-    def _handle(
-        self, connection: Connection, frames: list[Frame], started_ns: int
-    ) -> RemotingCommandException | None:
-        """Handle frames in one hold of the door; give what is wrong with the first bad header."""
+    def _handle(self, connection: Connection, frames: list[Frame], started_ns: int) -> int:
+        """Handle frames in one hold of the door, as many as it may take; give their number.
+
+        Raises what is wrong with the first bad header.
+        """
         together: list[Send] = []
         with self.door:
-            now_ms = self.clock.now_ms
+            now_ms, left = self.clock.now_ms, COMMANDS_PER_ENTRY
             sends = None if self.interceptors else self.sends
+            guarded = bool(self.guards) and self.guards.concern(Action.PUB)
             try:
-                for frame in frames:
+                for number, frame in enumerate(frames, 1):
                     refused = None
                     send = None if sends is None else sends.read(frame)
                     if send is not None:
-                        refused = self._check(connection, RequestCode.SEND_MESSAGE_V2, send.fields)
+                        if guarded:
+                            code = RequestCode.SEND_MESSAGE_V2
+                            refused = self._check(connection, code, send.fields)
                         if refused is None:
                             together.append(send)
                             continue
@@ -255,17 +307,22 @@ class Endpoint:
                         self._admit(request)
                     else:
                         self.respond(request, self.refusal(request.command, refused))
-            except RemotingCommandException as error:
-                return error
+                    left -= LONG_COUNTS if request.command.code in self._long else 1
+                    left -= len(frame.body) >> 16
+                    if left <= 0:
+                        return number
             finally:
                 if together and sends is not None:
                     self._accept(sends, connection, together, now_ms, started_ns)
-        return None
+        return len(frames)
 
     def _check(self, connection: Connection, code: int, fields: dict[str, str]) -> Refused | None:
         if not self.guards or connection.is_own:
             return None
-        return self.guards.check(connection, action_of(code), resources_of(fields))
+        action = action_of(code)
+        if not self.guards.concern(action):
+            return None
+        return self.guards.check(connection, action, resources_of(fields))
 
     def _accept(
         self,
@@ -308,6 +365,9 @@ class Endpoint:
         self, connection: Connection, frame: Frame, now_ms: int, started_ns: int
     ) -> Request | None:
         """Write a request into the journal; an answer to one of our own goes to who waits."""
+        size = len(frame.header)
+        if size > HEADER_BYTES_MAX:
+            raise HeaderError("header", None, f"has {size} bytes, at most {HEADER_BYTES_MAX}")
         command = RemotingCommand.decode(frame)
         if command.flag & FLAG_RESPONSE:
             if self.calls is not None:
@@ -347,8 +407,10 @@ class Endpoint:
     def respond(self, request: Request, response: RemotingCommand) -> None:
         """Encode an answer and hand it to the door; nothing leaves for a oneway request."""
         connection, command, exchange = request
-        exchange.response_code = response.code
-        exchange.remark = response.remark
+        remark = response.remark
+        if remark is not None and len(remark) > REMARK_MAX:
+            response.remark = remark = remark[:REMARK_MAX] + "..."
+        exchange.response_code, exchange.remark = response.code, remark
         exchange.micros = (monotonic_ns() - exchange.started_ns) // 1000
         if command.flag & FLAG_ONEWAY:
             return
@@ -381,7 +443,7 @@ class Endpoint:
             return command.answer(code_for(error.reason, self._profile), error.remark)
         if isinstance(error, RequestError):
             return command.answer(error.code, error.remark, error.ext_fields)
-        if isinstance(error, HeaderError):
+        if isinstance(error, RemotingCommandException):
             return command.answer(ResponseCode.SYSTEM_ERROR, str(error))
         logger.error("request %d failed", command.code, exc_info=error)
         return command.answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

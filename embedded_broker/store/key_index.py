@@ -58,6 +58,11 @@ class KeyIndex:
         return self._indexed_to
 
     @property
+    def entries(self) -> int:
+        """How many keys are in the files."""
+        return sum(one.next_number for one in self._files)
+
+    @property
     def is_dirty(self) -> bool:
         """Whether ``sync`` has something to do."""
         return bool(self._changed) or self._names_changed

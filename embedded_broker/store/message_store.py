@@ -26,7 +26,7 @@ from embedded_broker.store.fs import FileSystem, MemoryFileSystem
 from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.memory_budget import MemoryBudget
-from embedded_broker.store.pull import GetResult, GetStatus, PullLimits
+from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus, PullLimits
 from embedded_broker.store.recovery import NOT_QUEUED, Opening, StoreRecovery, recover
 from embedded_broker.store.run import Arrivals, Item, Run
 from embedded_broker.store.sizes import StoreSizes
@@ -266,9 +266,15 @@ class MessageStore(StoreReader):
     def _read_settings(self) -> None:
         config = self.config
         self._body_size_max = config.int("maxMessageSize")
+        size, size_max = config.int("maxTransferBytesOnMessageInMemory"), ANSWER_BYTES_MAX
+        if size > size_max and self._limits.total_bytes != size_max:
+            _LOG.warning(
+                "maxTransferBytesOnMessageInMemory=%d counts as %d: no frame carries more",
+                size,
+                size_max,
+            )
         self._limits = PullLimits(
-            config.int("maxTransferCountOnMessageInMemory"),
-            config.int("maxTransferBytesOnMessageInMemory"),
+            config.int("maxTransferCountOnMessageInMemory"), min(size, size_max)
         )
 
     # --- put ----------------------------------------------------------------------------------

@@ -20,10 +20,12 @@ from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.consume_queue import ENTRY_SIZE, ConsumeQueue, Entry
 from embedded_broker.store.placing import NOT_QUEUED
 from embedded_broker.store.side_files import repair_command
+from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
 __all__ = [
+    "ANSWER_BYTES_MAX",
     "Boundary",
     "Filter",
     "GetResult",
@@ -34,6 +36,12 @@ __all__ = [
     "search_by_time",
 ]
 
+ANSWER_BYTES_MAX: Final = FRAME_SIZE_MAX - 65_536
+"""Most bytes of records in one answer: a frame has room for them and for the header."""
+COUNT_MAX: Final = 16_384
+"""Most messages of one pull, whatever the settings say: their places are read at once."""
+WALK_MAX: Final = 65_536
+"""Most entries of a queue that are looked at for one pull."""
 FILTER_BYTES_MAX: Final = 16_000
 """Consume-queue bytes looked at for one pull, at least; ``maxFilterMessageSize``."""
 
@@ -136,12 +144,12 @@ def read_queue(
         status = GetStatus.OFFSET_OVERFLOW_ONE if one else GetStatus.OFFSET_OVERFLOW_BADLY
         return GetResult(status, high, low, high, [], 0)
 
-    most = max(min(max_count, limits.count), 1)
+    most = max(min(max_count, limits.count, COUNT_MAX), 1)
     bytes_max = min(max(max_bytes, 100), limits.total_bytes)
     found = _read_all(log, queue, offset, most, bytes_max) if wanted is None else None
     if found is not None:
         return found
-    last = offset + max(FILTER_BYTES_MAX, max_count * ENTRY_SIZE) // ENTRY_SIZE
+    last = offset + min(max(FILTER_BYTES_MAX // ENTRY_SIZE, max_count), WALK_MAX)
     return _walk(log, queue, offset, last, most, bytes_max, wanted)
 
 

@@ -6,7 +6,7 @@ for keys, ``message_store.py`` for the other half.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from embedded_broker.settings.config import BrokerConfig
@@ -15,6 +15,7 @@ from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.pull import (
+    ANSWER_BYTES_MAX,
     Boundary,
     Filter,
     GetResult,
@@ -28,6 +29,10 @@ __all__ = ["StoreReader"]
 
 _PULL_BYTES_MAX: Final = 128 * 1024 * 1024  # MAX_PULL_MSG_SIZE
 _ALL_TIME_MS: Final = 2**63 - 1
+_BEHIND_MAX: Final = 128 * 1024
+"""Bytes of the log that are indexed in a few milliseconds."""
+_ENTRIES_MAX: Final = 10_000
+"""Entries of the index that may all have one hash, and are walked in a few milliseconds."""
 
 
 class StoreReader:
@@ -129,16 +134,40 @@ class StoreReader:
         ``unique`` says that the key is a UNIQ_KEY: then ``defaultQueryMaxNum`` counts instead of
         ``max_num``. Messages whose keys only share a hash are among them; clients compare.
         """
+        return self.records_at(
+            self.offsets_of(topic, key, self.hits_max(max_num, unique=unique), begin_ms, end_ms)
+        )
+
+    def hits_max(self, max_num: int, *, unique: bool) -> int:
+        """Give how many messages a query may find that asks for ``max_num``."""
         wanted = self.config.int("defaultQueryMaxNum") if unique else max_num
-        most = min(wanted, self.config.int("maxMsgsNumBatch"))
-        offsets = self.offsets_of(topic, key, most, begin_ms, end_ms)
-        return [view for offset in offsets if (view := self.log.read(offset)) is not None]
+        return min(wanted, self.config.int("maxMsgsNumBatch"))
+
+    def records_at(self, offsets: Sequence[int]) -> list[memoryview]:
+        """Show the records at these offsets; the oldest are left out if a frame has no room."""
+        found = [view for offset in offsets if (view := self.log.read(offset)) is not None]
+        size = sum(map(len, found))
+        while size > ANSWER_BYTES_MAX and len(found) > 1:
+            size -= len(found.pop(0))
+        return found
 
     def offsets_of(
         self, topic: str, key: str, most: int, begin_ms: int = 0, end_ms: int = _ALL_TIME_MS
     ) -> list[int]:
-        """Ask the index for the places of messages by key; those that are gone too."""
+        """Ask the index for the places of messages by key; those that are gone too.
+
+        May take long if the index is behind or large: see ``index_takes_long``. The index has a
+        lock of its own, so this may be called outside the door.
+        """
         if self.index is None:
             return []
         self.index.catch_up(self.log.max_offset)
         return self.index.query(topic, key, most, begin_ms, end_ms) if most > 0 else []
+
+    @property
+    def index_takes_long(self) -> bool:
+        """Whether to ask the index may take long: much is to be read or looked through."""
+        index = self.index
+        return index is not None and (
+            self.log.max_offset - index.indexed_to > _BEHIND_MAX or index.entries > _ENTRIES_MAX
+        )

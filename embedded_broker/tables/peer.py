@@ -5,10 +5,11 @@ Read on: ``embedded_broker/remoting/endpoint.py`` for a peer that is reached by 
 """
 
 from abc import ABC, abstractmethod
+from ipaddress import ip_address
 from itertools import count
 from socket import AF_INET, AF_INET6, inet_pton
 
-__all__ = ["Peer", "pack_address"]
+__all__ = ["Peer", "is_loopback", "pack_address"]
 
 _numbers = count(1)
 
@@ -27,6 +28,16 @@ def pack_address(host: str, port: int) -> bytes:
         return inet_pton(AF_INET, host) + port.to_bytes(4, "big")
     except OSError:
         return b"\x7f\x00\x00\x01" + port.to_bytes(4, "big")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this one; a name that is no IP literal is an in-process peer's."""
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return True
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address.is_loopback if mapped is None else mapped.is_loopback
 
 
 class Peer(ABC):

@@ -22,6 +22,7 @@ DEPTH_MAX: Final = 64
 """How deep the tolerant reader follows nested values."""
 
 _SPACE: Final = " \t\r\n"
+_FLAT: Final = frozenset({str, int, float, bool})
 _NUMBER: Final = frozenset("+-.0123456789Ee")
 _LITERALS: Final[tuple[tuple[str, object], ...]] = (
     ("true", True),
@@ -197,6 +198,17 @@ def dumps_fastjson(value: object, *, dialect: Dialect = "fastjson", pretty: bool
     return "".join(writer.parts).encode()
 
 
+def _is_flat(entries: dict[Any, Any]) -> bool:
+    """Whether the JSON library writes it as Java does: plain values under plain names.
+
+    Names of letters and digits are in the same order with and without their quotes.
+    """
+    if not _FLAT.issuperset(map(type, entries.values())) or {*map(type, entries)} != {str}:
+        return False
+    names = "".join(entries)
+    return names.isascii() and names.isalnum()
+
+
 class _Writer:
     """Collects the pieces of one text."""
 
@@ -234,6 +246,9 @@ class _Writer:
         return self.text(bare) if self.quoted else bare
 
     def mapping(self, entries: dict[Any, Any], depth: int) -> None:
+        if not self.pretty and not self.quoted and _is_flat(entries):
+            self.parts.append(dumps(entries, sort_keys=True).decode())
+            return
         present = [(key, value) for key, value in entries.items() if value is not None]
         if all(type(key) is int for key, _ in present):
             present.sort(key=lambda entry: entry[0])

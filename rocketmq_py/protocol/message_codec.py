@@ -340,9 +340,10 @@ def encode_batch(items: Iterable[tuple[int, bytes, bytes]]) -> bytes:
     return b"".join(parts)
 
 
-def decode_batch(body: Buffer) -> list[tuple[int, bytes, bytes]]:
+def decode_batch(body: Buffer, most: int = 1 << 31) -> list[tuple[int, bytes, bytes]]:
     """Give (flag, body, encoded properties) of each message in the body of a batch send.
 
+    Of a batch with more than ``most`` messages, one more than that are given: nobody wants all.
     Size, magic and CRC of an item are not looked at, as the original does not
     (``MessageExtEncoder.encode`` of a batch). Raises RecordError when a length leads out of the
     body.
@@ -353,7 +354,7 @@ def decode_batch(body: Buffer) -> list[tuple[int, bytes, bytes]]:
     head_size = _BATCH_HEAD.size
     offset = 0
     end = len(body)
-    while offset < end:
+    while offset < end and len(items) <= most:
         body_at = offset + head_size
         if body_at > end:
             raise RecordError(offset, "size", f"{end - offset} bytes left, an item has at least 22")

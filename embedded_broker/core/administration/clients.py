@@ -7,7 +7,7 @@ that has sent no heartbeat for channelExpiredTimeout of session time loses its c
 memberships; the original looks every 10 s, here it happens to the millisecond.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from attrs import define, field
@@ -34,6 +34,8 @@ from rocketmq_py.protocol.names import retry_topic
 
 __all__ = ["Clients"]
 
+GROUPS_MAX: Final = 5000
+"""So many groups of consumers, and of producers, has one connection at most."""
 SECOND_NOTICE_MS: Final = 1000
 """How long after a new retry topic its group is told again (a Java client learns the topic's
 route in its first rebalance and uses it in the next, which this notice starts)."""
@@ -57,14 +59,27 @@ class Clients:
 
     # -- coming and going -------------------------------------------------------------------
 
-    def heartbeat(self, peer: Peer, data: HeartbeatData, language: int, version: int) -> None:
-        """Register producers and consumers of one client."""
+    def heartbeat(
+        self, peer: Peer, data: HeartbeatData, language: int, version: int
+    ) -> Iterator[None]:
+        """Register producers and consumers of one client, a group in each step.
+
+        Refuses a client that is in too many groups.
+        """
         peer.client_id = data.client_id
         member = Member(peer, data.client_id, language, version, self._session.now_ms)
         for consumer in data.consumer_data_set:
+            _check_room(consumer.group_name, self._consumers.of_peer(peer), "consumer")
             self._enter(consumer, member)
+            yield
+            if peer.closed:
+                return  # it has left already
         for producer in data.producer_data_set:
+            _check_room(producer.group_name, self._producers.of_peer(peer), "producer")
             self._producers.register(producer.group_name, member)
+            yield
+            if peer.closed:
+                return
         if self._scan is None:
             self._schedule()
 
@@ -188,3 +203,12 @@ class Clients:
 
     def _timeout_ms(self) -> int:
         return self._config.int("channelExpiredTimeout")
+
+
+def _check_room(group: str, known: Collection[str], kind: str) -> None:
+    """Refuse one more group of a connection that has too many."""
+    if len(known) >= GROUPS_MAX and group not in known:
+        raise Refused(
+            Reason.FAILED,
+            f"this connection is in {len(known)} {kind} groups, at most {GROUPS_MAX} are possible",
+        )

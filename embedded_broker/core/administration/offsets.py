@@ -7,19 +7,20 @@ the original leaves it to its time. Before, every member is called with all offs
 (`Broker2Client.resetOffset`). Must not know: requests. Read on: `tables/offsets/table.py`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from attrs import define, frozen
 
 from embedded_broker.core.calls import Calls, ResetOffsets
 from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
-from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable
+from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable, offset_problem
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.groups import ConsumeStats, OffsetWrapper
 from rocketmq_py.protocol.bodies.topics import (
@@ -59,6 +60,7 @@ class GroupOffsets:
     """The offsets of queues and groups of one broker."""
 
     _broker_name: str
+    _config: BrokerConfig
     _profile: Profile
     _store: MessageStore
     _topics: TopicTable
@@ -81,8 +83,8 @@ class GroupOffsets:
             raise Refused(Reason.FAILED, f"boundaryType[{boundary}] is none of LOWER, UPPER")
         return self._store.search_offset(topic, queue_id, timestamp, boundary)
 
-    def topic_stats(self, name: str) -> TopicStatsTable:
-        """Give bounds and last store time of every queue of a topic."""
+    def topic_stats(self, name: str) -> Generator[None, None, TopicStatsTable]:
+        """Give bounds and last store time of every queue of a topic, a queue in each step."""
         topic = self._topics.get(name)
         if topic is None:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
@@ -94,17 +96,20 @@ class GroupOffsets:
                 max_offset=newest,
                 last_update_timestamp=self._store_time(name, queue_id, newest - 1),
             )
+            yield
         return table
 
     # -- groups -----------------------------------------------------------------------------
 
-    def progress(self, group: str, topics: Iterable[str] = ()) -> ConsumeStats:
-        """Give how far a group is in every queue; an unknown group has an empty table.
+    def progress(
+        self, group: str, topics: Iterable[str] = ()
+    ) -> Generator[None, None, ConsumeStats]:
+        """Give how far a group is in every queue, one in each step; unknown: an empty table.
 
         Without topics the group's committed ones are shown, as far as its live members still
         subscribe to them; topics that are named are taken as they are.
         """
-        names = list(topics)
+        names = list(dict.fromkeys(topics))
         if not names:
             names = self._offsets.topics_of(group)
             live = self._consumers.get(group)
@@ -120,6 +125,7 @@ class GroupOffsets:
                     pull_offset=committed if self._profile.stats_have_put_tps else None,
                     last_timestamp=self._store_time(name, queue_id, committed - 1),
                 )
+                yield
         return stats
 
     def group_names(self) -> list[str]:
@@ -187,14 +193,21 @@ class GroupOffsets:
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Store an offset; from 5.1 on group and topic must be known.
 
-        While a reset waits for the group's next pull, what its members commit is stale. While the
-        offsets cannot be saved, they are kept in memory and the answer says so.
+        An offset that no queue can have is refused. While a reset waits for the group's next pull,
+        what its members commit is stale. While the offsets cannot be saved, they are kept in
+        memory and the answer says so.
         """
         if not self._profile.unknown_offset_group_accepted:
             if group not in self._groups:
                 raise Refused(Reason.GROUP_NOT_EXIST, f"Group {group} not exist!")
             if topic not in self._topics:
                 raise Refused(Reason.TOPIC_NOT_EXIST, f"Topic {topic} not exist!")
+        problem = offset_problem(offset)
+        queues = self._config.int("maxQueueNums")
+        if problem is None and not 0 <= queue_id < queues:
+            problem = f"queueId[{queue_id}] is illegal: 0 to {queues - 1} (setting maxQueueNums)"
+        if problem is not None:
+            raise Refused(Reason.INVALID_PARAMETER, problem)
         if self._offsets.is_reset(group, topic, queue_id):
             raise Refused(
                 Reason.FAILED,
@@ -220,21 +233,31 @@ class GroupOffsets:
         queue_id: int = -1,
         offset: int | None = None,
         force: bool = False,
-    ) -> dict[MessageQueueKey, int]:
+    ) -> Generator[None, None, dict[MessageQueueKey, int]]:
         """Let a group continue at a store time, in all queues or one, or in one at an offset.
 
-        Gives the new places. Refuses an unknown topic or group and an offset outside the queue;
-        before 5.3 a group without an offset in every queue, and one of which nobody is online.
+        Gives the new places; a queue is looked for or reset in each step. Refuses an unknown topic,
+        group or queue and an offset outside the queue; before 5.3 a group without an offset in
+        every queue, and one of which nobody is online.
         """
         topic = self._topics.get(name)
         if topic is None:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"Topic {name} does not exist")
         if not self._profile.resets_at_pull:
-            targets = self._targets_before_5_3(group, topic, timestamp, force=force)
+            targets = yield from self._targets_before_5_3(group, topic, timestamp, force=force)
         elif group not in self._groups:
             raise Refused(Reason.GROUP_NOT_EXIST, f"Group {group} does not exist")
         elif queue_id < 0:
-            targets = {one: self._by_time(name, one, timestamp) for one in self.queues(name)}
+            targets = {}
+            for one in self.queues(name):
+                targets[one] = self._by_time(name, one, timestamp)
+                yield
+        elif queue_id >= topic.read_queue_nums:
+            raise Refused(
+                Reason.FAILED,
+                f"queueId[{queue_id}] is illegal: topic {name} has "
+                f"readQueueNums={topic.read_queue_nums}",
+            )
         elif offset is None or offset == NOT_STORED:
             targets = {queue_id: self._by_time(name, queue_id, timestamp)}
         else:
@@ -246,14 +269,14 @@ class GroupOffsets:
                     f"Target offset {offset} not in consume queue range [{low}-{high}]",
                 )
             targets = {queue_id: offset}
-        self.reset(group, name, targets, timestamp=timestamp, tell_absent=True)
+        yield from self.resets(group, name, targets, timestamp=timestamp, tell_absent=True)
         return self._by_key(name, targets)
 
     def _targets_before_5_3(
         self, group: str, topic: TopicConfig, timestamp: int, *, force: bool
-    ) -> dict[int, int]:
+    ) -> Generator[None, None, dict[int, int]]:
         """Find the new offsets: forward only unless forced, members must be there."""
-        name, targets = topic.topic_name, {}
+        name, targets = topic.topic_name, dict[int, int]()
         for queue_id in range(topic.write_queue_nums):
             committed = self._offsets.query(group, name, queue_id)
             if committed == NOT_STORED:
@@ -264,6 +287,7 @@ class GroupOffsets:
                 )
             found = self._by_time(name, queue_id, timestamp)
             targets[queue_id] = found if force else min(found, committed)
+            yield
         if self._consumers.get(group) is None:
             raise Refused(
                 Reason.CONSUMER_NOT_ONLINE,
@@ -277,7 +301,12 @@ class GroupOffsets:
             return self._store.max_offset(topic, queue_id)
         return self.search(topic, queue_id, timestamp, None)
 
-    def reset(
+    def reset(self, group: str, topic: str, targets: Mapping[int, int]) -> None:
+        """Let a group continue at other offsets, by queue, and tell its members; see `resets`."""
+        for _ in self.resets(group, topic, targets):
+            pass
+
+    def resets(
         self,
         group: str,
         topic: str,
@@ -285,8 +314,8 @@ class GroupOffsets:
         *,
         timestamp: int = _TO_THE_END,
         tell_absent: bool = False,
-    ) -> None:
-        """Let a group continue at other offsets, by queue, and tell its members.
+    ) -> Iterator[None]:
+        """Let a group continue at other offsets, a queue in each step, and tell its members.
 
         A group without members begins there when it comes; with `tell_absent` its first pull is
         answered with the offset too, as the original does, which costs that consumer a pull.
@@ -304,6 +333,7 @@ class GroupOffsets:
             self._deliveries.moved(group, topic, queue_id, offset)
             if at_pull:
                 self._wake(group, topic, queue_id)
+            yield
         if at_pull or live is None:
             return
         call = ResetOffsets(

@@ -23,11 +23,14 @@ from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
 from rocketmq_py.protocol.names import topic_problem
 
 __all__ = ["Settings"]
 
 _MIXED: Final = "MIXED"
+_PERM_MAX: Final = PERM_READ | PERM_WRITE | PERM_INHERIT
+_FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 BLACK_LIST: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
 """Names that nobody may change by request (BrokerConfig.configBlackList)."""
 
@@ -64,9 +67,10 @@ class Settings:
     ) -> None:
         """Create a topic or change it, with attribute changes as `+key=value,-key`.
 
-        Refuses a bad name, a system topic, and the type MIXED while it is switched off, and what is
-        wrong with an attribute; 4.9 does not look at attributes. The owner of the broker may
-        change system topics, and give attributes to a topic of 4.9.
+        Refuses a bad name, a system topic, numbers that no tool of the original lets through, the
+        type MIXED while it is switched off, and what is wrong with an attribute; 4.9 does not look
+        at attributes. The owner of the broker may change system topics, and give attributes to a
+        topic of 4.9.
         """
         profile, name = self._profile, wanted.topic_name
         problem = topic_problem(
@@ -81,6 +85,7 @@ class Settings:
             raise Refused(
                 Reason.INVALID_PARAMETER, f"The topic[{name}] is conflict with system topic."
             )
+        self._check_numbers(wanted)
         try:
             changes = parse_attributes(attributes if by_owner or profile.topic_attributes else None)
             mixed_allowed = self._config.flag("enableMixedMessageType")
@@ -94,11 +99,36 @@ class Settings:
         except TopicAttributeError as error:
             raise Refused(Reason.FAILED, str(error)) from error
 
+    def _check_numbers(self, topic: TopicConfig) -> None:
+        """Refuse what the original's tools refuse, and numbers of queues that nobody means."""
+        if not 0 <= topic.perm <= _PERM_MAX:
+            raise Refused(
+                Reason.INVALID_PARAMETER,
+                f"perm[{topic.perm}] is illegal: 0 to {_PERM_MAX}, the sum of 4 (read), 2 (write) "
+                "and 1 (inherit)",
+            )
+        if topic.topic_filter_type not in _FILTER_TYPES:
+            raise Refused(
+                Reason.INVALID_PARAMETER,
+                f"topicFilterType[{topic.topic_filter_type}] is none of {', '.join(_FILTER_TYPES)}",
+            )
+        self._check_queues("readQueueNums", topic.read_queue_nums)
+        self._check_queues("writeQueueNums", topic.write_queue_nums)
+
+    def _check_queues(self, field: str, number: int) -> None:
+        most = self._config.int("maxQueueNums")
+        if not 0 <= number <= most:
+            raise Refused(
+                Reason.INVALID_PARAMETER,
+                f"{field}[{number}] is illegal: 0 to {most} (setting maxQueueNums)",
+            )
+
     def put_group(self, group: SubscriptionGroupConfig) -> None:
         """Create the settings of a consumer group or replace them; 4.9 takes any name."""
         problem = self._groups.problem(group.group_name)
         if problem is not None and self._profile.checks_group_names:
             raise Refused(Reason.INVALID_PARAMETER, problem)
+        self._check_queues("retryQueueNums", group.retry_queue_nums)
         check_saved(self._groups, "config/subscriptionGroup.json", self._health)
         self._groups.put(group)
 

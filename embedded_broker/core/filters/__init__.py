@@ -24,6 +24,8 @@ It gives None when every message passes, and raises ``BodyError`` for an express
 """
 
 _KEPT_MAX: Final = 1024
+_KEPT_LENGTH_MAX: Final = 4096
+"""Filters of longer expressions, or of more codes, are made anew each time."""
 _NO_CODES: Final[frozenset[int]] = frozenset()
 
 
@@ -63,6 +65,8 @@ class Filters:
                 Reason.SUBSCRIPTION_PARSE_FAILED,
                 f"parse the consumer's subscription failed: {error}",
             ) from error
+        if len(expression) + len(codes) > _KEPT_LENGTH_MAX:
+            return made
         if len(self._made) >= _KEPT_MAX:
             self._made.clear()
         self._made[asked] = made

@@ -8,7 +8,8 @@ of members that disagree. Locks survive the owner's socket. This module
 notifies nobody: it says what changed, and `core/administration/clients.py` acts.
 """
 
-from collections.abc import Iterable, Iterator
+import logging
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from attrs import define, field
@@ -18,8 +19,13 @@ from rocketmq_py.protocol.bodies.heartbeat import BROADCASTING, ConsumerData, Su
 from rocketmq_py.protocol.bodies.topics import MessageQueueKey
 from rocketmq_py.protocol.codes import LanguageCode
 
+logger = logging.getLogger(__name__)
+
 LOCK_LEASE_MS: Final = 60_000
 """How long a lock lives without renewal (rocketmq.broker.rebalance.lockMaxLiveTime)."""
+_SWEEP_EVERY_MS: Final = 1000
+LOCKS_MAX: Final = 100_000
+"""So many queues are locked at once, of all groups; what nobody renews makes room."""
 
 
 @define(slots=True, eq=False)
@@ -112,6 +118,7 @@ class ConsumerRegistry:
 
     def __init__(self) -> None:
         self._groups: dict[str, ConsumerGroup] = {}
+        self._of_peer: dict[Peer, dict[str, None]] = {}
 
     def get(self, group: str) -> ConsumerGroup | None:
         """Give the live side of a group, or None when nobody is connected."""
@@ -139,6 +146,7 @@ class ConsumerRegistry:
         group.said[member.connection] = {
             one.topic: one.sub_string or "*" for one in data.subscription_data_set
         }
+        self._of_peer.setdefault(member.connection, {})[data.group_name] = None
         return group.subscribe(data.subscription_data_set) or entered
 
     def unregister(self, group: str, connection: Peer) -> ConsumerGroup | None:
@@ -149,16 +157,23 @@ class ConsumerRegistry:
         live.said.pop(connection, None)
         if not live.members:
             del self._groups[group]
+        _forget(self._of_peer, connection, group)
         return live
+
+    def of_peer(self, connection: Peer) -> Collection[str]:
+        """Name the groups that a connection is in."""
+        return self._of_peer.get(connection, ())
 
     def drop(self, connection: Peer) -> list[ConsumerGroup]:
         """Remove a connection from every group; give the groups that lost it."""
-        lost = [self.unregister(group, connection) for group in list(self._groups)]
+        groups = list(self._of_peer.get(connection, ()))
+        lost = [self.unregister(group, connection) for group in groups]
         return [group for group in lost if group is not None]
 
     def take_over(self, other: "ConsumerRegistry") -> None:
         """Go on with the members of another registry, which is not used any more."""
         self._groups = other._groups  # noqa: SLF001 - of the same class
+        self._of_peer = other._of_peer  # noqa: SLF001
 
     def all_members(self) -> Iterator[Member]:
         """Give every live membership; a connection in two groups comes twice."""
@@ -171,20 +186,29 @@ class ProducerRegistry:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[Peer, Member]] = {}
+        self._of_peer: dict[Peer, dict[str, None]] = {}
 
     def register(self, group: str, member: Member) -> None:
         """Add a producer or renew it."""
         self._groups.setdefault(group, {})[member.connection] = member
+        self._of_peer.setdefault(member.connection, {})[group] = None
+
+    def of_peer(self, connection: Peer) -> Collection[str]:
+        """Name the groups that a connection is in."""
+        return self._of_peer.get(connection, ())
 
     def unregister(self, group: str, connection: Peer) -> None:
         """Remove a producer from one group; an unknown one is no error."""
         members = self._groups.get(group)
-        if members is not None and members.pop(connection, None) is not None and not members:
+        if members is None or members.pop(connection, None) is None:
+            return
+        if not members:
             del self._groups[group]
+        _forget(self._of_peer, connection, group)
 
     def drop(self, connection: Peer) -> None:
         """Remove a connection from every group."""
-        for group in list(self._groups):
+        for group in list(self._of_peer.get(connection, ())):
             self.unregister(group, connection)
 
     def members(self, group: str) -> list[Member]:
@@ -198,11 +222,19 @@ class ProducerRegistry:
     def take_over(self, other: "ProducerRegistry") -> None:
         """Go on with the members of another registry, which is not used any more."""
         self._groups = other._groups  # noqa: SLF001 - of the same class
+        self._of_peer = other._of_peer  # noqa: SLF001
 
     def all_members(self) -> Iterator[Member]:
         """Give every live membership; a connection in two groups comes twice."""
         for members in self._groups.values():
             yield from members.values()
+
+
+def _forget(groups_of: dict[Peer, dict[str, None]], connection: Peer, group: str) -> None:
+    groups = groups_of[connection]
+    del groups[group]
+    if not groups:
+        del groups_of[connection]
 
 
 class Lease(NamedTuple):
@@ -217,6 +249,8 @@ class QueueLocks:
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[MessageQueueKey, Lease]] = {}
+        self._count = 0
+        self._swept_ms = 0
 
     def lock(
         self,
@@ -226,11 +260,18 @@ class QueueLocks:
         *,
         now_ms: int,
     ) -> list[MessageQueueKey]:
-        """Lock what is free or already the caller's; give the queues that it holds now."""
+        """Lock what is free or already the caller's; give the queues that it holds now.
+
+        While `LOCKS_MAX` queues are locked, no other one can be.
+        """
         leases = self._groups.setdefault(group, {})
         held = []
         for queue in queues:
             lease = leases.get(queue)
+            if lease is None:
+                if self._count >= LOCKS_MAX and not self._make_room(now_ms):
+                    continue
+                self._count += 1
             if (
                 lease is None
                 or lease.client_id == client_id
@@ -238,6 +279,8 @@ class QueueLocks:
             ):
                 leases[queue] = Lease(client_id, now_ms)
                 held.append(queue)
+        if not leases:
+            del self._groups[group]
         return held
 
     def unlock(self, group: str, queues: Iterable[MessageQueueKey], client_id: str) -> None:
@@ -247,8 +290,26 @@ class QueueLocks:
             lease = leases.get(queue)
             if lease is not None and lease.client_id == client_id:
                 del leases[queue]
+                self._count -= 1
         if not leases:
             self._groups.pop(group, None)
+
+    def _make_room(self, now_ms: int) -> bool:
+        """Forget leases that have run out, at most once a second; say whether there is room."""
+        if now_ms - self._swept_ms >= _SWEEP_EVERY_MS:
+            self._swept_ms = now_ms
+            for leases in self._groups.values():
+                old = [
+                    queue
+                    for queue, lease in leases.items()
+                    if now_ms - lease.renewed_ms >= LOCK_LEASE_MS
+                ]
+                for queue in old:
+                    del leases[queue]
+            self._count = sum(map(len, self._groups.values()))
+            if self._count >= LOCKS_MAX:
+                logger.warning("%d queues are locked: no other one can be now", self._count)
+        return self._count < LOCKS_MAX
 
     def any_held(self, group: str, *, now_ms: int) -> bool:
         """Say whether the group holds an unexpired lock, which marks it as an orderly one."""

@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Self, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, Self, cast, get_args, get_origin, get_type_hints
 
 from attrs import define, fields
 
 from rocketmq_py.errors import BodyError
-from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
+from rocketmq_py.protocol.lenient_json import DEPTH_MAX, dumps_fastjson, loads_lenient
+
+_INT64_END: Final = 1 << 63
+_DIGITS_MAX: Final = 20
 
 # Any, all through this module: a document holds anything until its reader has looked at it.
 _Reader = Callable[[Any], Any]
@@ -163,15 +166,15 @@ def _read_text(value: Any) -> str:
 
 
 def _read_number(value: Any) -> int:
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, int):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and value.lstrip("-").isdigit():
-        return int(value)
-    raise _Mismatch("integer", value)
+    number = value
+    if isinstance(value, str):
+        if len(value) <= _DIGITS_MAX and value.lstrip("-").isdigit():
+            number = int(value)
+    elif isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
+        number = int(value)
+    if isinstance(number, int) and -_INT64_END <= number < _INT64_END:
+        return number
+    raise _Mismatch("64-bit integer", value)
 
 
 def _read_fraction(value: Any) -> float:
@@ -189,7 +192,14 @@ def _read_flag(value: Any) -> bool:
 
 
 def _read_anything(value: Any) -> Any:
-    return value
+    """Take a value as it is, unless it is so deep that nobody could write it again."""
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        inner = [one for one in level if isinstance(one, (dict, list))]
+        if not inner:
+            return value
+        level = [item for one in inner for item in (one.values() if isinstance(one, dict) else one)]
+    raise _Mismatch(f"value of less than {DEPTH_MAX} levels", "[...")
 
 
 def _read_queue(value: Any) -> MessageQueueKey:

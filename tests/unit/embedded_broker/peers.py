@@ -12,8 +12,8 @@ from rocketmq_py.protocol.frame import Frame, FrameDecoder
 class Peer(Connection):
     """A connection that keeps its answers, decoded."""
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 40_000), ("127.0.0.1", 10_911))
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        super().__init__((host, 40_000), ("127.0.0.1", 10_911))
         self.answers: list[RemotingCommand] = []
         self.frames: list[Frame] = []
 

@@ -5,11 +5,15 @@ The part of RocketMQ's AdminBrokerProcessor that clients and mqadmin need first,
 29 to 32 tell queue offsets, 222 moves a group, 41 and 42 lock queues.
 """
 
+from functools import partial
+from typing import Final
+
 from attrs import define
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.administration import Administration
 from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.long_requests import Work, elsewhere
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.registry import QueueLocks
 from rocketmq_py.protocol.bodies.groups import (
@@ -18,7 +22,7 @@ from rocketmq_py.protocol.bodies.groups import (
     ResetOffsetBody,
     SubscriptionGroupConfig,
 )
-from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.bodies.topics import MessageQueueKey, TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import (
@@ -36,6 +40,9 @@ from rocketmq_py.protocol.headers.offsets import (
 )
 from rocketmq_py.protocol.json_text import dumps
 
+_MANY: Final = 500
+"""A longer list is written outside the door."""
+
 
 @define(eq=False)
 class AdminBrokerProcessor:
@@ -48,21 +55,21 @@ class AdminBrokerProcessor:
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
-        register = endpoint.register
+        register, register_long = endpoint.register, endpoint.register_long
         register(RequestCode.UPDATE_AND_CREATE_TOPIC, self.put_topic)
-        register(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.put_group)
-        register(RequestCode.UPDATE_BROKER_CONFIG, self.update_options)
+        register_long(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.put_group)
+        register_long(RequestCode.UPDATE_BROKER_CONFIG, self.update_options)
         register(RequestCode.GET_BROKER_CONFIG, self.show_options)
-        register(RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats)
-        register(RequestCode.GET_CONSUMER_CONNECTION_LIST, self.consumer_connections)
-        register(RequestCode.GET_CONSUME_STATS, self.consume_stats)
+        register_long(RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats)
+        register_long(RequestCode.GET_CONSUMER_CONNECTION_LIST, self.consumer_connections)
+        register_long(RequestCode.GET_CONSUME_STATS, self.consume_stats)
         register(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, self.search_offset)
         register(RequestCode.GET_MAX_OFFSET, self.max_offset)
         register(RequestCode.GET_MIN_OFFSET, self.min_offset)
         register(RequestCode.GET_EARLIEST_MSG_STORETIME, self.earliest_store_time)
-        register(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, self.reset_offset)
-        register(RequestCode.LOCK_BATCH_MQ, self.lock_queues)
-        register(RequestCode.UNLOCK_BATCH_MQ, self.unlock_queues)
+        register_long(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, self.reset_offset)
+        register_long(RequestCode.LOCK_BATCH_MQ, self.lock_queues)
+        register_long(RequestCode.UNLOCK_BATCH_MQ, self.unlock_queues)
 
     # -- settings ---------------------------------------------------------------------------
 
@@ -85,19 +92,21 @@ class AdminBrokerProcessor:
         self._acts.settings.put_topic(wanted, header.attributes)
         return request.command.answer(ResponseCode.SUCCESS)
 
-    def put_group(self, request: Request) -> RemotingCommand:
+    def put_group(self, request: Request) -> Work:
         """200: create the settings of a consumer group or replace them."""
         if request.command.body:
-            self._acts.settings.put_group(SubscriptionGroupConfig.decode(request.command.body))
+            group = yield partial(SubscriptionGroupConfig.decode, request.command.body)
+            self._acts.settings.put_group(group)
         return request.command.answer(ResponseCode.SUCCESS)
 
-    def update_options(self, request: Request) -> RemotingCommand:
+    def update_options(self, request: Request) -> Work:
         """25: change options, all of them or none; a black-listed name is 16.
 
         Names that a real broker has and this one has no use for are accepted, and named in the
         remark of the answer.
         """
         text = request.command.body.decode("utf-8", "replace")
+        yield None
         without_effect = self._acts.settings.update_options(text)
         remark = f"no effect here: {', '.join(without_effect)}" if without_effect else None
         return request.command.answer(ResponseCode.SUCCESS, remark)
@@ -113,25 +122,30 @@ class AdminBrokerProcessor:
 
     # -- tables -----------------------------------------------------------------------------
 
-    def topic_stats(self, request: Request) -> RemotingCommand:
+    def topic_stats(self, request: Request) -> Work:
         """202: bounds and last store time of every queue of a topic; unknown topic: 17."""
         header = GetTopicStatsInfoRequestHeader.from_ext(request.command.ext_fields)
-        body = self._acts.offsets.topic_stats(header.topic).encode()
+        table = yield from self._acts.offsets.topic_stats(header.topic)
+        body = yield table.encode
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
-    def consumer_connections(self, request: Request) -> RemotingCommand:
+    def consumer_connections(self, request: Request) -> Work:
         """203: who is connected in a group and to what it subscribes; nobody: 206."""
         header = GetConsumerConnectionListRequestHeader.from_ext(request.command.ext_fields)
-        body = self._acts.clients.consumer_connections(header.consumer_group).encode()
+        table = self._acts.clients.consumer_connections(header.consumer_group)
+        if len(table.subscription_table) + len(table.connection_set) > _MANY:
+            yield elsewhere
+        body = yield table.encode
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
-    def consume_stats(self, request: Request) -> RemotingCommand:
+    def consume_stats(self, request: Request) -> Work:
         """208: how far a group is in every queue of its topics, or of those in topicList."""
         header = GetConsumeStatsRequestHeader.from_ext(request.command.ext_fields)
         topics = [name for name in (header.topic_list or "").split(";") if name]
         if not topics and header.topic:
             topics = [header.topic]
-        body = self._acts.offsets.progress(header.consumer_group, topics).encode()
+        stats = yield from self._acts.offsets.progress(header.consumer_group, topics)
+        body = yield stats.encode
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     # -- queue offsets ----------------------------------------------------------------------
@@ -160,13 +174,13 @@ class AdminBrokerProcessor:
         stamp = self._store.earliest_store_time(header.topic, header.queue_id)
         return request.command.answer(ResponseCode.SUCCESS, ext_fields={"timestamp": str(stamp)})
 
-    def reset_offset(self, request: Request) -> RemotingCommand:
+    def reset_offset(self, request: Request) -> Work:
         """222: unknown topic 17, unknown group 26, an offset outside the queue 1.
 
         Before 5.3: a group without an offset in every queue 1, nobody online 206.
         """
         header = ResetOffsetRequestHeader.from_ext(request.command.ext_fields)
-        offsets = self._acts.offsets.reset_to_time(
+        offsets = yield from self._acts.offsets.reset_to_time(
             header.group,
             header.topic,
             header.timestamp,
@@ -174,26 +188,30 @@ class AdminBrokerProcessor:
             offset=header.offset,
             force=header.is_force,
         )
-        body = ResetOffsetBody(offsets).encode()
+        body = yield ResetOffsetBody(offsets).encode
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     # -- locks ------------------------------------------------------------------------------
 
-    def lock_queues(self, request: Request) -> RemotingCommand:
+    def lock_queues(self, request: Request) -> Work:
         """41: lock queues for an orderly consumer; the answer lists those it holds now."""
-        wanted = LockBatchRequest.decode(request.command.body)
-        held = self._locks.lock(
-            wanted.consumer_group,
-            wanted.mq_set,
-            wanted.client_id,
-            now_ms=self._session.now_ms,
-        )
-        return request.command.answer(ResponseCode.SUCCESS, body=LockBatchResponse(held).encode())
+        wanted: LockBatchRequest = yield partial(LockBatchRequest.decode, request.command.body)
+        held: list[MessageQueueKey] = []
+        for queue in wanted.mq_set:
+            now_ms = self._session.now_ms
+            held += self._locks.lock(
+                wanted.consumer_group, [queue], wanted.client_id, now_ms=now_ms
+            )
+            yield None
+        body = yield LockBatchResponse(held).encode
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
 
-    def unlock_queues(self, request: Request) -> RemotingCommand:
+    def unlock_queues(self, request: Request) -> Work:
         """42: free queues; those that another client holds are left alone."""
-        wanted = LockBatchRequest.decode(request.command.body)
-        self._locks.unlock(wanted.consumer_group, wanted.mq_set, wanted.client_id)
+        wanted: LockBatchRequest = yield partial(LockBatchRequest.decode, request.command.body)
+        for queue in wanted.mq_set:
+            self._locks.unlock(wanted.consumer_group, [queue], wanted.client_id)
+            yield None
         return request.command.answer(ResponseCode.SUCCESS)
 
 

@@ -4,11 +4,14 @@ RocketMQ's ClientManageProcessor and ConsumerManageProcessor, in front of
 `core/administration/clients.py` and `core/administration/offsets.py`.
 """
 
+from functools import partial
+
 from attrs import define
 
 from embedded_broker.core.administration import Administration
 from embedded_broker.core.filters import Filters
 from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.long_requests import Work
 from rocketmq_py.protocol.bodies.groups import ClientConfigCheck, ConsumerList
 from rocketmq_py.protocol.bodies.heartbeat import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -32,22 +35,24 @@ class ClientManageProcessor:
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
-        endpoint.register(RequestCode.HEART_BEAT, self.heartbeat)
+        endpoint.register_long(RequestCode.HEART_BEAT, self.heartbeat)
         endpoint.register(RequestCode.UNREGISTER_CLIENT, self.unregister)
-        endpoint.register(RequestCode.CHECK_CLIENT_CONFIG, self.check_config)
+        endpoint.register_long(RequestCode.CHECK_CLIENT_CONFIG, self.check_config)
         endpoint.register(RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.consumers_of_group)
         endpoint.register(RequestCode.QUERY_CONSUMER_OFFSET, self.query_offset)
         endpoint.register(RequestCode.UPDATE_CONSUMER_OFFSET, self.update_offset)
 
-    def heartbeat(self, request: Request) -> RemotingCommand:
+    def heartbeat(self, request: Request) -> Work:
         """34: register producers and consumers of one client.
 
         The answer carries no fields, as in 4.9: a 5.x client then keeps sending whole
         heartbeats instead of fingerprints.
         """
         command = request.command
-        data = HeartbeatData.decode(command.body)
-        self._acts.clients.heartbeat(request.connection, data, command.language, command.version)
+        data = yield partial(HeartbeatData.decode, command.body)
+        yield from self._acts.clients.heartbeat(
+            request.connection, data, command.language, command.version
+        )
         return command.answer(ResponseCode.SUCCESS)
 
     def unregister(self, request: Request) -> RemotingCommand:
@@ -60,9 +65,9 @@ class ClientManageProcessor:
         )
         return request.command.answer(ResponseCode.SUCCESS)
 
-    def check_config(self, request: Request) -> RemotingCommand:
+    def check_config(self, request: Request) -> Work:
         """46: may this subscription be used? Tags always; SQL92 needs enablePropertyFilter."""
-        check = ClientConfigCheck.decode(request.command.body)
+        check = yield partial(ClientConfigCheck.decode, request.command.body)
         self._filters.maker(check.subscription_data.expression_type)
         return request.command.answer(ResponseCode.SUCCESS)
 

@@ -4,10 +4,13 @@ RocketMQ's QueryMessageProcessor as far as headers and codes go. A query returns
 too; the client compares the keys. Read on: `embedded_broker/core/queries.py`.
 """
 
+from functools import partial
+
 from attrs import define
 
 from embedded_broker.core.queries import Queries
 from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.long_requests import Work, elsewhere
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.query import (
@@ -25,17 +28,20 @@ class QueryMessageProcessor:
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
-        endpoint.register(RequestCode.QUERY_MESSAGE, self.query)
+        endpoint.register_long(RequestCode.QUERY_MESSAGE, self.query)
         endpoint.register(RequestCode.VIEW_MESSAGE_BY_ID, self.view)
 
-    def query(self, request: Request) -> RemotingCommand:
+    def query(self, request: Request) -> Work:
         """12: records with a key, in the order of the log; none: 22.
 
         Whether the key is a UNIQ_KEY is told by the value of `_UNIQUE_KEY_QUERY`, not by its
         presence.
         """
         header = QueryMessageRequestHeader.from_ext(request.command.ext_fields)
-        hits = self._queries.with_hash(
+        if self._queries.takes_long:
+            yield elsewhere
+        places = yield partial(
+            self._queries.places,
             header.topic,
             header.key,
             header.max_num,
@@ -43,6 +49,7 @@ class QueryMessageProcessor:
             header.end_timestamp,
             unique=bool(header.unique_key_query),
         )
+        hits = self._queries.hits(places)
         answer = request.command.answer(
             ResponseCode.SUCCESS,
             ext_fields=QueryMessageResponseHeader(

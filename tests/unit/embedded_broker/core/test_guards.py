@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import pytest
@@ -14,8 +14,11 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import Prop
+from tests.hostile.extreme_requests import FORMS
+from tests.unit.embedded_broker import peers
 from tests.unit.embedded_broker.wire_peer import WirePeer, send_fields
 
 KINDS: dict[str, Mapping[str, str]] = {
@@ -130,3 +133,66 @@ def test_the_first_refusal_counts(peer: WirePeer) -> None:
     assert refused is not None
     assert refused.reason is Reason.NO_PERMISSION
     assert (len(first.asked), len(second.asked)) == (1, 0)
+
+
+ADMINISTRATION: tuple[int, ...] = (
+    RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_BROKER_CONFIG,
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+)
+
+
+@pytest.fixture
+def reachable(start_broker: Callable[..., EmbeddedBroker]) -> EmbeddedBroker:
+    """A broker that other hosts could reach, if it had a socket."""
+    return start_broker(host="192.0.2.1", allow_remote=True, tcp=False, topics=["Used"])
+
+
+def asked(broker: EmbeddedBroker, host: str, code: int) -> RemotingCommand:
+    """The answer to an ordinary request that comes from a host."""
+    peer, form = peers.Peer(host), FORMS[code]
+    command = RemotingCommand(code=code, version=479, ext_fields=form.fields, body=form.body)
+    broker._parts().endpoint.receive(peer, FrameDecoder().feed(command.encode()))
+    return peer.answers[0]
+
+
+@pytest.mark.parametrize("host", ["10.1.2.3", "2001:db8::7", "::ffff:10.1.2.3"])
+@pytest.mark.parametrize("code", sorted(ADMINISTRATION))
+def test_other_hosts_administer_only_a_broker_that_allows_it(
+    reachable: EmbeddedBroker, code: int, host: str
+) -> None:
+    asked(reachable, "127.0.0.1", RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
+    refused = asked(reachable, host, code)
+    assert refused.code == ResponseCode.NO_PERMISSION
+    assert host in (refused.remark or "")
+    assert "allowRemoteAdmin" in (refused.remark or "")
+
+    reachable.config.update(allowRemoteAdmin=True)
+    assert asked(reachable, host, code).code != ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "inproc"])
+@pytest.mark.parametrize("code", sorted(ADMINISTRATION))
+def test_its_own_host_administers_a_broker(reachable: EmbeddedBroker, code: int, host: str) -> None:
+    assert asked(reachable, host, code).code != ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize(
+    "code", sorted(set(FORMS) - set(ADMINISTRATION) - {RequestCode.PULL_MESSAGE})
+)
+def test_whatever_a_client_needs_is_answered_to_other_hosts(
+    reachable: EmbeddedBroker, code: int
+) -> None:
+    assert asked(reachable, "10.1.2.3", code).code != ResponseCode.NO_PERMISSION
+
+
+def test_a_send_from_another_host_may_create_its_topic(reachable: EmbeddedBroker) -> None:
+    peer = peers.Peer("10.1.2.3")
+    command = RemotingCommand(code=310, version=479, ext_fields=send_fields("New"), body=b"hello")
+    reachable._parts().endpoint.receive(peer, FrameDecoder().feed(command.encode()))
+    assert (peer.answers[0].code, "New" in reachable._parts().topics) == (0, True)
+
+
+def test_a_broker_that_nobody_else_reaches_asks_no_guard(broker: EmbeddedBroker) -> None:
+    assert not broker._parts().guards

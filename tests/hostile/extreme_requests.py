@@ -1,0 +1,233 @@
+"""Requests with extreme fields: what a hostile client sends, for every code a broker handles.
+
+`cases` gives them by code. Each field of a request's header becomes each extreme value in turn,
+then all fields at once; requests with a body get bodies that are deep, long or of another kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers import Header, admin, client, offsets, pull, query, send
+from rocketmq_py.protocol.headers.transactions import EndTransactionRequestHeader
+from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
+
+TOPIC: Final = "Used"
+"""A topic with messages."""
+GROUP: Final = "consumers"
+"""A group that has committed in it."""
+
+NUMBERS: Final = ("0", "-1", "2147483647", "-2147483648", str(2**63 - 1), str(-(2**63)), "1e9")
+WORDS: Final = (
+    "",
+    "NO_SUCH_WORD",
+    "x" * 65_536,
+    "\x00\x00",
+    "a\x01b\x02",
+    "; " * 30_000,
+    "||" * 9_000,
+)
+
+
+class Case(NamedTuple):
+    """One request and what is odd about it."""
+
+    what: str
+    fields: dict[str, str]
+    body: bytes = b""
+
+
+class Form(NamedTuple):
+    """An ordinary request of one code: its header, and the body if it takes one."""
+
+    fields: dict[str, str]
+    header: type[Header] | None = None
+    body: bytes = b""
+    short: bool = False
+
+
+_QUEUE: Final = {"topic": TOPIC, "queueId": "0"}
+_OF_GROUP: Final = {"consumerGroup": GROUP}
+_CREATE: Final = {
+    "topic": "Created",
+    "defaultTopic": "TBW102",
+    "readQueueNums": "1",
+    "writeQueueNums": "1",
+    "perm": "6",
+    "topicFilterType": "SINGLE_TAG",
+    "topicSysFlag": "0",
+    "order": "false",
+    "attributes": "",
+}
+_LOCK: Final = (
+    b'{"clientId":"c","consumerGroup":"consumers","mqSet":'
+    b'[{"brokerName":"broker-a","queueId":0,"topic":"Used"}]}'
+)
+_BEAT: Final = (
+    b'{"clientID":"c","consumerDataSet":[{"groupName":"consumers","subscriptionDataSet":'
+    b'[{"topic":"Used","subString":"*"}]}],"producerDataSet":[{"groupName":"p"}]}'
+)
+_CHECK: Final = b'{"clientId":"c","group":"g","subscriptionData":{"topic":"Used","subString":"*"}}'
+_LONG_SEND: Final = {
+    field.wire: send_fields(TOPIC).get(field.short or "", "0")
+    for field in send.SendMessageRequestHeader.FIELDS
+    if field.required
+}
+
+FORMS: Final[dict[int, Form]] = {
+    RequestCode.SEND_MESSAGE: Form(_LONG_SEND, send.SendMessageRequestHeader, b"body"),
+    RequestCode.SEND_MESSAGE_V2: Form(
+        send_fields(TOPIC), send.SendMessageRequestHeader, b"body", short=True
+    ),
+    RequestCode.SEND_BATCH_MESSAGE: Form(
+        send_fields(TOPIC, m="true"), send.SendMessageRequestHeader, b"body", short=True
+    ),
+    RequestCode.CONSUMER_SEND_MSG_BACK: Form(
+        {"offset": "0", "group": GROUP, "delayLevel": "0"}, send.ConsumerSendMsgBackRequestHeader
+    ),
+    RequestCode.END_TRANSACTION: Form(
+        {
+            "producerGroup": "p",
+            "tranStateTableOffset": "0",
+            "commitLogOffset": "0",
+            "commitOrRollback": "8",
+            "msgId": "0",
+        },
+        EndTransactionRequestHeader,
+    ),
+    RequestCode.RECALL_MESSAGE: Form(
+        {"topic": TOPIC, "recallHandle": "djEgVCBiIDEgSUQ"}, send.RecallMessageRequestHeader
+    ),
+    RequestCode.PULL_MESSAGE: Form(
+        pull_fields(TOPIC, sysFlag="7", suspendTimeoutMillis="20"), pull.PullMessageRequestHeader
+    ),
+    RequestCode.LITE_PULL_MESSAGE: Form(pull_fields(TOPIC), pull.PullMessageRequestHeader),
+    RequestCode.QUERY_MESSAGE: Form(
+        {"topic": TOPIC, "key": "key", "maxNum": "32", "beginTimestamp": "0", "endTimestamp": "1"},
+        query.QueryMessageRequestHeader,
+    ),
+    RequestCode.VIEW_MESSAGE_BY_ID: Form({"offset": "0"}, query.ViewMessageRequestHeader),
+    RequestCode.UPDATE_AND_CREATE_TOPIC: Form(_CREATE, admin.CreateTopicRequestHeader),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Form({}, None, b'{"groupName":"Made"}'),
+    RequestCode.UPDATE_BROKER_CONFIG: Form({}, None, b"timerMaxDelaySec=259200\n"),
+    RequestCode.GET_BROKER_CONFIG: Form({}),
+    RequestCode.GET_TOPIC_STATS_INFO: Form({"topic": TOPIC}, admin.GetTopicStatsInfoRequestHeader),
+    RequestCode.GET_CONSUMER_CONNECTION_LIST: Form(
+        _OF_GROUP, admin.GetConsumerConnectionListRequestHeader
+    ),
+    RequestCode.GET_CONSUME_STATS: Form(_OF_GROUP, admin.GetConsumeStatsRequestHeader),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Form(
+        {**_QUEUE, "timestamp": "0"}, offsets.SearchOffsetRequestHeader
+    ),
+    RequestCode.GET_MAX_OFFSET: Form(_QUEUE, offsets.GetMaxOffsetRequestHeader),
+    RequestCode.GET_MIN_OFFSET: Form(_QUEUE, offsets.GetMinOffsetRequestHeader),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: Form(
+        _QUEUE, offsets.GetEarliestMsgStoretimeRequestHeader
+    ),
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Form(
+        {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"},
+        admin.ResetOffsetRequestHeader,
+    ),
+    RequestCode.LOCK_BATCH_MQ: Form({}, None, _LOCK),
+    RequestCode.UNLOCK_BATCH_MQ: Form({}, None, _LOCK),
+    RequestCode.HEART_BEAT: Form({}, None, _BEAT),
+    RequestCode.UNREGISTER_CLIENT: Form(
+        {"clientID": "c", "consumerGroup": GROUP}, client.UnregisterClientRequestHeader
+    ),
+    RequestCode.CHECK_CLIENT_CONFIG: Form({}, None, _CHECK),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: Form(
+        _OF_GROUP, client.GetConsumerListByGroupRequestHeader
+    ),
+    RequestCode.QUERY_CONSUMER_OFFSET: Form(
+        {**_OF_GROUP, **_QUEUE}, offsets.QueryConsumerOffsetRequestHeader
+    ),
+    RequestCode.UPDATE_CONSUMER_OFFSET: Form(
+        {**_OF_GROUP, **_QUEUE, "commitOffset": "1"}, offsets.UpdateConsumerOffsetRequestHeader
+    ),
+    RequestCode.GET_BROKER_RUNTIME_INFO: Form({}),
+    RequestCode.GET_ALL_DELAY_OFFSET: Form({}),
+    RequestCode.GET_TIMER_CHECK_POINT: Form({}),
+    RequestCode.GET_TIMER_METRICS: Form({}),
+}
+"""An ordinary request of every code. A code that is missing here fails the test of the walk."""
+
+_MANY: Final = 200_000
+_MB: Final = 1 << 20
+
+
+def _subscriptions(number: int) -> bytes:
+    return b",".join(b'{"topic":"T%d","subString":"a||b"}' % one for one in range(number))
+
+
+BODIES: Final[dict[str, bytes]] = {
+    "no JSON": b"\xff" * 100,
+    "a number": b"1",
+    "null": b"null",
+    "an empty object": b"{}",
+    "deep arrays": b"[" * 500_000,
+    "deep objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
+    "a long text": b'{"groupName":"' + b"x" * (8 * _MB) + b'"}',
+    "many bare keys": b"{" + b",".join(b"%d:0" % one for one in range(_MANY)) + b"}",
+    "many names": b"{" + b",".join(b'"n%d":0' % one for one in range(_MANY)) + b"}",
+    "many empty objects": b'{"mqSet":[' + b",".join([b"{}"] * _MANY) + b"]}",
+    "many queues": b'{"clientId":"c","consumerGroup":"g","mqSet":['
+    + b",".join(b'{"topic":"T","queueId":%d}' % one for one in range(_MANY))
+    + b"]}",
+    "many producers": b'{"clientID":"c","producerDataSet":['
+    + b",".join(b'{"groupName":"p%d"}' % one for one in range(_MANY))
+    + b"]}",
+    "many consumers": b'{"clientID":"c","consumerDataSet":['
+    + b",".join(b'{"groupName":"c%d"}' % one for one in range(_MANY // 4))
+    + b"]}",
+    "many subscriptions": b'{"clientID":"c","consumerDataSet":[{"groupName":"g",'
+    b'"subscriptionDataSet":[' + _subscriptions(_MANY // 2) + b"]}]}",
+    "many tags": b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":'
+    b'[{"topic":"T","codeSet":[' + b",".join(b"%d" % one for one in range(_MANY)) + b"]}]}]}",
+    "extreme numbers": b'{"groupName":"Extreme","retryQueueNums":2147483647,"retryMaxTimes":'
+    b'-2147483648,"consumeTimeoutMinute":9223372036854775807,"brokerId":-9223372036854775808}',
+    "a number of many digits": b'{"groupName":"Extreme","retryQueueNums":"' + b"9" * 4000 + b'"}',
+    "attributes without end": b'{"groupName":"Extreme","attributes":{'
+    + b",".join(b'"k%d":"v"' % one for one in range(_MANY))
+    + b"}}",
+    "many lines": b"timerMaxDelaySec=259200\n" * _MANY,
+    "many unknown lines": b"".join(b"noSuchOption%d=1\n" % one for one in range(_MANY)),
+    "extreme options": b"maxTransferBytesOnMessageInMemory=2147483647\n"
+    b"maxTransferCountOnMessageInMemory=2147483647\nmaxMsgsNumBatch=2147483647\n"
+    b"defaultQueryMaxNum=2147483647\n",
+    "a batch of many": b"".join(
+        [b"\x00\x00\x00\x17" + bytes(12) + b"\x00\x00\x00\x01b\x00\x00"] * 170_000
+    ),
+    "a large body": b"b" * (4 * _MB),
+    "a batch that claims much": b"\x7f\xff\xff\xff" * 1000,
+}
+_FOR_ALL: Final = frozenset({"no JSON", "deep arrays", "a large body"})
+"""Bodies that are sent with codes that have none, too."""
+
+
+def cases(code: int) -> Iterator[Case]:
+    """Give the hostile requests of a code, the ordinary one first."""
+    form = FORMS[code]
+    yield Case("ordinary", form.fields, form.body)
+    for name, body in BODIES.items():
+        if form.body or name in _FOR_ALL:
+            yield Case(f"body: {name}", form.fields, body)
+    many = {f"field{one}": "x" for one in range(100_000)}
+    yield Case("100,000 unknown fields", form.fields | many, form.body)
+    header = form.header
+    if header is None:
+        return
+    names = {
+        (field.short or field.wire) if form.short else field.wire: field.kind
+        for field in header.FIELDS
+    }
+    for name, kind in names.items():
+        values = WORDS if kind == "Text" else (*NUMBERS, *WORDS[:3])
+        for value in values:
+            yield Case(f"{name}={value[:20]!r}", form.fields | {name: value}, form.body)
+        without = {key: value for key, value in form.fields.items() if key != name}
+        yield Case(f"{name} is missing", without, form.body)
+    for value in NUMBERS:
+        numbers = {name: value for name, kind in names.items() if kind.startswith("Int")}
+        yield Case(f"all numbers {value}", form.fields | numbers, form.body)
