@@ -72,11 +72,7 @@ def serve(
         bool, typer.Option(help="Allow a --host that is not loopback.")
     ] = False,
     allow_remote_admin: Annotated[
-        bool,
-        typer.Option(
-            help="Let other hosts change topics, groups, options and offsets; without it they are "
-            "refused with 16. The same as --set allowRemoteAdmin=true."
-        ),
+        bool, typer.Option(help="Let other hosts change topics, groups, options and offsets.")
     ] = False,
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
@@ -85,8 +81,8 @@ def serve(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     try:
-        given = [*(assignments or []), *(["allowRemoteAdmin=true"] if allow_remote_admin else [])]
-        settings = settings_of(conf, given)
+        given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
+        settings = settings_of(conf, [*(assignments or []), *given])
         for name in settings.ignored:
             typer.secho(f"the option {name} has no effect in this broker", err=True, fg="yellow")
         arguments = _arguments(

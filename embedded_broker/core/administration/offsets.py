@@ -270,7 +270,11 @@ class GroupOffsets:
                 )
             targets = {queue_id: offset}
         yield from self.resets(group, name, targets, timestamp=timestamp, tell_absent=True)
-        return self._by_key(name, targets)
+        places = {}
+        for one, found in targets.items():
+            places[self._key(name, one)] = found
+            yield
+        return places
 
     def _targets_before_5_3(
         self, group: str, topic: TopicConfig, timestamp: int, *, force: bool
