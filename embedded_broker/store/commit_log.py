@@ -48,6 +48,7 @@ _SYS_FLAG_TO_STORE_TIME_V6: Final = Struct(">i28xq")
 _SYS_FLAG_AT: Final = 36
 _DAMAGE_NOTED_MAX: Final = 1000
 _MAGIC_AT: Final = 4
+_BLANK_BITS_WRONG_MAX: Final = 2
 _MAGIC_BEGIN: Final = (MAGIC_V1 & 0xFFFF_FFFF).to_bytes(4)[:3]  # both magics begin with it
 _WINDOW: Final = 1024 * 1024
 
@@ -156,6 +157,30 @@ class CommitLog:
         elif room >= BLANK_SIZE_MIN:
             return offset
         return offset + room
+
+    def mend_blank(self, offset: int) -> bool:
+        """Write a file's blank again if all but some of its bits stand here; says whether so.
+
+        Nothing but zeros follows a blank in its file, and the next file begins with a good record.
+        """
+        file_size = self.files.file_size
+        room = file_size - offset % file_size
+        segment, inside = self.files.locate(offset)
+        if room < BLANK_SIZE_MIN or self.problem_at(offset + room) is not None:
+            return False
+        blank = _SIZE_AND_MAGIC.pack(room, MAGIC_BLANK)
+        found = bytes(segment.view(inside, BLANK_SIZE_MIN))
+        wrong = int.from_bytes(found) ^ int.from_bytes(blank)
+        is_torn = (
+            found[:4] == blank[:4] and found.rstrip(b"\0") == blank[: len(found.rstrip(b"\0"))]
+        )
+        if not is_torn and wrong.bit_count() > _BLANK_BITS_WRONG_MAX:
+            return False
+        if self.files.used_in_file(offset + BLANK_SIZE_MIN):
+            return False
+        segment.write(inside, blank)
+        segment.sync()
+        return True
 
     def write_blank(self, offset: int) -> None:
         """Say that the file that holds this offset ends there; what lies behind becomes zero."""

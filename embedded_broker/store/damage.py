@@ -79,7 +79,7 @@ def is_unsynced_hole(log: CommitLog, damage: Damage, checkpoint: StoreCheckpoint
     boundary = place.begin - place.begin % step + step
     while boundary - step < place.end:
         end = min(boundary, place.begin - place.begin % file_size + file_size)
-        begin = max(place.begin, end - _ZERO_RUN)
+        begin = end - max(1, min(_ZERO_RUN, (end - place.begin) // 2))
         view = log.files.read(begin, end - begin)
         if view is not None and end <= place.end and not any(view):
             return True

@@ -273,6 +273,13 @@ class MappedFileQueue:
                 return start + end - offset
         return 0
 
+    def used_in_file(self, offset: int) -> bool:
+        """Whether anything but zeros lies in a file from an offset on."""
+        if offset % self.file_size == 0:
+            return False
+        segment, inside = self.locate(offset)
+        return _last_data(segment, inside) > inside
+
     def end_at(self, offset: int) -> None:
         """Show nothing behind an offset, though it is not cut yet: nothing may be appended."""
         self.max_offset = offset

@@ -183,6 +183,18 @@ def test_a_file_between_others_that_is_no_file_of_the_log_is_refused_or_left_out
     assert [_pulled(again, 0), _pulled(again, 1)] == _without(*gone)
 
 
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize("at", range(8))
+def test_a_damaged_blank_at_the_end_of_a_file_concerns_no_message(at: int, clean: bool) -> None:
+    fs = MemoryFileSystem()
+    places = _filled(fs, clean=clean)
+    blank = sum(places[_first_of_second_file(places) - 1])
+    _flip(fs, blank + at)
+    store = new_store(fs)
+    assert [_pulled(store, 0), _pulled(store, 1)] == _without()
+    assert f"the mark of its end at {blank} was damaged" in store.problems[0]
+
+
 @pytest.mark.parametrize("how", ["emptied", "gone", "zeroed", "flipped"])
 def test_after_a_clean_stop_a_log_whose_end_is_lost_is_refused(how: str) -> None:
     fs = MemoryFileSystem()
