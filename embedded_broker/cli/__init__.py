@@ -16,6 +16,7 @@ def main() -> None:
     except ModuleNotFoundError:
         sys.exit('rocketmq-py needs its cli extra: pip install "rocketmq-py[cli]"')
     from embedded_broker.cli.serve import serve, tell_version, version
+    from embedded_broker.cli.store import repair
     from embedded_broker.cli.timers import timers
 
     app = typer.Typer(
@@ -31,9 +32,13 @@ def main() -> None:
             False, "--version", is_eager=True, callback=tell_version, help="Print the version."
         ),
     ) -> None:
-        """RocketMQ for tests: run a broker as a program, and look into timer stores."""
+        """RocketMQ for tests: run a broker as a program, look into stores and mend them."""
 
     app.command()(serve)
     app.command()(timers)
     app.command()(version)
+    store = typer.Typer(no_args_is_help=True, help="Look after a store directory.")
+    store.callback()(lambda: None)
+    store.command()(repair)
+    app.add_typer(store, name="store")
     app()

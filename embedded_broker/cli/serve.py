@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ import typer
 
 from embedded_broker.api.cluster import EmbeddedCluster
 from embedded_broker.lifecycle.arguments import PORT_MAX
+from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
 from embedded_broker.store.open_files import raise_descriptor_limit
 from rocketmq_py import __version__
@@ -99,6 +101,9 @@ def serve(
         )
         with running:
             addresses = ",".join(broker.addr for broker in running.brokers)
+            for broker in running.brokers:
+                for line in report_lines(broker.recovery):
+                    typer.echo(f"{broker.broker_name}: {line}", err=True)
             typer.echo(f"ready namesrv={running.namesrv_addr} broker={addresses}")
             typer.echo(f"messages are kept {running.brokers[0].retention}")
             sys.stdout.flush()
@@ -108,6 +113,27 @@ def serve(
         text = str(error).replace("allow_remote=True", "--allow-remote")
         typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
         sys.exit(1)
+
+
+def report_lines(report: RecoveryReport | None) -> Iterator[str]:
+    """Say what was found when a store was opened; nothing of one that was new or as it was left."""
+    if report is None:
+        return
+    if not report.clean:
+        yield (
+            "the store was not closed the last time: "
+            f"{report.records_read} records of the commit log were checked, "
+            f"{report.truncated_bytes} bytes behind them given up, "
+            f"{report.entries_added} queue entries added and {report.entries_dropped} dropped; "
+            f"{report.timers_pending} timers wait, {report.timer_truncated_bytes} bytes of their "
+            "log were given up"
+        )
+    if report.damaged_places:
+        yield (
+            f"{report.damaged_places} damaged places of the commit log were left out, and "
+            f"{report.entries_left_out} messages with them"
+        )
+    yield from report.problems
 
 
 def _arguments(settings: ConfFile, **given: object) -> dict[str, Any]:  # Any: of many types

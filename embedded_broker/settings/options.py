@@ -308,6 +308,13 @@ _STORE = (
         choices=("refuse", "skip"),
         live=False,
     ),
+    Option(
+        "storeCheck",
+        "quick",
+        "with full all of a store is read and checked at opening, after a clean stop too; ours",
+        choices=("quick", "full"),
+        live=False,
+    ),
     Option("syncFlushTimeout", 5000, "ms after which a send without a sync answers 10", low=1),
     Option("flushIntervalCommitLog", 500, "ms between syncs of the commit log", low=1),
     Option("flushIntervalConsumeQueue", 1000, "no effect: synced with the commit log", fixed=True),

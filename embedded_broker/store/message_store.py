@@ -165,7 +165,7 @@ class MessageStore(StoreReader):
         intact = self._load_queues()
         opening = Opening(
             clean=clean,
-            whole=not intact,
+            whole=not intact or self.config.text("storeCheck") == "full",
             skip_damage=self.config.text("damagedRecords") == "skip",
             problems=self.problems,
             undone=undone,

@@ -1,0 +1,113 @@
+"""`rocketmq-py store repair`: what it mends, what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, StoreDamagedError, VirtualClock
+from rocketmq_py import DefaultMQProducer, Message
+
+PROGRAM = [sys.executable, "-c", "from embedded_broker.cli import main; main()"]
+COUNT = 20
+
+
+def repair(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, "store", "repair", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+
+
+def _filled(store: Path) -> None:
+    with (
+        EmbeddedBroker(store=store, clock=VirtualClock(), topics=["T"]) as broker,
+        DefaultMQProducer("G", namesrv_addr=broker.namesrv_addr) as producer,
+    ):
+        for number in range(COUNT):
+            producer.send(Message("T", b"body %d" % number))
+            producer.send(Message("T", b"later %d" % number, delay=timedelta(hours=1)))
+
+
+def _flip_body(store: Path, body: bytes) -> None:
+    log = next((store / "commitlog").iterdir())
+    with log.open("r+b") as file:  # not rewritten as a whole: it is sparse, and large
+        at = file.read(100_000).index(body)
+        file.seek(at)
+        file.write(bytes([body[0] ^ 1]))
+
+
+def test_a_store_with_a_damaged_body_is_mended_and_opens_again(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _filled(store)
+    _flip_body(store, b"body 7")
+    with pytest.raises(StoreDamagedError, match="rocketmq-py store repair"):
+        EmbeddedBroker(store=store, clock=VirtualClock()).start()
+    done = repair(store)
+    assert done.returncode == 0, done.stderr
+    assert "1 damaged places of the commit log were left out, and 1 messages" in done.stdout
+    assert f"mended, a broker can open it; what was cut lies in {store}/damaged" in done.stdout
+    assert b"body" in next((store / "damaged").iterdir()).read_bytes()
+    with EmbeddedBroker(store=store, clock=VirtualClock()) as broker:
+        assert broker.recovery.problems == ()
+        assert broker.recovery.timers_pending == COUNT
+        left = {record.body for record in broker.messages.in_topic("T")}
+        assert left == {b"body %d" % number for number in range(COUNT)} - {b"body 7"}
+    again = repair(store)
+    assert (again.returncode, again.stdout) == (0, f"{store}: nothing was wrong\n")
+
+
+def test_a_config_file_that_cannot_be_read_is_set_aside(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _filled(store)
+    for path in (store / "config").glob("topics.json*"):
+        path.write_bytes(b"")
+    with pytest.raises(StoreDamagedError, match=r"topics\.json"):
+        EmbeddedBroker(store=store, clock=VirtualClock()).start()
+    done = repair(store)
+    assert done.returncode == 0, done.stderr
+    assert "topics.json" in done.stdout
+    with EmbeddedBroker(store=store, clock=VirtualClock()) as broker:
+        assert broker.recovery.problems == ()
+        assert len(broker.messages.in_topic("T")) == COUNT
+
+
+def test_a_store_that_a_broker_has_open_is_refused(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with EmbeddedBroker(store=store, topics=["T"]):
+        done = repair(store)
+    assert done.returncode == 1
+    assert "in use" in done.stderr
+
+
+def test_a_folder_that_is_no_store_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("y", encoding="utf-8")
+    done = repair(tmp_path)
+    assert done.returncode == 1
+    assert "is no store" in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["x"]
+
+
+def test_serve_prints_what_it_found(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _filled(store)
+    (store / "abort").write_text("1", encoding="utf-8")
+    _flip_body(store, b"body 7")
+    command = [*PROGRAM, "serve", "--namesrv-port", "0", "--broker-port", "0"]
+    command += ["--store", str(store), "--set", "damagedRecords=skip"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        line = process.stdout.readline() if process.stdout else ""
+        process.terminate()
+        _, errors = process.communicate(timeout=30)
+    assert line.startswith("ready ")
+    assert "broker-a: the store was not closed the last time: 40 records" in errors
+    assert "broker-a: 1 damaged places of the commit log were left out" in errors
