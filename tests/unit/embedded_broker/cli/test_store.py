@@ -54,7 +54,7 @@ def test_a_store_with_a_damaged_body_is_mended_and_opens_again(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "1 damaged places of the commit log were left out, and 1 messages" in done.stdout
     assert f"mended, a broker can open it; what was cut lies in {store}/damaged" in done.stdout
-    assert b"body" in next((store / "damaged").iterdir()).read_bytes()
+    assert b"cody 7" in next((store / "damaged").iterdir()).read_bytes()
     with EmbeddedBroker(store=store, clock=VirtualClock()) as broker:
         assert broker.recovery.problems == ()
         assert broker.recovery.timers_pending == COUNT
