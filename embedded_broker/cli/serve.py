@@ -100,13 +100,7 @@ def serve(
             **arguments,
         )
         with running:
-            addresses = ",".join(broker.addr for broker in running.brokers)
-            for broker in running.brokers:
-                for line in report_lines(broker.recovery):
-                    typer.echo(f"{broker.broker_name}: {line}", err=True)
-            typer.echo(f"ready namesrv={running.namesrv_addr} broker={addresses}")
-            typer.echo(f"messages are kept {running.brokers[0].retention}")
-            sys.stdout.flush()
+            _announce(running)
             stop.wait()
     except (RocketMQError, OSError, ValueError) as error:
         # The advice of EmbeddedBroker names its argument; here it is an option.
@@ -134,6 +128,17 @@ def report_lines(report: RecoveryReport | None) -> Iterator[str]:
             f"{report.entries_left_out} messages with them"
         )
     yield from report.problems
+
+
+def _announce(running: EmbeddedCluster) -> None:
+    """Print what was found, the line that other programs wait for, how long messages are kept."""
+    for broker in running.brokers:
+        for line in report_lines(broker.recovery):
+            typer.echo(f"{broker.broker_name}: {line}", err=True)
+    addresses = ",".join(broker.addr for broker in running.brokers)
+    typer.echo(f"ready namesrv={running.namesrv_addr} broker={addresses}")
+    typer.echo(f"messages are kept {running.brokers[0].retention}")
+    sys.stdout.flush()
 
 
 def _arguments(settings: ConfFile, **given: object) -> dict[str, Any]:  # Any: of many types
