@@ -77,15 +77,21 @@ class DiskHealth:
         )
 
     def look(self, place: Callable[[], str | None]) -> None:
-        """Ask what is wrong with the store's place, and try again what is left to do."""
+        """Ask what is wrong with the store's place. Outside the door."""
         problem = place()
-        if problem is None and self._left_undone is not None:
-            try:
-                self._left_undone()
-            except StoreError:
-                return
-            self._left_undone = None
-        self._note(problem)
+        if problem is not None or self._left_undone is None:
+            self._note(problem)
+
+    def try_again(self) -> None:
+        """Do what is left to do if the disk takes it now: it changes files that are read."""
+        if self._left_undone is None:
+            return
+        try:
+            self._left_undone()
+        except StoreError:
+            return
+        self._left_undone = None
+        self._note(None)
 
     def _note(self, problem: str | None) -> None:
         if problem == self.problem:

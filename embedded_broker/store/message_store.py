@@ -236,8 +236,9 @@ class MessageStore(StoreReader):
         self._open = self._accepts = False
         try:
             self.begin_flush().run()
-            self.fs.remove(ABORT_FILE)
-            self.fs.sync_dir("")
+            if self.was_clean or self.health.problem is None:
+                self.fs.remove(ABORT_FILE)
+                self.fs.sync_dir("")
         finally:
             self._release()
 
@@ -615,6 +616,7 @@ class MessageStore(StoreReader):
 
         Call it inside the door and ``run`` the result outside of it, one at a time.
         """
+        self.health.try_again()
         dirty, self._dirty = self._dirty, set()
         # A memory store is indexed in the background only once somebody has asked for a key.
         index = self.index

@@ -297,7 +297,7 @@ def test_on_a_full_disk_a_torn_end_is_left_until_its_copy_has_room() -> None:
     assert "not cut: there is no room for their copy" in store.problems[0]
     assert _contents(fs) == before
     fs.full = False
-    store.look()
+    store.begin_flush().run()
     assert store.put(message(COUNT)).commit_log_offset == offset
     assert len(fs.list(DAMAGED_FOLDER)) == 1
     store.abandon()

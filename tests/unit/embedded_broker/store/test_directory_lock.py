@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -139,4 +140,81 @@ def test_looking_at_a_lock_of_this_process_does_not_give_it_back(tmp_path: Path)
         [*command, str(tmp_path / "lock")], capture_output=True, text=True, check=True
     )
     assert seen.stdout.strip() == f"broker-a, process {os.getpid()}"
+    fs.unlock("lock")
+
+
+def test_a_forked_child_that_lives_longer_keeps_nobody_out(tmp_path: Path) -> None:
+    """A lock of a folder belongs to whoever inherited its descriptor, unlike that of the file."""
+    program = (
+        "import os, sys\n"
+        "from embedded_broker.store.fs import DirectoryFileSystem\n"
+        "DirectoryFileSystem(sys.argv[1]).lock('lock', 'broker-x')\n"
+        "if os.fork():\n"
+        "    os._exit(0)\n"
+        "print('alone', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[4],
+    )
+    assert parent.stdout is not None
+    assert parent.stdout.readline() == b"alone\n"
+    assert parent.wait(30) == 0
+    try:
+        fs = DirectoryFileSystem(tmp_path)
+        fs.lock("lock", "broker-b")
+        fs.unlock("lock")
+    finally:
+        parent.communicate()
+
+
+def test_a_folder_is_locked_even_if_its_lock_file_was_deleted(tmp_path: Path) -> None:
+    first = DirectoryFileSystem(tmp_path)
+    first.lock("lock", "broker-a")
+    assert first.look() is None
+    (tmp_path / "lock").unlink()
+    ask = (
+        "import sys\n"
+        "from embedded_broker.store.fs import DirectoryFileSystem\n"
+        "DirectoryFileSystem(sys.argv[1]).lock('lock', 'broker-b')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ask, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[4],
+    )
+    assert f"in use by process {os.getpid()}, though its file lock was deleted" in done.stderr
+    assert "lock was replaced by another one while the broker used it" in str(first.look())
+    for change in (
+        lambda: first.write_file("a", b"1"),
+        lambda: first.rename("a", "b"),
+        lambda: first.remove("a"),
+        lambda: first.open_segment("a", 20),
+    ):
+        with pytest.raises(StoreError, match="nothing more is stored"):
+            change()
+    first.unlock("lock")
+    first.lock("lock", "broker-a")
+    first.write_file("a", b"1")
+    first.unlock("lock")
+
+
+def test_a_full_disk_does_not_keep_the_owner_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lock").write_bytes(b"lock")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        fs = DirectoryFileSystem(tmp_path)
+        fs.lock("lock", "broker-a")
+    assert (tmp_path / "lock").read_bytes() == b"lock"
     fs.unlock("lock")

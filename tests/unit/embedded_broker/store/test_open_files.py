@@ -5,6 +5,7 @@ import os
 import resource
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -85,6 +86,35 @@ def test_a_view_outlives_the_rest_of_its_file(tmp_path: Path) -> None:
     assert bytes(view) == b"ABCD"
     assert bytes(first.view(0, 4)) == b"ABCD"
     for segment in (first, *others):
+        segment.close()
+
+
+@pytest.mark.usefixtures("few")
+def test_other_threads_read_and_sync_while_files_rest(tmp_path: Path) -> None:
+    """A descriptor that is closed under their hands may be that of another file a moment later."""
+    segments = _opened(DirectoryFileSystem(tmp_path), 12)
+    stop, wrong = Event(), list[str]()
+
+    def use() -> None:
+        while not stop.is_set():
+            for number, segment in enumerate(segments):
+                head = bytes(segment.view(0, 4)), segment.read(0, 4)
+                if not {*head} <= {b"%04d" % number, bytes(4)}:
+                    wrong.append(f"{number}: {head}")
+                segment.sync()
+
+    threads = [Thread(target=use) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for turn in range(200):
+        for number, segment in enumerate(segments):
+            segment.write(turn * 8, b"%04d" % number)
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    assert wrong == []
+    for number, segment in enumerate(segments):
+        assert segment.read(0, 1600) == (b"%04d" % number + bytes(4)) * 200
         segment.close()
 
 
