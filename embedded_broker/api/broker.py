@@ -25,6 +25,7 @@ from embedded_broker.api.views import (
     members_of,
     send_message,
 )
+from embedded_broker.api.views.lookup import find_topic
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.waiting import describe, wait_until
 from embedded_broker.core.put_hooks import PutHooks
@@ -339,7 +340,10 @@ class EmbeddedBroker:
         self._wait(lambda: condition(self), lambda: describe(condition), timeout)
 
     def wait_delivered(self, topic: str, count: int = 1, *, timeout: float | None = None) -> None:
-        """Wait until at least ``count`` messages became visible in a topic since its creation."""
+        """Wait until at least ``count`` messages became visible in a topic since its creation.
+
+        The topic may come later. One that never came is named in the error, with the nearest name.
+        """
         enough = partial(self.has_delivered, topic, count)
         self._wait(enough, lambda: f"{count} messages in topic {topic!r}", timeout)
 
@@ -393,6 +397,7 @@ class EmbeddedBroker:
         """Whether at least ``count`` messages became visible in a topic since its creation."""
         parts = self._parts()
         with parts.door.quiet:
+            find_topic(parts, topic)  # in a wait, no such topic counts as not yet
             return delivered(parts, topic) >= count
 
     def has_members(self, group: str, count: int) -> bool:

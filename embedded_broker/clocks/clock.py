@@ -8,6 +8,7 @@ itself, ``embedded_broker/clocks/settle.py`` for when clients count as idle,
 """
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
@@ -39,10 +40,13 @@ __all__ = [
 NANOS_PER_MS = 1_000_000
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999, the last one of a datetime. The first time is 0, in 1970."""
+MARKS_MAX = 10_000
+"""Moves of a clock that are remembered, to tell when messages were born."""
 _FOR_THE_BROKER = frozenset(
     {
         "attach",
         "begin_run_until",
+        "born_ms",
         "detach",
         "move_in",
         "move_out",
@@ -285,6 +289,14 @@ class BrokerClock(ABC):
         """
         self._refuse("autojump")
 
+    def born_ms(self, wall_ms: int, stored_ms: int) -> int:
+        """Return the time of this clock at which a message was made.
+
+        ``wall_ms`` is the time that its sender wrote, which is wall time for a client.
+        """
+        del stored_ms
+        return wall_ms
+
     def residents(self) -> Sequence[Resident]:
         """Give the brokers on this clock."""
         return self._residents
@@ -372,6 +384,8 @@ class VirtualClock(BrokerClock):
         self._pinned: int | None = None if rate else self._base_ms
         self._jump_lock = Lock()
         self._jumper = 0
+        self._marks = [(SystemClock().now_ms, self._base_ms)]
+        """What time it was here at which wall time, one mark for each time the clock was moved."""
         self.jumps = Jumps()
         """The jumps that aged nothing. A store saves them together with the time."""
 
@@ -505,6 +519,21 @@ class VirtualClock(BrokerClock):
         now_ms = self.now_ms
         return max(0, now_ms - since_ms - self.jumps.between(since_ms, now_ms))
 
+    def born_ms(self, wall_ms: int, stored_ms: int) -> int:
+        """Return the time of this clock at which a message was made; see ``BrokerClock``.
+
+        A sender that did read this clock, or whose time is unknown here, is taken at its word.
+        """
+        marks = self._marks
+        index = bisect_right(marks, wall_ms, key=lambda mark: mark[0]) - 1
+        if index < 0 or wall_ms > SystemClock().now_ms:
+            return wall_ms
+        then_wall_ms, then_ms = marks[index]
+        own_ms = then_ms + (wall_ms - then_wall_ms if self.rate else 0)
+        if own_ms > stored_ms or own_ms < wall_ms <= stored_ms:
+            return wall_ms
+        return own_ms
+
     def autojump(self) -> AbstractContextManager[None]:
         """Let time go from deadline to deadline; see ``BrokerClock.autojump``."""
         return autojumping(self.residents, self._jump_on, self.watchdog, self.onlookers)
@@ -601,6 +630,9 @@ class VirtualClock(BrokerClock):
         self._base_ms = now_ms
         self._origin_ns = monotonic_ns()
         self._pinned = None if self.rate else now_ms
+        self._marks.append((SystemClock().now_ms, now_ms))
+        if len(self._marks) > 2 * MARKS_MAX:
+            self._marks = self._marks[-MARKS_MAX:]
 
 
 def _span(

@@ -2,7 +2,8 @@
 
 Answers: did a client that reads wall time ask a broker on other time for an absolute instant. A
 test with a virtual clock often does that by accident: "now plus ten seconds" of the machine is not
-"now plus ten seconds" of the broker. Must not know: what becomes of the message. Read on:
+"now plus ten seconds" of the broker. An instant that is a sensible delay by the broker's own clock
+is taken for one that was computed from it. Must not know: what becomes of the message. Read on:
 ``embedded_broker/clocks/clock.py``; ``rocketmq_py/protocol/delay.py`` for relative and absolute
 delays.
 """
@@ -47,7 +48,9 @@ class WallTimeHint:
             return  # refused by the admission hook, with its reason
         if delay is None or delay.kind.is_relative:
             return
-        if 0 < delay.value - msg.born_timestamp <= SENSIBLE_DELAY_MS:
+        if not _is_sensible(delay.value - now_ms) and _is_sensible(
+            delay.value - msg.born_timestamp
+        ):
             self._said = True
             logger.warning(
                 "%s=%d is %d ms after its sender's clock, but the broker's clock differs from wall "
@@ -58,3 +61,7 @@ class WallTimeHint:
                 delay.value - msg.born_timestamp,
                 now_ms - self._wall.now_ms,
             )
+
+
+def _is_sensible(delay_ms: int) -> bool:
+    return 0 < delay_ms <= SENSIBLE_DELAY_MS

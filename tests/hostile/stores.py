@@ -102,7 +102,7 @@ class Store:
             topics = {name: broker.topics[name].queues for name in names}
             at_first = _messages(broker, names)
             pending = broker.timers.pending(limit=10_000)
-            waiting = Counter((one.topic, one.id, one.due_at) for one in pending)
+            waiting = Counter((one.topic, one.msg_id, one.due_at) for one in pending)
             broker.clock.advance(days=30)
             at_last = _messages(broker, names)
             return Holds(topics, offsets, at_first, waiting, at_last, broker.recovery)

@@ -7,23 +7,33 @@ when there is none. Must not know: what the caller wants to see of it. Read on: 
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Final, Protocol
 
+from embedded_broker.clocks.clock import BrokerClock
+from embedded_broker.clocks.instants import instant
 from embedded_broker.errors import BrokerStateError, MessageNotFound
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.message_codec import MessageRecord
 
 __all__ = [
     "HasMessageId",
     "PartsSource",
     "View",
+    "born_at",
+    "check_topic",
     "described",
     "find_topic",
     "id_of",
     "not_found",
+    "shown",
     "told",
 ]
+
+SHOWN_BODY_MAX: Final = 64
+"""Bytes of a body that a ``repr`` shows; of a longer one it tells the size."""
 
 PartsSource = Callable[[], BrokerParts]
 """Returns the running core, or raises ``BrokerStateError``."""
@@ -44,7 +54,7 @@ class View:
 
 
 class HasMessageId(Protocol):
-    """Anything with ``msg_id``: the result of a send, or a received message."""
+    """Anything with ``msg_id``: the result of a send, a received message, or what a view gives."""
 
     @property
     def msg_id(self) -> str:
@@ -65,6 +75,11 @@ def told(what: str, look: Callable[[], str]) -> str:
         return f"<{what}: there is none>"
 
 
+def shown(body: bytes) -> str:
+    """Give a body for a ``repr``: itself when it is short, else its size."""
+    return repr(body) if len(body) <= SHOWN_BODY_MAX else f"<{len(body)} bytes>"
+
+
 def find_topic(parts: BrokerParts, name: str) -> TopicConfig:
     """Return a topic's settings; ``KeyError`` names the nearest. Under the door."""
     config = parts.topics.get(name)
@@ -73,6 +88,24 @@ def find_topic(parts: BrokerParts, name: str) -> TopicConfig:
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise KeyError(f"no topic {name!r}{hint}")
     return config
+
+
+def born_at(parts: BrokerParts, record: MessageRecord) -> datetime:
+    """Give what the broker's clock showed when a sender made a message."""
+    clock, born_ms = parts.clock, record.born_timestamp
+    if isinstance(clock, BrokerClock):
+        born_ms = clock.born_ms(born_ms, record.store_timestamp)
+    return instant(born_ms)
+
+
+def check_topic(parts: BrokerParts, name: str | None) -> None:
+    """Raise ``KeyError``, which names the nearest, when a topic was asked for that is unknown.
+
+    Outside the door. For questions that found nothing: a typo must not look like an answer.
+    """
+    if name is not None:
+        with parts.door.quiet:
+            find_topic(parts, name)
 
 
 def id_of(message: str | HasMessageId) -> str:

@@ -13,14 +13,19 @@ from attrs import field, frozen
 from embedded_broker.api.views.lookup import (
     HasMessageId,
     View,
+    born_at,
+    check_topic,
     find_topic,
     id_of,
     not_found,
+    shown,
     told,
 )
 from embedded_broker.api.views.topics import TopicsView
 from embedded_broker.api.views.trace import MessageTrace, trace, trace_journeys
 from embedded_broker.clocks.instants import instant
+from embedded_broker.errors import MessageNotFound
+from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
@@ -29,16 +34,20 @@ __all__ = ["MessagesView", "StoredMessage", "stored_message"]
 
 @frozen(kw_only=True)
 class StoredMessage:
-    """One message in a topic, as a consumer would get it."""
+    """One message in a topic, as a consumer would get it.
+
+    Both times are those of the broker's clock. What a client wrote is wall time; with a
+    ``VirtualClock``, ``born_at`` is what this clock showed then.
+    """
 
     topic: str
     queue_id: int
     offset: int
-    body: bytes = field(repr=lambda body: f"<{len(body)} bytes>")
+    body: bytes = field(repr=shown)
     tags: str | None
     keys: tuple[str, ...]
     properties: dict[str, str] = field(repr=False)
-    message_id: str
+    msg_id: str
     born_at: datetime
     stored_at: datetime
 
@@ -59,7 +68,7 @@ class MessagesView(View):
         with self._look() as parts:
             config = find_topic(parts, topic)
             queues = max(config.read_queue_nums, config.write_queue_nums)
-        return [stored_message(record) for record in parts.queries.of_topic(topic, queues)]
+        return [stored_message(parts, record) for record in parts.queries.of_topic(topic, queues)]
 
     def by_id(self, message: str | HasMessageId, *, topic: str | None = None) -> StoredMessage:
         """Return the message with an id: a unique id, an offset id, or anything with ``msg_id``.
@@ -68,19 +77,20 @@ class MessagesView(View):
         from the send to the last redelivery: then the message in its topic is returned, or the
         newest one if the id was sent twice. While the message waits for its time, the waiting
         record is returned, in the topic of timers or levels. ``topic`` chooses between messages
-        with the same id. Raises ``MessageNotFound``.
+        with the same id. Raises ``MessageNotFound``, ``KeyError`` for an unknown topic.
         """
         parts, key = self._parts(), id_of(message)
         named = parts.queries.named(key)
         if named is not None:
-            return stored_message(named)
+            return stored_message(parts, named)
         _, copies, _ = trace_journeys(parts, key)
         journeys = [one for one in copies.sent or copies.again if topic in {None, one.topic}]
         arrived = [one for one in journeys if one.arrived is not None] or journeys
         if arrived:
-            return stored_message(arrived[-1].newest)
+            return stored_message(parts, arrived[-1].newest)
         if copies.half is not None and topic is None:
-            return stored_message(copies.half)
+            return stored_message(parts, copies.half)
+        check_topic(parts, topic)
         raise not_found(key, topic=topic)
 
     def by_key(self, topic: str, key: str) -> list[StoredMessage]:
@@ -91,7 +101,7 @@ class MessagesView(View):
         """
         with self._look() as parts:
             find_topic(parts, topic)
-        return [stored_message(record) for record in parts.queries.with_key(topic, key)]
+        return [stored_message(parts, record) for record in parts.queries.with_key(topic, key)]
 
     def trace(self, message: str | HasMessageId, *, topic: str | None = None) -> MessageTrace:
         """Tell the life of a message: its state and its times, in general and for each group.
@@ -99,12 +109,17 @@ class MessagesView(View):
         Found by a unique id, an offset id, or anything with ``msg_id``; ``topic`` chooses between
         messages with the same id. It works for timers, levels and retries that wait, and for
         delivered messages. A message that retention has removed has the state DELETED, as long as
-        the index knows it. Raises ``MessageNotFound``.
+        the index knows it. Raises ``MessageNotFound``, ``KeyError`` for an unknown topic.
         """
-        return trace(self._parts(), id_of(message), topic)
+        parts = self._parts()
+        try:
+            return trace(parts, id_of(message), topic)
+        except MessageNotFound:
+            check_topic(parts, topic)
+            raise
 
 
-def stored_message(record: MessageRecord) -> StoredMessage:
+def stored_message(parts: BrokerParts, record: MessageRecord) -> StoredMessage:
     """Return what a test sees of a stored record."""
     properties = dict(record.properties)
     return StoredMessage(
@@ -115,7 +130,7 @@ def stored_message(record: MessageRecord) -> StoredMessage:
         tags=properties.get(Prop.TAGS),
         keys=tuple(properties.get(Prop.KEYS, "").split()),
         properties=properties,
-        message_id=record.msg_id,
-        born_at=instant(record.born_timestamp),
+        msg_id=record.msg_id,
+        born_at=born_at(parts, record),
         stored_at=instant(record.store_timestamp),
     )

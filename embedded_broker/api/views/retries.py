@@ -12,6 +12,7 @@ from typing import Final
 
 from attrs import field, frozen
 
+from embedded_broker.api.views.lookup import shown
 from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.core.queries import in_turns
@@ -36,12 +37,12 @@ class Retry:
     is there.
     """
 
-    message_id: str
+    msg_id: str
     topic: str
     attempts: int
     due_at: datetime
     waiting: bool
-    body: bytes = field(repr=lambda body: f"<{len(body)} bytes>")
+    body: bytes = field(repr=shown)
     tags: str | None
     keys: tuple[str, ...]
     properties: dict[str, str] = field(repr=False)
@@ -132,7 +133,7 @@ def _arrived(parts: BrokerParts, group: str, topic: str) -> dict[int, range]:
 def _retry(record: MessageRecord, due_ms: int, *, waiting: bool) -> Retry:
     properties = dict(record.properties)
     return Retry(
-        message_id=record.msg_id,
+        msg_id=record.msg_id,
         topic=properties.get(Prop.RETRY_TOPIC, record.topic),
         attempts=record.reconsume_times,
         due_at=instant(due_ms),

@@ -14,7 +14,15 @@ from typing import Final
 
 from attrs import field, frozen
 
-from embedded_broker.api.views.lookup import HasMessageId, PartsSource, View, described, id_of, told
+from embedded_broker.api.views.lookup import (
+    HasMessageId,
+    PartsSource,
+    View,
+    check_topic,
+    described,
+    id_of,
+    told,
+)
 from embedded_broker.api.views.send import DiskWord
 from embedded_broker.clocks.instants import epoch_ms, instant
 from embedded_broker.clocks.timeline import Budget
@@ -49,7 +57,7 @@ class PendingTimer:
     so far. Body, tags and properties are read from the store when they are asked for.
     """
 
-    id: str
+    msg_id: str
     topic: str
     queue_id: int
     due_at: datetime
@@ -80,7 +88,7 @@ class PendingTimer:
     def _record(self) -> MessageRecord:
         record = self._read()
         if record is None:
-            raise MessageNotFound(f"the store has deleted timer {self.id!r} for {self.topic}")
+            raise MessageNotFound(f"the store has deleted timer {self.msg_id!r} for {self.topic}")
         return record
 
 
@@ -178,7 +186,8 @@ class TimersView(View):
     def count(self, *, topic: str | None = None) -> int:
         """Count the messages that wait for their time: timers and messages at a delay level.
 
-        With ``topic`` only those that will go to this topic. It costs the same for any number.
+        With ``topic`` only those that will go to this topic; ``KeyError`` names the nearest one for
+        an unknown topic. It costs the same for any number.
         """
         parts = self._parts()
         while True:
@@ -186,7 +195,11 @@ class TimersView(View):
                 if topic is None:
                     return parts.timers.count() + parts.levels.count()
                 if parts.levels.tally.work(Budget()):
-                    return parts.timers.count(topic) + parts.levels.tally.count(topic)
+                    found = parts.timers.count(topic) + parts.levels.tally.count(topic)
+                    break
+        if not found:
+            check_topic(parts, topic)
+        return found
 
     def pending(
         self,
@@ -203,7 +216,7 @@ class TimersView(View):
         where the messages will go. ``before`` is an aware datetime; what is due at that time is
         left out. Every timer in the list waited at some moment of the call, and is there once.
         Recalled timers are left out. Raises ``TypeError`` for a value of another type,
-        ``ConfigError`` for a limit below 1.
+        ``ConfigError`` for a limit below 1, ``KeyError`` for a topic that does not exist.
 
         >>> from embedded_broker import EmbeddedBroker, VirtualClock
         >>> with EmbeddedBroker(tcp=False, topics=["T"], clock=VirtualClock()) as broker:
@@ -226,7 +239,10 @@ class TimersView(View):
             after=BEFORE_ALL if after is None else after.place,
         )
         parts = self._parts()
-        return [_pending_timer(parts, one) for one in _list(parts, wanted)]
+        found = _list(parts, wanted)
+        if not found:
+            check_topic(parts, topic)
+        return [_pending_timer(parts, one) for one in found]
 
     def next_due(self) -> datetime | None:
         """Say when the next waiting message is due; None when nothing waits."""
@@ -259,18 +275,22 @@ class TimersView(View):
     def recall(self, message: str | HasMessageId, *, topic: str | None = None) -> RecallOutcome:
         """Take back a pending timer: a unique id, an offset id, or anything with ``msg_id``.
 
-        It works until the message is released. ``topic`` chooses between messages with the same id.
-        A message at a delay level is UNKNOWN, because RocketMQ cannot take back messages at levels.
+        What ``pending`` gives has one, too. It works until the message is released. ``topic``
+        chooses between messages with the same id; ``KeyError`` names the nearest for an unknown
+        one. A message at a delay level is UNKNOWN, because RocketMQ cannot take back messages at
+        levels.
         Raises `StoreError` when the disk refuses the change (the timer stays), or when a
         synchronous flush takes too long (the change is stored, but not synced).
         """
         parts = self._parts()
-        key = _unique_id(parts, message)
+        key, topic = _unique_id(parts, message), _topic_of(message, topic)
         with parts.door:
             outcome = parts.timers.recall(key, topic)
             log_end = parts.store.log.max_offset
         if outcome is RecallOutcome.RECALLED:
             _wait_durable(parts, log_end)
+        elif outcome is RecallOutcome.UNKNOWN:
+            check_topic(parts, topic)
         return outcome
 
     def fire_now(self, message: str | HasMessageId, *, topic: str | None = None) -> None:
@@ -281,11 +301,11 @@ class TimersView(View):
         timer waits.
         """
         parts = self._parts()
-        key = _unique_id(parts, message)
+        key, topic = _unique_id(parts, message), _topic_of(message, topic)
         with parts.door:
             outcome = parts.timers.fire_now(key, topic)
             log_end = parts.store.log.max_offset
-        _require_moved(parts, key, outcome)
+        _require_moved(parts, key, topic, outcome)
         _catch_up(parts)
         _wait_durable(parts, log_end)
 
@@ -305,11 +325,11 @@ class TimersView(View):
         if refusal is not None:
             expected = f"the delay from {parts.clock.now()} {refusal}"
             raise ConfigError("deliver_at", deliver_at, expected)
-        key = _unique_id(parts, message)
+        key, topic = _unique_id(parts, message), _topic_of(message, topic)
         with parts.door:
             outcome = parts.timers.reschedule(key, due_ms, topic)
             log_end = parts.store.log.max_offset
-        _require_moved(parts, key, outcome)
+        _require_moved(parts, key, topic, outcome)
         _catch_up(parts)
         _wait_durable(parts, log_end)
 
@@ -363,7 +383,7 @@ def _pending_timer(parts: BrokerParts, one: Pending) -> PendingTimer:
             return one.read()
 
     return PendingTimer(
-        id=one.id,
+        msg_id=one.id,
         topic=one.topic,
         queue_id=one.queue_id,
         due_at=instant(one.due_ms),
@@ -388,9 +408,15 @@ def _unique_id(parts: BrokerParts, message: str | HasMessageId) -> str:
     return message_id if record is None else record.properties.get(Prop.UNIQ_KEY, message_id)
 
 
-def _require_moved(parts: BrokerParts, key: str, outcome: MoveOutcome) -> None:
+def _topic_of(message: object, topic: str | None) -> str | None:
+    """Choose the topic that was named, or that of a timer from a listing: ids may repeat."""
+    return message.topic if topic is None and isinstance(message, PendingTimer) else topic
+
+
+def _require_moved(parts: BrokerParts, key: str, topic: str | None, outcome: MoveOutcome) -> None:
     if outcome is MoveOutcome.MOVED:
         return
+    check_topic(parts, topic)
     if outcome is MoveOutcome.ALREADY_DUE:
         raise TimerNotPending(f"timer {key!r} was due already and has been delivered")
     with parts.door.quiet:

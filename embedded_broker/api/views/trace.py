@@ -16,7 +16,7 @@ from typing import Final
 from attrs import field, frozen
 
 from embedded_broker.api.views.copies import Copies, Journey, follow
-from embedded_broker.api.views.lookup import not_found
+from embedded_broker.api.views.lookup import born_at, not_found
 from embedded_broker.clocks.instants import instant
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.tables.offsets.deliveries import DeliveryTimes
@@ -74,14 +74,14 @@ class MessageTrace:
     """The life of one message. A time is None while it lies ahead, and when it is not known.
 
     ``state`` is the state in the group that is furthest behind; without any group it is READY.
-    ``initialised_at`` is the born time, by the sender's clock. The other times are those of the
-    broker's clock. ``due_at`` is None for a message without a delay. While the message waits in the
-    sliced engine it is rounded up to a second. ``queue_id`` and ``offset`` are its place in its
-    topic, None before it is there. ``copies`` counts the messages that were accepted with this id.
-    The last one is traced.
+    ``initialised_at`` is the born time: what the broker's clock showed when the sender made the
+    message. All times are those of the broker's clock. ``due_at`` is None for a message without a
+    delay. While the message waits in the sliced engine it is rounded up to a second. ``queue_id``
+    and ``offset`` are its place in its topic, None before it is there. ``copies`` counts the
+    messages that were accepted with this id. The last one is traced.
     """
 
-    message_id: str
+    msg_id: str
     topic: str
     queue_id: int | None = None
     offset: int | None = None
@@ -110,11 +110,11 @@ def trace(parts: BrokerParts, message_id: str, topic: str | None = None) -> Mess
         journeys = [one for one in journeys if _holds(one, named)] or journeys
     if not journeys:
         if copies.half is not None and topic in {None, copies.half.properties.get(Prop.REAL_TOPIC)}:
-            return _of_half(unique_id, copies.half, is_open=copies.is_half_open)
+            return _of_half(parts, unique_id, copies.half, is_open=copies.is_half_open)
         gone = [name for name in gone_from if topic in {None, name}]
         if gone:
             # Only the index entry is left.
-            return MessageTrace(message_id=unique_id, topic=gone[-1], state=MessageState.DELETED)
+            return MessageTrace(msg_id=unique_id, topic=gone[-1], state=MessageState.DELETED)
         raise not_found(message_id, topic=topic)
     journey = journeys[-1]
     groups: dict[str, GroupTrace] = {}
@@ -126,7 +126,7 @@ def trace(parts: BrokerParts, message_id: str, topic: str | None = None) -> Mess
             again = _again_for(name, arrived, unique_id, copies.again)
             with parts.door.quiet:
                 groups[name] = _of_group(parts, name, arrived, again)
-    return _of_journey(unique_id, journey, groups, len(journeys))
+    return _of_journey(parts, unique_id, journey, groups, len(journeys))
 
 
 def trace_journeys(parts: BrokerParts, message_id: str) -> tuple[str, Copies, list[str]]:
@@ -239,7 +239,7 @@ def _again_for(
 
 
 def _of_journey(
-    unique_id: str, journey: Journey, groups: dict[str, GroupTrace], copies: int
+    parts: BrokerParts, unique_id: str, journey: Journey, groups: dict[str, GroupTrace], copies: int
 ) -> MessageTrace:
     arrived, mark = journey.arrived, journey.mark
     if journey.is_pending:
@@ -250,12 +250,12 @@ def _of_journey(
         states = [one.state for one in groups.values() if not one.passed_over]
         state = min(states, key=_ORDER.index, default=MessageState.READY)
     return MessageTrace(
-        message_id=unique_id,
+        msg_id=unique_id,
         topic=journey.topic,
         queue_id=None if arrived is None else arrived.queue_id,
         offset=None if arrived is None else arrived.queue_offset,
         state=state,
-        initialised_at=instant(journey.newest.born_timestamp),
+        initialised_at=born_at(parts, journey.newest),
         accepted_at=_instant(journey.accepted_ms),
         due_at=_instant(journey.due_ms),
         ready_at=None if arrived is None else instant(arrived.store_timestamp),
@@ -265,13 +265,15 @@ def _of_journey(
     )
 
 
-def _of_half(unique_id: str, half: MessageRecord, *, is_open: bool) -> MessageTrace:
+def _of_half(
+    parts: BrokerParts, unique_id: str, half: MessageRecord, *, is_open: bool
+) -> MessageTrace:
     """Tell of a transaction that was prepared and not committed; rolled back, it is deleted."""
     return MessageTrace(
-        message_id=unique_id,
+        msg_id=unique_id,
         topic=half.properties.get(Prop.REAL_TOPIC, half.topic),
         state=MessageState.INITIALISED if is_open else MessageState.DELETED,
-        initialised_at=instant(half.born_timestamp),
+        initialised_at=born_at(parts, half),
         accepted_at=instant(half.store_timestamp),
         copies=1,
     )

@@ -28,7 +28,7 @@ def test_the_id_is_known_when_send_async_returns_and_equals_the_callbacks(
         assert known
         assert outcome.known.wait(PATIENCE)
         assert [result.getMessageId() for result in outcome.results] == [known]
-    stored = {message.message_id for message in broker.messages.in_topic("TopicTestMQ")}
+    stored = {message.msg_id for message in broker.messages.in_topic("TopicTestMQ")}
     assert known in stored
 
 
@@ -65,7 +65,7 @@ def test_every_send_leaves_the_id_in_the_message(
     oneway = Message("TopicTestMQ", "TagA", b"y")
     producer.sendOneway(oneway)
     broker.wait_delivered("TopicTestMQ", 2)
-    assert oneway.getMsgID() in {m.message_id for m in broker.messages.in_topic("TopicTestMQ")}
+    assert oneway.getMsgID() in {m.msg_id for m in broker.messages.in_topic("TopicTestMQ")}
 
 
 def test_every_failure_is_one_kind_of_error_with_topic_id_and_cause(producer: Producer) -> None:

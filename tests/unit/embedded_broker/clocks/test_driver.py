@@ -232,7 +232,7 @@ def test_timers_and_levels_of_one_instant_leave_in_the_order_in_which_they_came(
         timers = [one for one in broker.timers.pending(limit=1000) if one.kind != TimerKind.LEVEL]
         gone = {timer.body for timer in timers[1::3]}
         for timer in timers[1::3]:
-            assert broker.timers.recall(timer.id) is RecallOutcome.RECALLED
+            assert broker.timers.recall(timer.msg_id) is RecallOutcome.RECALLED
         clock.advance(days=1)
         assert delivered(broker) == [body for body in sent if body not in gone]
 

@@ -6,6 +6,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import DefaultMQProducer, Message, SystemClock
+from rocketmq_py.errors import DelayOutOfRangeError
 
 WALL = SystemClock()
 HOUR = timedelta(hours=1)
@@ -48,3 +49,21 @@ def test_nothing_is_said_when_the_clock_does_not_matter(
     caplog: pytest.LogCaptureFixture, ahead: timedelta, message: Message
 ) -> None:
     assert warnings_of(caplog, VirtualClock(start=WALL.now() + ahead), message) == []
+
+
+@pytest.mark.parametrize("days", [-400, -1, 1, 30])
+def test_an_instant_computed_from_the_brokers_clock_is_in_order(
+    caplog: pytest.LogCaptureFixture, days: int
+) -> None:
+    clock = VirtualClock(start=WALL.now() + timedelta(days=days))
+    message = Message("T", b"x", deliver_at=clock.now() + timedelta(days=1))
+    assert warnings_of(caplog, clock, message) == []
+
+
+def test_an_instant_of_wall_time_that_is_years_ahead_of_the_broker_is_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    long_ago = VirtualClock(start=WALL.now() - timedelta(days=2_000))
+    with pytest.raises(DelayOutOfRangeError):
+        warnings_of(caplog, long_ago, in_ten_seconds())
+    assert "compute delivery times from broker.clock.now_ms" in caplog.text

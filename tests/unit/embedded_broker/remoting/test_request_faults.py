@@ -52,7 +52,7 @@ def test_a_lost_answer_makes_the_client_send_again_and_both_copies_share_the_id(
         assert fault.hits == 1
         first, second = broker.messages.in_topic("T")
         assert first.body == second.body == b"once or twice"
-        assert first.message_id == second.message_id
+        assert first.msg_id == second.msg_id
         assert first.offset != second.offset or first.queue_id != second.queue_id
 
 

@@ -288,7 +288,7 @@ def test_a_time_that_is_not_in_the_future_is_no_delay(
     properties = asked(broker.clock.now_ms)
     sent = send(producer, properties)
     kept = the_one(broker, "T")
-    assert kept.message_id == sent.msg_id
+    assert kept.msg_id == sent.msg_id
     assert kept.properties == kept.properties | properties
     assert timer_names(kept.properties) == timer_names(properties)
     assert "REAL_TOPIC" not in kept.properties
@@ -463,7 +463,7 @@ def test_a_user_property_delays_unless_the_producer_is_strict_about_reserved_nam
 
     sent = connect(broker).send(message)
     waiting = the_one(broker, TIMERS)
-    assert (waiting.message_id, waiting.properties[name]) == (sent.msg_id, "5")
+    assert (waiting.msg_id, waiting.properties[name]) == (sent.msg_id, "5")
 
 
 # --- after the delivery -----------------------------------------------------------------------
@@ -496,7 +496,7 @@ def test_a_delivered_timer_that_fails_waits_at_levels_until_the_dead_letters(
 
     assert [m.reconsume_times for m in (first, second)] == [0, 1]
     assert second.store_timestamp == first.store_timestamp + 10_000
-    assert {m.msg_id for m in (first, second)} | {dead.message_id} == {sent.msg_id}
+    assert {m.msg_id for m in (first, second)} | {dead.msg_id} == {sent.msg_id}
     # What keeps a message that was timed once from being timed again survives every copy.
     out_ms = first.properties["TIMER_OUT_MS"]
     assert [m.properties["TIMER_OUT_MS"] for m in (waiting, second, dead)] == [out_ms] * 3
@@ -565,7 +565,7 @@ def test_only_a_timer_of_an_ordinary_topic_has_a_recall_handle(
 ) -> None:
     broker.topics.create(RETRY, queues=1)
     sent = producer.send(Message(topic, b"x", properties=asked))
-    assert the_one(broker, stored_in).message_id == sent.msg_id
+    assert the_one(broker, stored_in).msg_id == sent.msg_id
     assert sent.recall_handle is None
 
 

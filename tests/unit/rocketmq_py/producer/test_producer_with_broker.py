@@ -258,7 +258,7 @@ def test_a_delayed_message_arrives_as_it_was_sent(
     arrived = arrival(broker, 5_000)
     assert (arrived.topic, arrived.body, arrived.tags) == ("T", body, "a")
     assert (arrived.keys, arrived.properties["colour"]) == (("k1", "k2"), "grün")
-    assert arrived.message_id == result.msg_id
+    assert arrived.msg_id == result.msg_id
     assert arrived.queue_id == result.message_queue.queue_id
     assert producer.view_message("T", result.msg_id).msg_id == result.msg_id
 
@@ -304,7 +304,7 @@ def test_a_batch_is_stored_as_single_messages_with_their_own_ids(
     result = producer.send_batch([Message("T", b"%d" % n) for n in range(10)])
     stored = sorted(broker.messages.in_topic("T"), key=lambda message: message.offset)
     assert [message.body for message in stored] == [b"%d" % n for n in range(10)]
-    assert ",".join(message.message_id for message in stored) == result.msg_id
+    assert ",".join(message.msg_id for message in stored) == result.msg_id
     assert len(broker.journal.requests(code=RequestCode.SEND_BATCH_MESSAGE)) == 1
 
 

@@ -120,7 +120,7 @@ def test_a_committed_message_is_delivered_once(
     broker.wait_delivered("T")
     (stored,) = broker.messages.in_topic("T")
     assert (stored.body, stored.tags, stored.keys) == (b"pay", "a", ("k",))
-    assert stored.message_id == result.msg_id == result.transaction_id
+    assert stored.msg_id == result.msg_id == result.transaction_id
     assert bank.worked == [(message, COMMIT)]
     (fields,) = ended(broker)
     assert (fields["commitOrRollback"], fields["fromTransactionCheck"]) == ("8", "false")

@@ -64,7 +64,7 @@ def test_rows_of_batches_are_told_their_own_places(
             assert (row["topic"], row["status"], row["problem"]) == (topic, "SEND_OK", None)
             assert (row["broker_name"], row["recall_handle"]) == ("broker-a", None)
     stored = {
-        (topic, one.queue_id, one.offset): (one.body, one.message_id)
+        (topic, one.queue_id, one.offset): (one.body, one.msg_id)
         for topic in ("T", "U")
         for one in broker.messages.in_topic(topic)
     }
@@ -82,7 +82,7 @@ def test_a_delayed_row_has_a_handle_and_no_offset_yet(
     assert later["recall_handle"]
     assert isinstance(broker.clock, VirtualClock)
     broker.clock.advance(6)
-    assert {one.message_id for one in broker.messages.in_topic("T")} == {
+    assert {one.msg_id for one in broker.messages.in_topic("T")} == {
         now["message_id"],
         later["message_id"],
     }

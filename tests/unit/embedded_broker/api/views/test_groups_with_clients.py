@@ -116,7 +116,7 @@ def test_a_failed_message_is_among_the_retries_until_it_succeeds() -> None:
         with consumer_of(broker, listener):
             broker.wait_for(lambda b: b.groups["G"].retries(), timeout=GUARD_S)
             (retry,) = broker.groups["G"].retries()
-            assert (retry.message_id, retry.topic, retry.waiting) == (sent.msg_id, "T", True)
+            assert (retry.msg_id, retry.topic, retry.waiting) == (sent.msg_id, "T", True)
             assert broker.messages.trace(sent).groups["G"].retry_due_at == retry.due_at
 
             clock.advance(10)

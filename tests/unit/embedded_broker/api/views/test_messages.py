@@ -1,9 +1,18 @@
 """What is stored in a topic, as a consumer would get it."""
 
+from datetime import timedelta
+
 import pytest
 from attrs import frozen
 
-from embedded_broker import EmbeddedBroker, MessageNotFound, VirtualClock
+from embedded_broker import (
+    EmbeddedBroker,
+    MessageNotFound,
+    RecallOutcome,
+    VirtualClock,
+    WaitTimeoutError,
+)
+from rocketmq_py import DefaultMQProducer, Message, SystemClock
 from tests.unit.embedded_broker.api.views.manual_consumer import ManualConsumer
 
 
@@ -33,9 +42,11 @@ def test_a_stored_message_carries_what_a_consumer_would_get(
     assert (message.topic, message.queue_id, message.offset) == ("T", 3, 0)
     assert (message.body, message.tags, message.keys) == (b"body", "TagA", ("k1", "k2"))
     assert message.properties["colour"] == "red"
-    assert message.message_id == sent.msg_id
+    assert message.msg_id == sent.msg_id
     assert message.born_at == message.stored_at == clock.now()
-    assert "<4 bytes>" in repr(message)
+    assert "body=b'body'" in repr(message)
+    broker.send("T", bytes(65))
+    assert "body=<65 bytes>" in repr(broker.messages.in_topic("T")[1])
 
 
 def test_a_topic_larger_than_one_hold_of_the_door_is_read_whole(broker: EmbeddedBroker) -> None:
@@ -128,3 +139,64 @@ def test_what_was_acknowledged_is_still_found(broker: EmbeddedBroker) -> None:
 
     assert broker.messages.by_id(sent).body == b"x"
     assert [one.body for one in broker.messages.by_key("T", "k")] == [b"x"]
+
+
+def test_what_a_view_gives_is_taken_where_a_message_is_asked_for(broker: EmbeddedBroker) -> None:
+    broker.send("T", b"now")
+    for body in (b"recalled", b"fired", b"moved"):
+        broker.send("T", body, delay=60)
+    (stored,) = broker.messages.in_topic("T")
+    recalled, fired, moved = broker.timers.pending()
+
+    assert broker.messages.by_id(stored) == stored
+    trace = broker.messages.trace(stored)
+    assert (trace.msg_id, trace.offset) == (stored.msg_id, stored.offset)
+    assert broker.messages.trace(trace) == trace
+    assert broker.messages.trace(recalled).due_at == recalled.due_at
+    assert broker.timers.recall(recalled) is RecallOutcome.RECALLED
+    broker.timers.fire_now(fired)
+    broker.timers.reschedule(moved, deliver_at=broker.clock.now())
+    bodies = [message.body for message in broker.messages.in_topic("T")]
+    assert bodies == [b"now", b"fired", b"moved"]
+
+
+def test_a_topic_that_does_not_exist_is_never_an_empty_answer(broker: EmbeddedBroker) -> None:
+    broker.topics.create("Orders")
+    sent = broker.send("Orders", b"x", delay=60)
+    for ask in (
+        lambda: broker.timers.count(topic="Order"),
+        lambda: broker.timers.pending(topic="Order"),
+        lambda: broker.timers.recall(sent, topic="Order"),
+        lambda: broker.timers.fire_now(sent, topic="Order"),
+        lambda: broker.timers.reschedule(
+            sent, deliver_at=broker.clock.now() + timedelta(days=1), topic="Order"
+        ),
+        lambda: broker.messages.in_topic("Order"),
+        lambda: broker.messages.by_id(sent, topic="Order"),
+        lambda: broker.messages.by_key("Order", "k"),
+        lambda: broker.messages.trace(sent, topic="Order"),
+        lambda: broker.topics["Order"],
+    ):
+        with pytest.raises(KeyError, match="no topic 'Order'; did you mean 'Orders'"):
+            ask()
+    with pytest.raises(WaitTimeoutError, match="did you mean 'Orders'"):
+        broker.wait_delivered("Order", timeout=0.01)
+    assert broker.timers.count(topic="T") == 0
+    assert broker.timers.pending(topic="T") == []
+
+
+@pytest.mark.parametrize("days", [-3000, 0, 3000])
+def test_a_message_is_born_at_the_time_that_the_brokers_clock_showed(days: int) -> None:
+    clock = VirtualClock(start=SystemClock().now() + timedelta(days=days))
+    with (
+        EmbeddedBroker(clock=clock, topics=["T"], tcp=False) as broker,
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+    ):
+        clock.advance(days=30)
+        sent_at = clock.now()
+        result = producer.send(Message("T", b"later", delay=timedelta(hours=1)))
+        broker.send("T", b"by the broker itself", delay=3600)
+        clock.advance(hours=1)
+        for message in broker.messages.in_topic("T"):
+            assert (message.born_at, message.stored_at) == (sent_at, clock.now())
+        assert broker.messages.trace(result).initialised_at == sent_at

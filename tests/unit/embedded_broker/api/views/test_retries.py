@@ -33,7 +33,7 @@ def test_a_retry_waits_for_its_time_and_is_over_when_it_is_committed(
     assert (retry.topic, retry.attempts, retry.waiting) == ("T", 1, True)
     assert retry.due_at == start + timedelta(seconds=10)
     assert (retry.body, retry.tags, retry.keys) == (b"x", "a", ("k1", "k2"))
-    assert retry.message_id == broker.messages.in_topic("T")[0].message_id
+    assert retry.msg_id == broker.messages.in_topic("T")[0].msg_id
 
     clock.advance(10)
     (retry,) = broker.groups["G"].retries()

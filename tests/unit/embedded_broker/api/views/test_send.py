@@ -22,6 +22,7 @@ def test_every_way_to_ask_for_delay_waits_for_its_time(
     broker.send("T", b"level", delay_level=3)
     broker.send("T", b"property", properties={"__STARTDELIVERTIME": str(clock.now_ms + 2000)})
     assert broker.timers.count() == broker.timers.count(topic="T") == 5
+    broker.topics.create("other")
     assert broker.timers.count(topic="other") == 0
     assert repr(broker.timers) == "<timers: 5 pending>"
 

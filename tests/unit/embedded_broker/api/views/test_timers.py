@@ -87,14 +87,14 @@ def test_pending_timers_are_paged_in_due_order_and_listing_changes_nothing(
     assert [len(page) for page in pages] == [100, 100, 50]
     found = [timer for page in pages for timer in page]
     assert [timer.due_at for timer in found] == sorted(timer.due_at for timer in found)
-    assert len({timer.id for timer in found}) == 250 == count
+    assert len({timer.msg_id for timer in found}) == 250 == count
     assert {timer.body for timer in found} == {b"%d" % number for number in range(250)}
     assert [timer for page in all_pages(broker, 7) for timer in page] == found
     assert (broker.timers.count(), clock.next_deadline()) == (count, deadline)
     assert broker.timers.count(topic="T") == 250
     clock.advance(hours=2)
-    assert {message.message_id for message in broker.messages.in_topic("T")} == {
-        timer.id for timer in found
+    assert {message.msg_id for message in broker.messages.in_topic("T")} == {
+        timer.msg_id for timer in found
     }
 
 
@@ -106,7 +106,7 @@ def test_a_pending_timer_shows_what_was_sent(broker: EmbeddedBroker, clock: Virt
 
     (timer,) = broker.timers.pending()
 
-    assert (timer.id, timer.topic, timer.queue_id) == (sent.msg_id, "T", 2)
+    assert (timer.msg_id, timer.topic, timer.queue_id) == (sent.msg_id, "T", 2)
     assert timer.due_at == clock.now() + timedelta(seconds=59)
     assert timer.accepted_at == clock.now() - timedelta(seconds=1)
     assert (timer.rolls, timer.keys, timer.size) == (0, ("k1", "k2"), 4)
@@ -139,6 +139,7 @@ def test_topic_time_and_kind_narrow_the_listing(
 
     pending = broker.timers.pending
     assert seen(pending(topic="T")) == [b"1", b"3"]
+    broker.topics.create("V")
     assert seen(pending(topic="V")) == []
     assert seen(pending(before=minute)) == [b"1", b"2"]
     assert seen(pending(before=minute + timedelta(milliseconds=1))) == [b"1", b"2", b"3"]
@@ -183,7 +184,7 @@ def test_sends_without_a_client_are_delayed_as_those_of_a_client(
     with DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer:
         for send, message, kind in ways:
             ours, theirs = send().msg_id, producer.send(message).msg_id
-            timers = {timer.id: timer for timer in broker.timers.pending(kind=kind)}
+            timers = {timer.msg_id: timer for timer in broker.timers.pending(kind=kind)}
             assert set(timers) == {ours, theirs}, kind
             assert timers[ours].due_at == timers[theirs].due_at
             assert timers[ours].kind is timers[theirs].kind is kind
@@ -376,6 +377,7 @@ def test_only_what_waits_can_be_changed(broker: EmbeddedBroker, clock: VirtualCl
         broker.timers.fire_now("nobody")
     with pytest.raises(ConfigError, match="timerMaxDelaySec"):
         broker.timers.reschedule(level, deliver_at=later + timedelta(days=3))
+    broker.topics.create("U")
     with pytest.raises(TimerNotPending):
         broker.timers.reschedule(level, deliver_at=later, topic="U")
 

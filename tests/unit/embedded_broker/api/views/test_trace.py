@@ -36,7 +36,7 @@ def test_a_timer_is_scheduled_ready_in_flight_and_acknowledged_each_at_its_time(
 
     seen = broker.messages.trace(sent)
     assert seen.state is MessageState.SCHEDULED
-    assert (seen.message_id, seen.topic, seen.copies) == (sent.msg_id, "T", 1)
+    assert (seen.msg_id, seen.topic, seen.copies) == (sent.msg_id, "T", 1)
     assert (seen.initialised_at, seen.accepted_at) == (start, start)
     assert (seen.due_at, seen.ready_at, seen.offset) == (start + 5 * SECOND, None, None)
     assert seen.groups == {}
@@ -356,7 +356,7 @@ def test_an_offset_id_traces_the_message_before_and_after_its_delivery(
     assert broker.messages.trace(sent.offset_msg_id).state is MessageState.SCHEDULED
     clock.advance(5)
     assert broker.messages.trace(sent.offset_msg_id).state is MessageState.READY
-    assert broker.messages.trace(sent.offset_msg_id).message_id == sent.msg_id
+    assert broker.messages.trace(sent.offset_msg_id).msg_id == sent.msg_id
 
 
 def test_a_topic_tells_messages_apart_that_share_an_id(broker: EmbeddedBroker) -> None:
@@ -366,6 +366,7 @@ def test_a_topic_tells_messages_apart_that_share_an_id(broker: EmbeddedBroker) -
 
     assert broker.messages.trace("SAME", topic="U").state is MessageState.READY
     assert broker.messages.trace("SAME", topic="T").state is MessageState.SCHEDULED
+    broker.topics.create("V")
     with pytest.raises(MessageNotFound, match="for topic 'V'"):
         broker.messages.trace("SAME", topic="V")
 
