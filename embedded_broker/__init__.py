@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
     from embedded_broker.lifecycle.arguments import TopicSpec
     from embedded_broker.lifecycle.recovery_report import RecoveryReport
+    from embedded_broker.lifecycle.reset import Connected
     from embedded_broker.remoting.journal import Journal, JournalEntry
     from embedded_broker.remoting.request_faults import Fault
     from embedded_broker.settings.config import BrokerConfig
@@ -80,6 +81,7 @@ _NAMES_OF = {
     ),
     "lifecycle.arguments": "TopicSpec",
     "lifecycle.recovery_report": "RecoveryReport",
+    "lifecycle.reset": "Connected",
     "remoting.journal": "Journal JournalEntry",
     "remoting.request_faults": "Fault",
     "settings.config": "BrokerConfig",
@@ -97,6 +99,7 @@ __all__ = [
     "BrokerConfig",
     "BrokerStateError",
     "ClockError",
+    "Connected",
     "DiskFault",
     "DiskFaults",
     "DoorReentryError",

@@ -40,6 +40,7 @@ from embedded_broker.lifecycle.ensemble import BrokerSlot, Ensemble
 from embedded_broker.lifecycle.node import BrokerNode
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
+from embedded_broker.lifecycle.reset import Connected
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig, Defaults
 from embedded_broker.settings.profiles import Limits, LimitsName, Profile, ProfileName
@@ -265,14 +266,18 @@ class EmbeddedBroker:
         """
         return self._node().snapshot(path)
 
-    def reset(self) -> None:
+    def reset(self, *, clock: bool = False) -> Connected:
         """Empty the broker: remove topics, groups, offsets, messages, timers, faults and journal.
 
-        Addresses, settings, the clock and connections stay. The topics of ``topics=`` are created
-        again. A consumer that stays connected starts from the beginning.
+        Addresses, settings and connections stay. The topics of ``topics=`` are created again, and
+        so are those that connected consumers read. A consumer that stays connected starts from the
+        beginning. Time goes on where it is; with ``clock=True`` a ``VirtualClock`` goes back to
+        the time at which it began, which raises ``ClockError`` when other brokers share it.
+        Returns who is still connected: a consumer that an earlier test left behind would take part
+        in the next one. A warning in the log names such consumers.
         """
         self.faults.clear()
-        self._ensemble.reset(self._slot)
+        return self._ensemble.reset(self._slot, clock=clock)
 
     async def __aenter__(self) -> Self:
         """Start without blocking the event loop."""

@@ -45,8 +45,10 @@ MARKS_MAX = 10_000
 _FOR_THE_BROKER = frozenset(
     {
         "attach",
+        "begin_again",
         "begin_run_until",
         "born_ms",
+        "check_begin_again",
         "detach",
         "move_in",
         "move_out",
@@ -189,6 +191,14 @@ class BrokerClock(ABC):
         """Set time back, as on a machine whose clock was corrected; nothing fires."""
         del milliseconds
         self._refuse("set_back")
+
+    def check_begin_again(self) -> None:
+        """Raise ``ClockError`` when time cannot begin anew: on a wall clock, or a shared one."""
+        self._refuse("begin_again")
+
+    def begin_again(self) -> None:
+        """Let it be again the time at which the clock began; nothing fires. For ``reset``."""
+        self._refuse("begin_again")
 
     def next_deadline(self) -> NextDeadline | None:
         """Return the next event that a user can see; None when nothing waits."""
@@ -380,6 +390,7 @@ class VirtualClock(BrokerClock):
         self._base_ms = SystemClock().now_ms if start is None else epoch_ms(start)
         if self._base_ms < 0:
             raise ConfigError("start", start, "a time from 1970 on: stored times count from there")
+        self._first_ms = self._base_ms
         self._origin_ns = monotonic_ns()
         self._pinned: int | None = None if rate else self._base_ms
         self._jump_lock = Lock()
@@ -562,6 +573,21 @@ class VirtualClock(BrokerClock):
                     "possible. Give a span, not a time"
                 )
             self._set(now_ms - milliseconds)
+
+    def check_begin_again(self) -> None:
+        """Raise ``ClockError`` when another broker lives by this clock, too."""
+        others = len(self._residents) - 1
+        if others > 0:
+            raise ClockError(
+                f"reset(clock=True): {others} other brokers live by this clock, and their messages "
+                "would be of the future. Give each broker a VirtualClock of its own"
+            )
+
+    def begin_again(self) -> None:
+        """Let it be again the time at which the clock began; nothing fires."""
+        with self._jump():
+            self.jumps.clear()
+            self._set(self._first_ms)
 
     def raise_to(self, floor_ms: int) -> None:
         """Move up to a store's last time before anything runs, unless ``start`` was given."""

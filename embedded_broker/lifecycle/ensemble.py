@@ -7,6 +7,7 @@ one broker, ``embedded_broker/lifecycle/runtime.py`` for what they share.
 """
 
 import atexit
+import logging
 import os
 import warnings
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.idleness import Crashed
 from embedded_broker.lifecycle.node import BrokerNode
 from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.lifecycle.reset import Connected, still_connected
 from embedded_broker.lifecycle.runtime import BROKER_PORT, Runtime
 from embedded_broker.lifecycle.snapshot import STORE_NAMES
 from embedded_broker.remoting.inproc import LocalClients
@@ -25,6 +27,8 @@ from embedded_broker.remoting.request_faults import RequestFaults
 from embedded_broker.store.fs import DirectoryFileSystem, FileSystem, MemoryFileSystem
 
 __all__ = ["BrokerSlot", "Ensemble"]
+
+logger = logging.getLogger(__name__)
 
 _running: "dict[Ensemble, None]" = {}
 
@@ -74,8 +78,11 @@ class BrokerSlot:
             raise
         return node
 
-    def reset(self, runtime: Runtime) -> None:
-        """Begin with an empty store behind the same connections; requests wait meanwhile."""
+    def reset(self, runtime: Runtime, *, clock: bool) -> Connected:
+        """Begin with an empty store behind the same connections; requests wait meanwhile.
+
+        With ``clock`` time begins anew, too. Gives who is connected.
+        """
         old, fs = self.node, self.file_system
         if old is None:
             raise BrokerStateError("there is nothing to reset: call start()")
@@ -83,12 +90,16 @@ class BrokerSlot:
         old.crash()
         for name in STORE_NAMES:
             fs.remove_tree(name)
+        if clock:
+            self.arguments.clock.begin_again()
         self.node = node = BrokerNode(
             runtime, self.arguments, fs, self.address, predecessor=old.parts
         )
         self._create_topics(node)
         node.start()
         node.take_over()
+        with node.parts.door:
+            return still_connected(node.parts)
 
     def note_crash(self) -> None:
         """Let nobody find its clients idle until it is opened again, or closed."""
@@ -249,16 +260,18 @@ class Ensemble:
         """Answer again, what waits first; idempotent."""
         self._running().door.resume()
 
-    def reset(self, slot: BrokerSlot) -> None:
+    def reset(self, slot: BrokerSlot, *, clock: bool = False) -> Connected:
         """Empty one broker behind its connections; requests that come meanwhile wait."""
         runtime = self._running()
         if slot.node is None:
             raise BrokerStateError(f"broker {slot.arguments.broker_name} does not run: start it")
+        if clock:
+            slot.arguments.clock.check_begin_again()
         door = runtime.door
         was_paused = door.pause.on
         door.hold()
         try:
-            slot.reset(runtime)
+            connected = slot.reset(runtime, clock=clock)
             self.journal.clear()
         except BaseException:
             self.close()  # half a broker is none
@@ -266,6 +279,16 @@ class Ensemble:
         finally:
             if not was_paused:
                 door.resume()
+        if connected.consumers:
+            logger.warning(
+                "reset_with_consumers broker %s: consumers are still connected and get what is "
+                "sent from now on: %s. Shut down those that the next test does not know",
+                slot.arguments.broker_name,
+                "; ".join(
+                    f"{name} ({', '.join(ids)})" for name, ids in connected.consumers.items()
+                ),
+            )
+        return connected
 
     def _running(self) -> Runtime:
         self.check_process()

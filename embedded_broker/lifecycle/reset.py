@@ -1,15 +1,26 @@
 """A broker begins anew behind the connections of the old one.
 
-Answers: what a reset keeps (connections, and which clients are members of which group, since that
-was said by living clients) and what each waiting request hears: a parked pull is asked again of
-the new state, so that its client learns that its offset is gone. Must not know: files, threads.
-Read on: ``embedded_broker/lifecycle/ensemble.py`` (``reset``), which calls this under the door.
+Answers: what a reset keeps (connections, which clients are members of which group, since that was
+said by living clients, and the topics that these read, now empty), who is still there, and what
+each waiting request hears: a parked pull is asked again of the new state, so that its client
+learns that its offset is gone. Must not know: files, threads. Read on:
+``embedded_broker/lifecycle/ensemble.py`` (``reset``), which calls this under the door.
 """
 
-from embedded_broker.lifecycle.parts import BrokerParts
-from rocketmq_py.protocol.names import retry_topic
+from attrs import frozen
 
-__all__ = ["succeed"]
+from embedded_broker.lifecycle.parts import BrokerParts
+from rocketmq_py.protocol.names import is_retry_topic, retry_topic
+
+__all__ = ["Connected", "still_connected", "succeed"]
+
+
+@frozen(kw_only=True)
+class Connected:
+    """The clients that stay connected over a reset: client ids, by group."""
+
+    consumers: dict[str, tuple[str, ...]]
+    producers: dict[str, tuple[str, ...]]
 
 
 def succeed(old: BrokerParts, new: BrokerParts) -> None:
@@ -17,6 +28,7 @@ def succeed(old: BrokerParts, new: BrokerParts) -> None:
     new.consumers.take_over(old.consumers)
     new.producers.take_over(old.producers)
     for name in new.consumers.groups():
+        _keep_topics(name, old, new)
         group = new.groups.find(name)
         if group is not None:
             new.topics.ensure(retry_topic(name), group.retry_queue_nums)
@@ -24,6 +36,30 @@ def succeed(old: BrokerParts, new: BrokerParts) -> None:
     old.durability.give_up_waiting()
     old.calls.forget_all()
     old.consume.hand_over(new.consume)
+
+
+def _keep_topics(group: str, old: BrokerParts, new: BrokerParts) -> None:
+    """Create what a group's clients read again: without it they would wait before they ask anew."""
+    live = new.consumers.get(group)
+    for topic in () if live is None else live.wanted_topics():
+        config = old.topics.get(topic)
+        if config is not None and topic not in new.topics and not is_retry_topic(topic):
+            new.topics.put(config)
+
+
+def still_connected(parts: BrokerParts) -> Connected:
+    """Say which clients are there. Under the door."""
+    return Connected(
+        consumers={
+            name: tuple(live.client_ids())
+            for name in parts.consumers.groups()
+            if (live := parts.consumers.get(name)) is not None
+        },
+        producers={
+            name: tuple(member.client_id for member in parts.producers.members(name))
+            for name in parts.producers.groups()
+        },
+    )
 
 
 def _begin_anew(group: str, old: BrokerParts, new: BrokerParts) -> None:

@@ -1,12 +1,20 @@
 """A broker that begins anew behind its connections."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
 
 import pytest
 
-from embedded_broker import BrokerStateError, EmbeddedBroker, TopicSpec, VirtualClock
+from embedded_broker import (
+    BrokerStateError,
+    ClockError,
+    Connected,
+    EmbeddedBroker,
+    TopicSpec,
+    VirtualClock,
+)
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -105,7 +113,7 @@ def test_a_consumer_misses_nothing_though_as_many_messages_come_as_before(inproc
                 assert sorted(inbox.bodies) == bodies
                 inbox.bodies.clear()
                 broker.reset()
-                assert broker.topics.names() == ["%RETRY%G"]
+                assert broker.topics.names() == ["T", "%RETRY%G"]
 
 
 def test_a_reset_can_be_repeated_and_leaves_no_deadlines_of_before() -> None:
@@ -142,3 +150,71 @@ def test_files_that_are_no_store_survive_a_reset_and_a_paused_broker_stays_pause
 def test_a_broker_that_does_not_run_cannot_be_reset() -> None:
     with pytest.raises(BrokerStateError, match=r"call start\(\)"):
         EmbeddedBroker(tcp=False).reset()
+
+
+def test_a_reset_can_begin_time_anew() -> None:
+    start = datetime(2030, 1, 1, tzinfo=UTC)
+    clock = VirtualClock(start=start)
+    with EmbeddedBroker(clock=clock, topics=["T"], tcp=False) as broker:
+        for _ in range(2):
+            broker.send("T", b"x", delay=60)
+            assert broker.timers.next_due() == start + timedelta(minutes=1)
+            clock.advance(days=1)
+            assert broker.topics["T"].count() == 1
+            broker.reset(clock=True)
+            assert clock.now() == start
+            assert clock.next_deadline() is None
+        clock.advance(days=1)
+        broker.reset()
+        assert clock.now() == start + timedelta(days=1)
+
+
+def test_time_of_others_does_not_begin_anew() -> None:
+    clock = VirtualClock()
+    with EmbeddedBroker(clock=clock, topics=["T"], tcp=False) as broker:
+        broker.send("T", b"stays")
+        with (
+            EmbeddedBroker(clock=clock, tcp=False),
+            pytest.raises(ClockError, match="1 other brokers live by this clock"),
+        ):
+            broker.reset(clock=True)
+        assert broker.topics["T"].count() == 1
+        broker.reset(clock=True)
+    with EmbeddedBroker(tcp=False) as broker, pytest.raises(ClockError, match="VirtualClock"):
+        broker.reset(clock=True)
+
+
+def test_a_reset_says_who_is_still_connected(caplog: pytest.LogCaptureFixture) -> None:
+    with EmbeddedBroker(topics=["T"], tcp=False) as broker:
+        assert broker.reset() == Connected(consumers={}, producers={})
+        assert "still connected" not in caplog.text
+        consumer = DefaultMQPushConsumer("G", namesrv_addr=broker.namesrv_addr)
+        consumer.subscribe("T")
+        consumer.register_message_listener(Inbox())
+        with consumer:
+            connected = broker.reset()
+            assert connected.consumers == {"G": (consumer.client_id,)}
+            assert (
+                f"still connected and get what is sent from now on: G ({consumer.client_id})"
+                in (caplog.text)
+            )
+        assert broker.reset().consumers == {}
+
+
+@pytest.mark.parametrize("inproc", [True, False])
+def test_what_a_connected_consumer_reads_is_there_at_once_after_a_reset(inproc: bool) -> None:
+    inbox, clock = Inbox(), VirtualClock()
+    with EmbeddedBroker(clock=clock, inproc=inproc) as broker:
+        broker.topics.create("T", queues=2)
+        consumer = DefaultMQPushConsumer("G", namesrv_addr=broker.namesrv_addr)
+        consumer.subscribe("T")
+        consumer.register_message_listener(inbox)
+        with consumer:
+            clock.settle(GUARD_S)
+            broker.reset()
+            assert broker.topics["T"].queues == 2
+            assert broker.topics["T"].count() == 0
+            broker.send("T", b"first")
+            # Less than the second that a consumer waits when its topic is gone.
+            clock.settle(0.8)
+            assert inbox.bodies == [b"first"]
