@@ -20,6 +20,7 @@ HEADER_SIZE: Final = 40
 _HEADER: Final = Struct(">4q2i")
 _SLOT: Final = Struct(">i")
 _INDEX_ENTRY: Final = Struct(">iqii")
+_ENTRY_SIZE: Final = _INDEX_ENTRY.size
 _INT32_MAX: Final = 0x7FFF_FFFF
 
 
@@ -78,6 +79,7 @@ class IndexFile:
     def __init__(self, segment: Segment, shape: IndexShape) -> None:
         self.segment = segment
         self.shape = shape
+        self._entries_at = shape.entry_at(0)
         self.begin_timestamp: int
         self.end_timestamp: int
         self.begin_offset: int
@@ -109,10 +111,10 @@ class IndexFile:
         if number == 1:
             self.begin_timestamp, self.begin_offset = store_timestamp, offset
         seconds = (store_timestamp - self.begin_timestamp) // 1000
-        segment.write(
-            self.shape.entry_at(number),
-            _INDEX_ENTRY.pack(key_hash, offset, min(max(seconds, 0), _INT32_MAX), previous),
-        )
+        if not 0 <= seconds <= _INT32_MAX:
+            seconds = min(max(seconds, 0), _INT32_MAX)
+        entry = _INDEX_ENTRY.pack(key_hash, offset, seconds, previous)
+        segment.write(self._entries_at + number * _ENTRY_SIZE, entry)
         segment.write(slot_at, _SLOT.pack(number))
         self.used_slots += not previous
         self.next_number = number + 1
