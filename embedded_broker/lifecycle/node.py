@@ -137,8 +137,7 @@ class BrokerNode:
         levels.session_timer = parts.session.after
         levels.request_flush = self._flusher.request
         self._install(parts)
-        wrong = (self._clock_file.problem, offsets_file.problem, timers.metrics.problem)
-        store.problems += [one for one in wrong if one is not None]
+        self._mend_files(offsets_file)
         self.recovery = RecoveryReport.of(found, timers_found, store.problems)
         config.on_change(self._note_change)
         config.on_change(self._note_memory)
@@ -146,6 +145,29 @@ class BrokerNode:
         self._aging = Aging(parts, clock)
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
+
+    def _mend_files(self, offsets_file: DelayOffsetFile) -> None:
+        """Report the small files that were not as they should be, and write them anew."""
+        parts = self.parts
+        metrics = parts.timers.metrics
+        clock = parts.clock
+        for problem, save in (
+            (
+                self._clock_file.problem,
+                partial(self._clock_file.save, clock_document(clock))
+                if isinstance(clock, VirtualClock)
+                else lambda: None,
+            ),
+            (offsets_file.problem, partial(offsets_file.save, {})),
+            (metrics.problem, metrics.save),
+        ):
+            if problem is None:
+                continue
+            parts.store.problems.append(problem)
+            try:
+                save()
+            except StoreError as error:
+                logger.warning("not mended yet: %s", error)
 
     def _install(self, parts: BrokerParts) -> None:
         """Give the broker its hooks, tables, handlers and its place at the name server."""

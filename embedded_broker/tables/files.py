@@ -117,6 +117,7 @@ class TableFiles:
         file.load(skip_damage=self._skip_damage)
         if stored.problem is not None:
             self._note(stored.problem)
+            file.begin()()  # what was read instead is what the file holds from now on
 
         def save() -> None:
             self._save(file)

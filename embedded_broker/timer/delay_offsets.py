@@ -79,6 +79,8 @@ class DelayOffsetFile:
                     raise StoreDamagedError(self._file.problem)
                 content = {}
             self._content = content
+            if self._file.problem is not None:
+                self._file.problem += ". Messages of delay levels may be delivered again"
         return dict(self._content)
 
     def save(self, part: Mapping[str, Any]) -> None:
