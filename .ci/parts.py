@@ -19,6 +19,9 @@ PY = sys.executable
 PYTEST = [PY, "-m", "pytest", "-q"]
 WORKERS = ["-n", str(min(4, os.cpu_count() or 1))]
 OTHER_PARTS = ("architecture", "interop", "perf", "spark", "typing")
+THREE_HUNDRED = (
+    "tests/hostile/test_corruptions.py::test_three_hundred_damages_are_the_same_said_or_refused"
+)
 
 EXAMPLES = sorted(
     path for path in (ROOT / "examples").glob("*.py") if not path.name.startswith("_")
@@ -38,7 +41,10 @@ PARTS: dict[str, list[list[str]]] = {
         + [f"--ignore=tests/{name}" for name in OTHER_PARTS],
     ],
     # Full disks, too few descriptors, damaged files; its short form is among the tests above.
-    "hostile": [[*PYTEST, *WORKERS, "tests/hostile"]],
+    "hostile": [
+        [*PYTEST, *WORKERS, "tests/hostile", "--deselect", THREE_HUNDRED],
+        [PY, "-m", "tests.hostile", "--runs", "300"],  # the same, and prints the table
+    ],
     "examples": [[PY, str(path.relative_to(ROOT))] for path in EXAMPLES],
     "smoke": [[*PYTEST, "-s", "-m", "smoke", "tests/interop"]],
     "interop": [[*PYTEST, "-s", "tests/interop"]],

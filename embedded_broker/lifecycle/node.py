@@ -148,19 +148,17 @@ class BrokerNode:
 
     def _mend_files(self, offsets_file: DelayOffsetFile) -> None:
         """Report the small files that were not as they should be, and write them anew."""
-        parts = self.parts
+        parts, clock, clock_file = self.parts, self.parts.clock, self._clock_file
         metrics = parts.timers.metrics
-        clock = parts.clock
-        for problem, save in (
-            (
-                self._clock_file.problem,
-                partial(self._clock_file.save, clock_document(clock))
-                if isinstance(clock, VirtualClock)
-                else lambda: None,
-            ),
+        files: list[tuple[str | None, Callable[[], None]]] = [
             (offsets_file.problem, partial(offsets_file.save, {})),
             (metrics.problem, metrics.save),
-        ):
+        ]
+        if isinstance(clock, VirtualClock):
+            files.append((clock_file.problem, partial(clock_file.save, clock_document(clock))))
+        elif clock_file.problem is not None:
+            parts.store.problems.append(clock_file.problem)
+        for problem, save in files:
             if problem is None:
                 continue
             parts.store.problems.append(problem)

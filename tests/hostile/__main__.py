@@ -11,10 +11,10 @@ import argparse
 import logging
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 
-from tests.hostile.corruptions import GOOD, Verdict, play
+from tests.hostile.corruptions import GOOD, Damages, table_of
+from tests.hostile.stores import MEMORY
 
 
 def main(arguments: list[str]) -> int:
@@ -25,22 +25,16 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--all", action="store_true", help="print every damage, not only failures")
     chosen = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
-    table: Counter[tuple[str, Verdict]] = Counter()
-    bad = 0
-    memory = Path("/dev/shm")  # noqa: S108 - fsync of a disk is what takes the time
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        for one in play(range(chosen.seed, chosen.seed + chosen.runs), Path(folder)):
-            table[one.damage.split()[0], one.verdict] += 1
-            bad += one.verdict not in GOOD
+    outcomes = []
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        damages = Damages(Path(folder))
+        for seed in range(chosen.seed, chosen.seed + chosen.runs):
+            one = damages.play(seed)
+            outcomes.append(one)
             if chosen.all or one.verdict not in GOOD:
-                print(f"{one.seed} {one.store}: {one.damage}: {one.verdict}", flush=True)
-                print(f"    {one.before} -> {one.after} {one.text[:400]}", flush=True)
-    verdicts = [one for one in Verdict if any(key[1] is one for key in table)]
-    print("".join(f"{word:>24}" for word in ("", *verdicts)))
-    for kind in sorted({key[0] for key in table}):
-        print("".join(f"{word:>24}" for word in (kind, *(table[kind, one] for one in verdicts))))
-    print(f"{chosen.runs} damages, {bad} silent or worse")
-    return 1 if bad else 0
+                print(one.line(), flush=True)
+    print("\n".join(table_of(outcomes)))
+    return 1 if any(one.verdict not in GOOD for one in outcomes) else 0
 
 
 if __name__ == "__main__":

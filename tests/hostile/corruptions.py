@@ -11,7 +11,8 @@ right after the first, finds the same and has nothing to say.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from random import Random
@@ -73,6 +74,14 @@ class Outcome:
     text: str
     before: tuple[int, int, int]
     after: tuple[int, int, int] | None
+
+    def line(self) -> str:
+        """Say it in a line or two, with the command that repeats it."""
+        counts = f"{self.before} -> {self.after}"
+        return (
+            f"{self.seed} {self.store}: {self.damage}: {self.verdict}\n    {counts} "
+            f"{self.text[:400]}\n    python -m tests.hostile --seed {self.seed} --runs 1 --all"
+        )
 
 
 def damage(store: Store, random: Random) -> tuple[str, tuple[str, ...]]:
@@ -174,32 +183,51 @@ def look_twice(store: Store, *, clean: bool, expected: Holds) -> str:
     return _difference(expected, after)
 
 
-def play(seeds: Iterable[int], folder: Path) -> Iterator[Outcome]:
-    """Damage a fresh copy of a store for each seed, of each kind of store in turn."""
-    stores: dict[tuple[Kind, bool], tuple[Store, Holds]] = {}
-    for seed in seeds:
-        key = STORES[seed % len(STORES)]
-        kind, clean = key
-        if key not in stores:
-            made = make_store(kind, folder / f"{kind} {clean}", clean=clean)
-            looked = made.copy(folder / f"{kind} {clean} looked at").look()
-            stores[key] = (made, looked)
-        made, before = stores[key]
-        copy = made.copy(folder / str(seed))
+class Damages:
+    """Plays seeds; each kind of store is made once, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stores: dict[tuple[Kind, bool], tuple[Store, Holds]] = {}
+
+    def play(self, seed: int) -> Outcome:
+        """Damage a fresh copy of a store, open it, and say what became of it."""
+        kind, clean = STORES[seed % len(STORES)]
+        made, before = self._made(kind, clean)
+        copy = made.copy(self._folder / str(seed))
         random = Random(seed)
         done, names = damage(copy, random)
-        again = copy.copy(folder / f"{seed} again")
+        again = copy.copy(self._folder / f"{seed} again")
         verdict, text, after = judge(before, copy, names)
         if after is not None and verdict in GOOD:
             # Levels promise "at least once" over a crash, and the real stores' are due at once.
             stops = kind == "real 5.3.3" or random.random() < 0.5
             differs = look_twice(again, clean=stops, expected=after)
             verdict, text = (Verdict.AGAIN, f"{text} -- {differs}") if differs else (verdict, text)
-        name = f"{kind}, {'closed' if clean else 'killed'}"
-        counts = None if after is None else after.counts()
-        yield Outcome(seed, name, done, verdict, text, before.counts(), counts)
         rmtree(copy.root)
         rmtree(again.root)
+        name = f"{kind}, {'closed' if clean else 'killed'}"
+        counts = None if after is None else after.counts()
+        return Outcome(seed, name, done, verdict, text, before.counts(), counts)
+
+    def _made(self, kind: Kind, clean: bool) -> tuple[Store, Holds]:
+        found = self._stores.get((kind, clean))
+        if found is None:
+            made = make_store(kind, self._folder / f"{kind} {clean}", clean=clean)
+            looked = made.copy(self._folder / f"{kind} {clean} looked at").look()
+            found = self._stores[kind, clean] = made, looked
+        return found
+
+
+def table_of(outcomes: Iterable[Outcome]) -> list[str]:
+    """Count the verdicts by kind of damage; the lines of a table."""
+    table = Counter((one.damage.split()[0], one.verdict) for one in outcomes)
+    verdicts = [one for one in Verdict if any(key[1] is one for key in table)]
+    rows = [("", *verdicts)]
+    rows += [(kind, *(str(table[kind, one]) for one in verdicts)) for kind in KINDS]
+    bad = sum(number for (_, verdict), number in table.items() if verdict not in GOOD)
+    lines = ["".join(f"{word:>24}" for word in row) for row in rows]
+    return [*lines, f"{table.total()} damages, {bad} silent or worse"]
 
 
 def _difference(before: Holds, after: Holds) -> str:

@@ -21,6 +21,9 @@ from embedded_broker.store.fs import DirectoryFileSystem
 
 Kind = Literal["wheel", "sliced", "real 5.3.3"]
 
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - fsync of a disk is what takes the time
+MEMORY = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
+"""Where to make stores; None: where temporary files go."""
 STARTS = datetime(2030, 1, 1, tzinfo=UTC)
 REAL_STORES = Path(__file__).parents[1] / "golden" / "stores"
 SMALL_FILES = {
