@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +147,55 @@ def test_a_table_that_cannot_be_read_stops_the_opening_unless_it_may_be_skipped(
     with EmbeddedBroker(fs=fs, tcp=False, config={"damagedRecords": "skip"}) as broker:
         assert any(path in line for line in broker.recovery.problems)
         assert broker.topics.names() == ["T"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "config/topics.json",
+        "config/consumerOffset.json",
+        "config/delayOffset.json",
+        "config/timermetrics",
+        "config/virtualClock.json",
+    ],
+)
+@pytest.mark.parametrize("what", ["deleted", "changed", "swapped"])
+def test_a_file_that_was_damaged_is_said_once_and_written_anew_at_opening(
+    path: str, what: str
+) -> None:
+    fs = MemoryFileSystem()
+
+    def open_it() -> EmbeddedBroker:
+        clock = VirtualClock(datetime(2030, 1, 1, tzinfo=UTC))
+        return EmbeddedBroker(fs=fs, tcp=False, clock=clock)
+
+    with open_it() as broker:
+        broker.send("T", b"x", delay=60)
+        broker.send("T", b"y", delay_level=4)
+        parts = broker._parts()
+        with parts.door:
+            parts.offsets.commit("g", "T", 0, 0)
+    if what == "deleted":
+        fs.remove(path)
+    elif what == "changed":
+        text = fs.read_file(path)
+        fs.write_file(path, text.replace(b"0", b"1"))
+    else:
+        fs.write_file(path + ".crc32", b"12 34")
+    broker = open_it().start()
+    assert any(path in line for line in broker.recovery.problems)
+    broker.crash()
+    with open_it() as broker:
+        assert not broker.recovery.problems
+
+
+def test_who_loses_the_offsets_of_levels_is_told_what_comes_again() -> None:
+    fs = MemoryFileSystem()
+    with EmbeddedBroker(fs=fs, tcp=False) as broker:
+        broker.send("T", b"x", delay_level=1)
+    fs.remove("config/delayOffset.json")
+    with EmbeddedBroker(fs=fs, tcp=False) as broker:
+        assert "levels may be delivered again" in "".join(broker.recovery.problems)
 
 
 def test_a_save_that_fails_is_logged_and_made_up_for_at_close(
