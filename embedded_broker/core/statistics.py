@@ -191,14 +191,17 @@ class Statistics:
         """Give the numbers as they are, those of former lives included."""
         return self._read()._replace(found=self.found, missed=self.missed, given=self.given)
 
-    def totals(self) -> Totals:
-        """Give what came and went since `start`; a deleted topic can make it less."""
-        pairs = zip(self.present(), self._at_start, strict=True)
+    def totals(self, present: Totals | None = None) -> Totals:
+        """Give what came and went since `start`; a deleted topic can make it less.
+
+        To find the present numbers all queues are looked at: whoever has them gives them.
+        """
+        pairs = zip(present or self.present(), self._at_start, strict=True)
         return Totals(*(max(0, now - before) for now, before in pairs))
 
-    def rates(self, field: str) -> tuple[float, ...]:
-        """Give one field's growth per second over each of `WINDOWS_S`."""
-        now_ms, present = self._now_ms(), getattr(self.present(), field)
+    def rates(self, field: str, present: Totals | None = None) -> tuple[float, ...]:
+        """Give one field's growth per second over each of `WINDOWS_S`; see `totals`."""
+        now_ms, number = self._now_ms(), getattr(present or self.present(), field)
         rates = []
         for window_s in WINDOWS_S:
             begin_ms = now_ms - window_s * 1000
@@ -207,6 +210,6 @@ class Statistics:
                 rates.append(0.0)
                 continue
             at, totals = older[-1]
-            growth = max(0, present - getattr(totals, field))
+            growth = max(0, number - getattr(totals, field))
             rates.append(growth * 1000 / max(1, now_ms - at))
         return tuple(rates)

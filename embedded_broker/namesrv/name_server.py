@@ -10,6 +10,7 @@ one at once, and goodbye when it closes. One that may not be read or written ann
 with that permission taken away (BrokerController.registerBrokerAll), so that clients go elsewhere.
 """
 
+from functools import partial
 from typing import Final
 
 from attrs import evolve
@@ -20,7 +21,7 @@ from embedded_broker.remoting.endpoint import Connection, Handler, Request, Requ
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.bodies.routes import BrokerData
-from rocketmq_py.protocol.bodies.topics import TopicConfig, TopicList
+from rocketmq_py.protocol.bodies.topics import TopicList
 from rocketmq_py.protocol.codes import (
     PERM_READ,
     PERM_WRITE,
@@ -67,27 +68,16 @@ class NameServer:
     ) -> None:
         """Make a broker of this process visible to clients, and keep its topics up to date."""
 
-        def announced(topic: TopicConfig) -> TopicConfig:
+        def allow(_changed: frozenset[str]) -> None:
             perm = config.int("brokerPermission")
-            if perm & _READ_WRITE == _READ_WRITE:
-                return topic
-            return evolve(topic, perm=topic.perm & perm)
+            self.routes.allow(broker_name, -1 if perm & _READ_WRITE == _READ_WRITE else perm)
 
-        def register_all() -> None:
-            self.routes.register(
-                cluster=cluster,
-                broker_name=broker_name,
-                address=address,
-                topics=map(announced, topics),
-            )
-
-        def settings_changed(names: frozenset[str]) -> None:
-            if "brokerPermission" in names:
-                register_all()
-
-        register_all()
-        topics.listeners.append(lambda topic: self.routes.put_topic(broker_name, announced(topic)))
-        config.on_change(settings_changed)
+        self.routes.register(
+            cluster=cluster, broker_name=broker_name, address=address, topics=topics
+        )
+        allow(frozenset())
+        topics.listeners.append(partial(self.routes.put_topic, broker_name))
+        config.on_change(allow)
 
     def route_of_topic(self, request: Request) -> RemotingCommand:
         """105: brokers and queues of a topic, or 17.

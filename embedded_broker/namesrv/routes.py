@@ -7,7 +7,7 @@ of them; nothing here asks a broker. Every call is made under the door. Read on 
 
 from collections.abc import Iterable
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from rocketmq_py.protocol.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rocketmq_py.protocol.bodies.topics import TopicConfig
@@ -31,6 +31,7 @@ class RouteTable:
     def __init__(self) -> None:
         self._brokers: dict[str, Registration] = {}
         self._queues: dict[str, dict[str, QueueData]] = {}
+        self._perms: dict[str, int] = {}
         self.version = 0
 
     def register(
@@ -51,9 +52,15 @@ class RouteTable:
             self.put_topic(broker_name, topic)
         self.version += 1
 
+    def allow(self, broker_name: str, perm: int) -> None:
+        """Say what clients may do at a broker, whatever its topics allow: bits of permissions."""
+        self._perms[broker_name] = perm
+        self.version += 1
+
     def unregister(self, broker_name: str) -> None:
         """Forget a broker and what it held; topics without any broker are gone."""
         self._brokers.pop(broker_name, None)
+        self._perms.pop(broker_name, None)
         for topic in list(self._queues):
             held = self._queues[topic]
             if held.pop(broker_name, None) is not None and not held:
@@ -77,7 +84,9 @@ class RouteTable:
         if not held:
             return None
         return TopicRouteData(
-            queue_datas=list(held.values()),
+            queue_datas=[
+                evolve(one, perm=one.perm & self._perms.get(name, -1)) for name, one in held.items()
+            ],
             broker_datas=[
                 BrokerData(
                     cluster=broker.cluster,

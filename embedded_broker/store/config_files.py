@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import posixpath
-from typing import Any
+from typing import Any, Final
 from zlib import crc32
 
 from embedded_broker.errors import StoreDamagedError, StoreError
@@ -22,9 +22,50 @@ from embedded_broker.store.side_files import set_aside
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 
-__all__ = ["JsonConfigFile"]
+__all__ = ["EntriesText", "JsonConfigFile"]
 
 _LOG = logging.getLogger(__name__)
+
+_ENTRY_DEPTH: Final = 2
+_NEW_ENTRY: Final = "\n" + "\t" * _ENTRY_DEPTH
+_PLACE: Final = "the place of the entries"
+
+
+class EntriesText:
+    """The text of an object with many entries under one key, of which few change at a time.
+
+    An entry is written once for each change; the bytes are those of the whole object in Java's
+    form, as ``dumps_fastjson(..., pretty=True)`` gives them.
+    """
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+        self._texts: dict[str, str] = {}
+        self._in_order = True
+        self.written = 0
+        """How many entries were written so far."""
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def put(self, name: str, value: object) -> None:
+        """Set an entry."""
+        quoted = dumps_fastjson(name).decode()
+        self._in_order &= quoted in self._texts
+        text = dumps_fastjson(value, pretty=True, depth=_ENTRY_DEPTH).decode()
+        self._texts[quoted] = f"{_NEW_ENTRY}{quoted}:{text}"
+        self.written += 1
+
+    def of(self, head: dict[str, Any]) -> bytes:
+        """Give the text of the object with what stands beside the entries."""
+        if not self._in_order:
+            self._texts = dict(sorted(self._texts.items()))
+            self._in_order = True
+        if not self._texts:
+            return dumps_fastjson({**head, self._key: {}}, pretty=True)
+        frame = dumps_fastjson({**head, self._key: {_PLACE: 0}}, pretty=True).decode()
+        before, _, after = frame.partition(f'{_NEW_ENTRY}"{_PLACE}":0')
+        return "".join((before, ",".join(self._texts.values()), after)).encode()
 
 
 class JsonConfigFile:
@@ -87,8 +128,11 @@ class JsonConfigFile:
 
         Raises ``StoreError``; then a generation that could be read before still can be.
         """
+        self.save_text(dumps_fastjson(content, pretty=self._pretty))
+
+    def save_text(self, data: bytes) -> None:
+        """Write a text that was made already, as ``save`` does."""
         folder = posixpath.dirname(self.path)
-        data = dumps_fastjson(content, pretty=self._pretty)
         try:
             self._fs.write_file(self._new_path, data)
             self._fs.sync_file(self._new_path)

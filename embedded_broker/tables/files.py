@@ -2,13 +2,15 @@
 
 RocketMQ's ConfigManager files under `config/`: topics.json and subscriptionGroup.json soon after a
 change, consumerOffset.json every flushConsumerOffsetInterval in which something was committed, all
-of them at close. Under the door only the document is made; the file is written after release. The
-tables know nothing of this; what a file looks like is in `store/config_files.py`.
+of them at close. Under the door only what was changed is taken; its text is made and the file is
+written after release. The tables know nothing of this; what a file looks like is in
+`store/config_files.py`.
 """
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from threading import Lock
 from typing import Any, ClassVar, Final
 
@@ -17,7 +19,7 @@ from attrs import define, field
 from embedded_broker.clocks.session import Session
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.settings.profiles import Profile
-from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.store.config_files import EntriesText, JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 from rocketmq_py.clock import Clock
 
@@ -27,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 SOON_MS: Final = 100
 """Settings are saved this long after the first unsaved change: many topics, one write."""
+ENTRIES_IN_A_MS: Final = 20
+"""A table of more than 2,000 entries waits longer: a millisecond for so many of them."""
 RETRY_MS: Final = 1_000
 """A save that failed is tried again after this, until the disk takes it."""
 
@@ -39,23 +43,50 @@ class Table(ABC):
     """
 
     document_key: ClassVar[str]
-    """The one key that every document of this table has."""
+    """The one key that every document of this table has: its entries stand there."""
 
     def __init__(self) -> None:
         self.changed = False
         self.unsaved: str | None = None
         """Why the last save failed; None when all that was to be saved is."""
         self.on_changed: Callable[[], None] = _nothing
+        self._touched: dict[Any, None] | None = None  # None: everything
+        """Entries that were changed since they were taken last."""
 
-    def note_change(self) -> None:
-        """Ask for a save."""
+    def note_change(self, key: Hashable) -> None:
+        """Ask for a save of an entry."""
+        if self._touched is not None:
+            self._touched[key] = None
         if not self.changed:
             self.changed = True
             self.on_changed()
 
-    @abstractmethod
+    def take_changes(self) -> dict[Any, Any]:
+        """Give the values of the entries that were changed since the last time, all at first."""
+        touched = self.keys() if self._touched is None else self._touched
+        self._touched = {}
+        return {key: self.value(key) for key in touched}
+
     def to_document(self) -> dict[str, Any]:
-        """Give the object to write."""
+        """Give the object that the file would hold."""
+        entries = (self.entry(key, self.value(key)) for key in self.keys())
+        return {**self.head(), self.document_key: dict(entries)}
+
+    @abstractmethod
+    def keys(self) -> Iterable[Any]:
+        """Give the keys of all entries."""
+
+    @abstractmethod
+    def value(self, key: Any) -> Any:
+        """Give the value of an entry, one that does not change any more."""
+
+    @abstractmethod
+    def entry(self, key: Any, value: Any) -> tuple[str, Any]:
+        """Give the name and the object under which a value stands in the file. Outside the door."""
+
+    @abstractmethod
+    def head(self) -> dict[str, Any]:
+        """Give what stands beside the entries."""
 
     @abstractmethod
     def load_document(self, stored: Mapping[str, Any]) -> None:
@@ -72,11 +103,11 @@ class VersionedTable(Table):
         self._counter = 0
         self._stamp_ms = clock.now_ms
 
-    def note_change(self) -> None:
+    def note_change(self, key: Hashable) -> None:
         """Count a change and ask for a save."""
         self._counter += 1
         self._stamp_ms = self._clock.now_ms
-        super().note_change()
+        super().note_change(key)
 
     def data_version(self) -> dict[str, Any]:
         """Give the DataVersion object of this table, as answers and files carry it."""
@@ -128,7 +159,9 @@ class TableFiles:
                 save()
 
         def schedule() -> None:
-            self._session.after(wait_ms, save, "save of " + path)
+            # A large file takes long to write: this way it is a twentieth of the time.
+            wait = max(wait_ms, file.entries // ENTRIES_IN_A_MS)
+            self._session.after(wait, save, "save of " + path)
 
         table.on_changed = schedule
 
@@ -158,8 +191,13 @@ class _TableFile:
         self.table = table
         self._file = file
         self._writing = Lock()
-        self._made = 0
-        self._written = 0
+        self._waiting: deque[tuple[dict[str, Any], dict[Any, Any]]] = deque()
+        self._text = EntriesText(table.document_key)
+
+    @property
+    def entries(self) -> int:
+        """How many entries the file had when it was written last."""
+        return len(self._text)
 
     def load(self, *, skip_damage: bool) -> None:
         stored = self._file.load(skip_damage=skip_damage)
@@ -173,18 +211,20 @@ class _TableFile:
         self.table.changed = False
 
     def begin(self) -> Callable[[], None]:
-        self.table.changed = False
-        self._made += 1
-        number, document = self._made, self.table.to_document()
+        table = self.table
+        table.changed = False
+        self._waiting.append((table.head(), table.take_changes()))
 
         def write() -> None:
             with self._writing:
-                if number < self._written:
-                    return  # a newer save has overtaken this one on another thread
-                self._written = number
-                table = self.table
+                if not self._waiting:
+                    return  # a newer save has taken this one along on another thread
+                while self._waiting:
+                    head, changes = self._waiting.popleft()
+                    for key, value in changes.items():
+                        self._text.put(*table.entry(key, value))
                 try:
-                    self._file.save(document)
+                    self._file.save_text(self._text.of(head))
                 except StoreError as error:
                     if table.unsaved is None:
                         logger.exception("could not save %s; trying again", self._file.path)

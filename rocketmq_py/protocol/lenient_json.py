@@ -181,12 +181,15 @@ class _Reader:
             raise self.error(f"cannot be read: {error}") from error
 
 
-def dumps_fastjson(value: object, *, dialect: Dialect = "fastjson", pretty: bool = False) -> bytes:
+def dumps_fastjson(
+    value: object, *, dialect: Dialect = "fastjson", pretty: bool = False, depth: int = 0
+) -> bytes:
     """Write a document as Java does: names in order, None left out of objects.
 
     Integer keys and `ObjectKey` keys are bare in the dialect ``fastjson``; in ``standard`` they are
     quoted, and text beyond ASCII is escaped. `pretty` is the tab-indented form of ``config/*.json``
-    (``JSON.toJSONString(.., true)``), where entries under number keys stay on one line.
+    (``JSON.toJSONString(.., true)``), where entries under number keys stay on one line; `depth` is
+    how deep the value stands in such a file.
 
     >>> dumps_fastjson({"offsetTable": {3: 202, 4: 2}})
     b'{"offsetTable":{3:202,4:2}}'
@@ -194,7 +197,7 @@ def dumps_fastjson(value: object, *, dialect: Dialect = "fastjson", pretty: bool
     b'{"offsetTable":{"3":202,"4":2}}'
     """
     writer = _Writer(quoted=dialect == "standard", pretty=pretty)
-    writer.value(value, 0)
+    writer.value(value, depth)
     return "".join(writer.parts).encode()
 
 

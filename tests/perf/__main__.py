@@ -26,6 +26,7 @@ BENCHES = (
     "java_load",
     "java_ceiling",
     "old_and_new",
+    "topics",
     "spark_read",
     "spark_write",
     "spark_memory",

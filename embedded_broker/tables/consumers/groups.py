@@ -5,7 +5,7 @@ are there from the start and creation on first use. This module knows no live cl
 `registry.py`) and no request; request 200 is in `remoting/handlers/admin/admin_broker.py`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -64,17 +64,23 @@ class GroupTable(VersionedTable):
     def put(self, group: SubscriptionGroupConfig) -> None:
         """Create or replace the settings of a group."""
         self._groups[group.group_name] = group
-        self.note_change()
+        self.note_change(group.group_name)
 
-    def to_document(self) -> dict[str, Any]:
-        """Give the object of `config/subscriptionGroup.json`."""
-        return {
-            "dataVersion": self.data_version(),
-            "forbiddenTable": {},
-            "subscriptionGroupTable": {
-                name: group.to_document() for name, group in self._groups.items()
-            },
-        }
+    def keys(self) -> Iterable[str]:
+        """Give the names of all groups."""
+        return self._groups
+
+    def value(self, key: str) -> SubscriptionGroupConfig:
+        """Give the settings of a group; they are never changed, others take their place."""
+        return self._groups[key]
+
+    def entry(self, key: str, value: SubscriptionGroupConfig) -> tuple[str, Any]:
+        """Give what `config/subscriptionGroup.json` holds of a group."""
+        return key, value.to_document()
+
+    def head(self) -> dict[str, Any]:
+        """Give what stands beside the groups."""
+        return {"dataVersion": self.data_version(), "forbiddenTable": {}}
 
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over what `config/subscriptionGroup.json` holds."""

@@ -6,7 +6,7 @@ can reach. When what was handed out and committed
 is in `deliveries.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from embedded_broker.store.consume_queue import ENTRY_SIZE
@@ -55,7 +55,7 @@ class OffsetTable(Table):
         queues[queue_id] = offset
         if before != offset and self.on_moved is not None:
             self.on_moved(group, topic, queue_id, before, offset)
-        self.note_change()
+        self.note_change(key)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int, *, tell: bool) -> None:
         """Set an offset from outside; with `tell` the next pull of the queue is to hear of it.
@@ -65,7 +65,7 @@ class OffsetTable(Table):
         self._offsets.setdefault((group, topic), {})[queue_id] = offset
         if tell:
             self._resets[group, topic, queue_id] = offset
-        self.note_change()
+        self.note_change((group, topic))
 
     def begin_anew(self, group: str, topic: str, queue_id: int) -> None:
         """Let the next pull of a queue hear that it begins at 0; nothing is stored.
@@ -103,14 +103,22 @@ class OffsetTable(Table):
         """Name the groups that have committed anything, each once."""
         return list(dict.fromkeys(group for group, _ in self._offsets))
 
-    def to_document(self) -> dict[str, Any]:
-        """Give the object of `config/consumerOffset.json`: keys `topic@group`, bare queue ids."""
-        return {
-            "offsetTable": {
-                f"{topic}{_SEPARATOR}{group}": dict(queues)
-                for (group, topic), queues in self._offsets.items()
-            }
-        }
+    def keys(self) -> Iterable[tuple[str, str]]:
+        """Give group and topic of all entries."""
+        return self._offsets
+
+    def value(self, key: tuple[str, str]) -> dict[int, int]:
+        """Give a copy of the offsets of a group in a topic."""
+        return self._offsets[key].copy()
+
+    def entry(self, key: tuple[str, str], value: dict[int, int]) -> tuple[str, Any]:
+        """Give an entry of `config/consumerOffset.json`: key `topic@group`, bare queue ids."""
+        group, topic = key
+        return f"{topic}{_SEPARATOR}{group}", value
+
+    def head(self) -> dict[str, Any]:
+        """Give nothing: there is no version beside the offsets."""
+        return {}
 
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over what `config/consumerOffset.json` holds; a key without `@` is skipped."""

@@ -78,7 +78,7 @@ class TopicTable(VersionedTable):
         if self._topics.get(topic.topic_name) == topic:
             return
         self._topics[topic.topic_name] = topic
-        self.note_change()
+        self.note_change(topic.topic_name)
         for listener in self.listeners:
             listener(topic)
 
@@ -168,14 +168,24 @@ class TopicTable(VersionedTable):
             self.put(TopicConfig(topic_name=name, read_queue_nums=count, write_queue_nums=count))
         return lines
 
-    def to_document(self) -> dict[str, Any]:
-        """Give the object of `config/topics.json`."""
-        return {
-            "dataVersion": self.data_version(),
-            "topicConfigTable": {
-                name: self._document(topic) for name, topic in self._topics.items()
-            },
-        }
+    def keys(self) -> Iterable[str]:
+        """Give the names of all topics."""
+        return self._topics
+
+    def value(self, key: str) -> TopicConfig:
+        """Give a topic; it is never changed, another one takes its place."""
+        return self._topics[key]
+
+    def entry(self, key: str, value: TopicConfig) -> tuple[str, Any]:
+        """Give what `config/topics.json` holds of a topic."""
+        document = value.to_document()
+        if not self._profile.topic_attributes:
+            del document["attributes"]
+        return key, document
+
+    def head(self) -> dict[str, Any]:
+        """Give the version, which stands beside the topics."""
+        return {"dataVersion": self.data_version()}
 
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over what `config/topics.json` holds; a stored topic replaces a ready-made one."""
@@ -183,9 +193,3 @@ class TopicTable(VersionedTable):
             topic = TopicConfig.from_document(fields)
             self._topics[str(name)] = evolve(topic, topic_name=str(name))
         self.take_version(stored)
-
-    def _document(self, topic: TopicConfig) -> dict[str, Any]:
-        document = topic.to_document()
-        if not self._profile.topic_attributes:
-            del document["attributes"]
-        return document

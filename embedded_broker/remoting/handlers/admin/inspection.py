@@ -7,14 +7,16 @@ on: `embedded_broker/core/statistics.py`, `rocketmq_py/protocol/bodies/timers.py
 """
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from attrs import define, field
 
 from embedded_broker.core.refusals import Reason, Refused
-from embedded_broker.core.statistics import Statistics
+from embedded_broker.core.statistics import Statistics, Totals
 from embedded_broker.remoting.endpoint import Endpoint, Request
+from embedded_broker.remoting.long_requests import Work, elsewhere
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.fs import DirectoryFileSystem
@@ -38,6 +40,8 @@ _POOLS: Final = {
     "litePull": (100_000, False),
     "ack": (100_000, False),
 }
+_MANY: Final = 500
+"""The counts of more topics are written outside the door."""
 _ALWAYS_ZERO: Final = (
     "dispatchBehindBytes",
     "dispatchMaxBuffer",
@@ -77,7 +81,7 @@ class InspectionProcessor:
         register(RequestCode.GET_BROKER_RUNTIME_INFO, self.runtime_info)
         register(RequestCode.GET_ALL_DELAY_OFFSET, self.delay_offsets)
         register(RequestCode.GET_TIMER_CHECK_POINT, self.timer_checkpoint)
-        register(RequestCode.GET_TIMER_METRICS, self.timer_counts)
+        endpoint.register_long(RequestCode.GET_TIMER_METRICS, self.timer_counts)
 
     # -- timers -----------------------------------------------------------------------------
 
@@ -98,11 +102,15 @@ class InspectionProcessor:
             )
         return request.command.answer(ResponseCode.SUCCESS, body=checkpoint.encode())
 
-    def timer_counts(self, request: Request) -> RemotingCommand:
+    def timer_counts(self, request: Request) -> Work:
         """61: how many timers wait, by topic; without timers 1."""
         self._check_timers("The timer message store is null")
-        counts = TimerCounts.from_document(self._timers.metrics.snapshot())
-        return request.command.answer(ResponseCode.SUCCESS, body=counts.encode())
+        table = self._timers.metrics.snapshot()
+        if len(table["timingCount"]) > _MANY:
+            yield elsewhere
+        counts: TimerCounts = yield partial(TimerCounts.from_document, table)
+        body = yield counts.encode
+        return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def _check_timers(self, problem: str) -> None:
         if not self._config.flag("timerWheelEnable"):
@@ -112,17 +120,18 @@ class InspectionProcessor:
 
     def runtime_info(self, request: Request) -> RemotingCommand:
         """28: everything about this broker, as texts."""
+        present = self._statistics.present()
         table = {
             **dict.fromkeys(_ALWAYS_ZERO, "0"),
             **self._identity(),
             **self._log(),
             **self._disk(),
-            **self._messages(),
+            **self._messages(present),
             **self._pools(),
             **self._level_offsets(),
         }
         if not self._is_4_9:
-            table.update(self._waiting())
+            table.update(self._waiting(present))
         return request.command.answer(ResponseCode.SUCCESS, body=RuntimeInfo(table).encode())
 
     def _identity(self) -> dict[str, str]:
@@ -173,20 +182,21 @@ class InspectionProcessor:
             **trouble,
         }
 
-    def _messages(self) -> dict[str, str]:
+    def _messages(self, present: Totals) -> dict[str, str]:
         traffic, log = self._statistics, self._store.log
-        now, morning, yesterday = traffic.totals(), traffic.this_morning, traffic.yesterday_morning
+        now, morning = traffic.totals(present), traffic.this_morning
+        yesterday = traffic.yesterday_morning
         size = log.max_offset - log.min_offset
-        found, missed = traffic.rates("found"), traffic.rates("missed")
-        transferred = _rates(traffic.rates("given"))
+        found, missed = traffic.rates("found", present), traffic.rates("missed", present)
+        transferred = _rates(traffic.rates("given", present))
         return {
             "putMessageTimesTotal": str(max(1, now.put)),
             "putMessageSizeTotal": str(size),
-            "putMessageAverageSize": str(size / max(1, traffic.present().put)),
+            "putMessageAverageSize": str(size / max(1, present.put)),
             "putMessageDistributeTime": "null",
             "putLatency99": "0.00",
             "putLatency999": "0.00",
-            "putTps": _rates(traffic.rates("put")),
+            "putTps": _rates(traffic.rates("put", present)),
             "getFoundTps": _rates(found),
             "getMissTps": _rates(missed),
             "getTotalTps": _rates(tuple(map(sum, zip(found, missed, strict=True)))),
@@ -217,7 +227,7 @@ class InspectionProcessor:
             for level, offset in self._levels.offsets().items()
         }
 
-    def _waiting(self) -> dict[str, str]:
+    def _waiting(self, present: Totals) -> dict[str, str]:
         """`timerReadBehind` is in seconds, as in the original, `timerOffsetBehind` in messages."""
         if not self._config.flag("timerWheelEnable"):
             table = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), "0")
@@ -226,8 +236,8 @@ class InspectionProcessor:
             "timerReadBehind": str(self._read_behind_ms() // 1000),
             "timerOffsetBehind": str(self._offset_behind()),
             "timerCongestNum": str(self._timers.count()),
-            "timerEnqueueTps": f"{self._statistics.rates('timers_in')[0]:.1f}",
-            "timerDequeueTps": f"{self._statistics.rates('timers_out')[0]:.1f}",
+            "timerEnqueueTps": f"{self._statistics.rates('timers_in', present)[0]:.1f}",
+            "timerDequeueTps": f"{self._statistics.rates('timers_out', present)[0]:.1f}",
         }
 
     def _offset_behind(self) -> int:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
+from random import Random
+from typing import Any
 
 import pytest
 
 from embedded_broker.errors import StoreDamagedError, StoreError
-from embedded_broker.store.config_files import JsonConfigFile
+from embedded_broker.store.config_files import EntriesText, JsonConfigFile
 from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
@@ -134,3 +136,22 @@ def test_a_file_of_which_only_the_checksum_is_left_is_missed() -> None:
     file = JsonConfigFile(fs, "config/topics.json")
     assert file.load() is None
     assert file.problem == "config/topics.json is missing, although its checksum lies there"
+
+
+def test_a_text_of_entries_is_that_of_the_whole_object_after_every_change() -> None:
+    random = Random(7)
+    text, table = EntriesText("table"), dict[str, Any]()
+    for step in range(200):
+        name = random.choice(["T", "a b", 'quo"ted', "%RETRY%g", "中", "zz"]) + str(
+            random.randrange(20)
+        )
+        table[name] = random.choice([{0: step, 12: 5}, {"b": [1, 2], "a": None, "c": {}}, step])
+        text.put(name, table[name])
+        head = {"dataVersion": {"counter": step}, "forbiddenTable": {}}
+        whole = {**head, "table": table}
+        assert text.of(head) == dumps_fastjson(whole, pretty=True)
+    assert (text.written, len(text)) == (200, len(table))
+
+
+def test_a_text_without_entries_is_that_of_an_empty_object() -> None:
+    assert EntriesText("t").of({"a": 1}) == dumps_fastjson({"a": 1, "t": {}}, pretty=True)

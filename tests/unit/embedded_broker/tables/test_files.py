@@ -10,10 +10,12 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.errors import StoreDamagedError, StoreError
+from embedded_broker.store.config_files import EntriesText
 from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.fs import MemoryFileSystem
+from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.lenient_json import loads_lenient
+from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, consumer
 
@@ -245,3 +247,88 @@ def test_a_topic_that_was_in_no_file_has_room_for_its_waiting_timers(
         assert later.topics["new"].queues > 3
         later.clock.advance(60)
         assert later.topics["new"].max_offset(queue=3) == 1
+
+
+class Counted:
+    """Counts the entries whose text is made for the files of a broker's tables."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.entries = 0
+        put = EntriesText.put
+
+        def counted(text: EntriesText, name: str, value: object) -> None:
+            self.entries += 1
+            put(text, name, value)
+
+        monkeypatch.setattr(EntriesText, "put", counted)
+
+
+def test_a_topic_costs_the_file_one_entry_however_many_there_are(
+    start_broker: StartBroker, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    peer = connect(start_broker(session_clock=session, fs=fs).addr)
+    counted = Counted(monkeypatch)
+    peer.create_topic("First")
+    session.advance(1)
+    at_first = counted.entries
+    for number in range(300):
+        peer.create_topic(f"T{number}")
+        if number % 3 == 2:
+            session.advance(0.1)
+
+    assert len(saved(fs, "config/topics.json", "topicConfigTable")) == at_first + 300
+    assert counted.entries == at_first + 300
+
+
+def test_a_commit_costs_the_file_one_entry_however_many_there_are(
+    start_broker: StartBroker, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    broker = start_broker(session_clock=session, fs=fs)
+    parts = broker._parts()
+    with parts.door:
+        for number in range(1000):
+            parts.offsets.commit(f"g{number}", "T", 0, 1)
+    session.advance(5)
+    counted = Counted(monkeypatch)
+    for _ in range(10):
+        with parts.door:
+            parts.offsets.commit("g7", "T", 0, 2)
+            parts.offsets.commit("g7", "T", 1, 3)
+            parts.offsets.commit("g8", "T", 0, 4)
+        session.advance(5)
+
+    assert counted.entries == 20
+    assert len(saved(fs, "config/consumerOffset.json", "offsetTable")) == 1000
+
+
+def test_the_files_are_those_of_the_whole_tables(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    broker = start_broker(session_clock=session, fs=fs)
+    for number in range(30):
+        use(connect(broker.addr))
+        broker.topics.create(f"T{number * 7 % 30}", queues=1)
+        session.advance(5)
+    parts = broker._parts()
+    with parts.door:
+        documents = parts.table_files.documents()
+    assert len(documents) == 3
+    for path, document in documents.items():
+        assert fs.read_file(path) == dumps_fastjson(document, pretty=True)
+
+
+def test_a_large_table_is_saved_less_often(start_broker: StartBroker, connect: Connect) -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    broker = start_broker(session_clock=session, fs=fs)
+    peer = connect(broker.addr)
+    for number in range(4000):
+        broker._parts().topics.put(TopicConfig(f"T{number}"))
+    session.advance(1)
+    peer.create_topic("Late")
+    session.advance(0.19)
+    assert "Late" not in saved(fs, "config/topics.json", "topicConfigTable")
+    session.advance(0.02)
+    assert "Late" in saved(fs, "config/topics.json", "topicConfigTable")
