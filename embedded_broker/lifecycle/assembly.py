@@ -22,6 +22,7 @@ from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Statistics
 from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.core.transactions.ending import EndTransactions
 from embedded_broker.core.waiters import Waiters
+from embedded_broker.lifecycle.lost_topics import used_places
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
@@ -45,6 +46,7 @@ from rocketmq_py.protocol.handles import UniqIdGenerator
 __all__ = ["install"]
 
 _DAY_MS: Final = 86_400_000
+TOPICS_PATH: Final = "config/topics.json"
 
 
 def install(parts: BrokerParts) -> None:
@@ -235,19 +237,25 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
         store.problems.append,
         parts.config.text("damagedRecords") == "skip",
     )
+    loaded: list[bool] = []
     for table, path in (
-        (parts.topics, "config/topics.json"),
+        (parts.topics, TOPICS_PATH),
         (parts.groups, "config/subscriptionGroup.json"),
     ):
-        files.keep(table, path)
+        loaded.append(files.keep(table, path))
         # The original writes these two before it answers who caused the change.
         parts.before_crash.append(partial(files.begin_save, path))
     offsets_ms = parts.config.int("flushConsumerOffsetInterval")
     files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms)
     parts.on_close.append(files.save)
-    used = [key for key, queue in store.queues.items() if queue.max_offset > 0]
-    timed = ((name, 0) for name in parts.timers.metrics.topics)
-    store.problems += parts.topics.restore([*used, *timed])
+    is_whole = store.was_clean and loaded[0]
+    restored = parts.topics.restore(used_places(parts, what_waits=not is_whole))
+    if restored and store.was_clean and not store.fs.exists(TOPICS_PATH):
+        store.problems.append(
+            f"{TOPICS_PATH} is missing: the topics of the messages that are there are made anew, "
+            "with the settings of new ones"
+        )
+    store.problems += restored
     return files
 
 

@@ -138,14 +138,15 @@ class TableFiles:
     _skip_damage: bool
     _files: "dict[str, _TableFile]" = field(factory=dict, init=False)
 
-    def keep(self, table: Table, path: str, wait_ms: int = SOON_MS) -> None:
+    def keep(self, table: Table, path: str, wait_ms: int = SOON_MS) -> bool:
         """Load a table from its file; from now on it is saved `wait_ms` after a change.
 
-        Raises `StoreDamagedError` if no generation of the file can be read.
+        Says whether the file was there, and as it was saved last. Raises `StoreDamagedError` if no
+        generation of the file can be read.
         """
         stored = JsonConfigFile(self._fs, path, key=table.document_key)
         file = self._files[path] = _TableFile(table, stored)
-        file.load(skip_damage=self._skip_damage)
+        found = file.load(skip_damage=self._skip_damage)
         if stored.problem is not None:
             self._note(stored.problem)
             file.begin()()  # what was read instead is what the file holds from now on
@@ -164,6 +165,7 @@ class TableFiles:
             self._session.after(wait, save, "save of " + path)
 
         table.on_changed = schedule
+        return found and stored.problem is None
 
     def save(self) -> None:
         """Save what is not saved yet. Under the door."""
@@ -199,7 +201,7 @@ class _TableFile:
         """How many entries the file had when it was written last."""
         return len(self._text)
 
-    def load(self, *, skip_damage: bool) -> None:
+    def load(self, *, skip_damage: bool) -> bool:
         stored = self._file.load(skip_damage=skip_damage)
         if stored is not None:
             try:
@@ -209,6 +211,7 @@ class _TableFile:
                 if not skip_damage:
                     raise StoreDamagedError(self._file.problem) from error
         self.table.changed = False
+        return stored is not None
 
     def begin(self) -> Callable[[], None]:
         table = self.table

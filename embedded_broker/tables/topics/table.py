@@ -21,7 +21,12 @@ from embedded_broker.tables.topics.ready_made import READ_WRITE, ready_made_topi
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_INHERIT
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, is_system_topic
+from rocketmq_py.protocol.names import (
+    AUTO_CREATE_TOPIC,
+    is_dlq_topic,
+    is_retry_topic,
+    is_system_topic,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -152,15 +157,19 @@ class TopicTable(VersionedTable):
 
         That is when the process died between a topic's creation and the save. `used` names each
         topic with a queue that was used. It gets as many queues as are known, and at least those of
-        the template from which sends create topics: a waiting timer may belong to any of them.
-        Gives a line about each of them.
+        the template from which sends create topics: a waiting timer may belong to any of them. A
+        topic of retries or dead letters has one. Gives a line about each of them.
         """
         template = self._topics.get(AUTO_CREATE_TOPIC)
         at_least = 1 if template is None else template.write_queue_nums
+        at_most = self._config.int("maxQueueNums")
         queues: dict[str, int] = {}
         for name, queue_id in used:
             if name not in self._topics and not self.is_system(name):
-                queues[name] = max(queues.get(name, at_least), queue_id + 1)
+                known = queues.get(name) or (
+                    1 if is_retry_topic(name) or is_dlq_topic(name) else at_least
+                )
+                queues[name] = max(known, min(queue_id + 1, at_most))
         lines = []
         for name, count in queues.items():
             lines.append(f"topic {name} was in no file; it has {count} queues again")
