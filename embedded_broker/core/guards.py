@@ -100,6 +100,6 @@ class RemoteAdministration:
         names = ", ".join(f"{one.kind.value} {one.name}".rstrip() for one in resources)
         return Refused(
             Reason.NO_PERMISSION,
-            f"{action.value} of {names} from {host} is refused: only clients on the broker's own "
-            "host may administer it (allowRemoteAdmin=false; --allow-remote-admin admits others)",
+            f"{action.value} of {names} from {host} is refused: a broker is administered over "
+            "loopback only (allowRemoteAdmin=false; --allow-remote-admin admits others)",
         )

@@ -14,6 +14,8 @@ import pytest
 from embedded_broker.cli.serve import settings_of
 from rocketmq_py import DefaultMQProducer, Message, SendStatus, __version__
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import RequestCode
+from tests.unit.embedded_broker.wire_peer import WirePeer
 
 SERVE = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
 FREE_PORTS = ["--namesrv-port", "0", "--broker-port", "0"]
@@ -140,3 +142,15 @@ def test_the_version_is_an_option_and_a_command() -> None:
             [*SERVE[:-1], *words], capture_output=True, text=True, check=False, timeout=30
         )
         assert (done.returncode, done.stdout) == (0, f"{__version__}\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "allowed"), [([], "false"), (["--allow-remote-admin"], "true")]
+)
+def test_other_hosts_administer_it_only_when_that_is_said(options: list[str], allowed: str) -> None:
+    host = ["--host", "0.0.0.0", "--allow-remote"]  # noqa: S104 - what is tested
+    with serving(*host, *options) as (_, words):
+        _, _, port = words["broker"].rpartition(":")
+        with WirePeer(f"127.0.0.1:{port}") as peer:
+            settings = peer.ask(RequestCode.GET_BROKER_CONFIG).body.decode()
+    assert f"allowRemoteAdmin={allowed}\n" in settings
