@@ -129,6 +129,8 @@ class MessageStore(StoreReader):
         """Why nothing is accepted though the store is open, if so."""
         self.was_clean = False
         """Whether the last owner closed the store; known after ``load``."""
+        self.was_ours = False
+        """Whether the last owner's check point has our seal; known after ``load``."""
         self.problems: list[str] = []
         """What was wrong with files of the store when it was opened, a line each."""
         self._limits = PullLimits(1, 1)
@@ -183,6 +185,9 @@ class MessageStore(StoreReader):
             if clean and intact:
                 self.fs.remove(ABORT_FILE)  # it is as it was found, and shall look like it
             raise
+        self.was_ours = self.checkpoint.flushed_offset >= 0
+        if clean and report.records_read and not self.checkpoint.physic_msg_timestamp and not wrong:
+            self.problems.append("checkpoint is missing or empty: a clean stop writes it")
         if undone.error is None:
             self.checkpoint.flushed_offset = self.log.files.flushed_offset
             undone.attempt(self.checkpoint.save)

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import logging
 from typing import Final
+from zlib import crc32
 
-from attrs import frozen
+from attrs import astuple, frozen
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem, Segment
+from embedded_broker.store.side_files import set_aside
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.json_text import dumps, loads
 
@@ -27,12 +29,14 @@ __all__ = [
     "TimerCheckpointFile",
     "TimerMeta",
     "TimerMetaFile",
+    "WheelSeal",
 ]
 
 _LOG = logging.getLogger(__name__)
 
 CHECKPOINT_SIZE: Final = 4096
 _USED: Final = 56
+_CHECK_SUM: Final = b'{"checkSum":"%08x",'
 _CHECKPOINT_KEYS: Final = {
     "lastReadTimeMs": "last_read_time_ms",
     "lastTimerLogFlushPos": "last_timer_log_flush_pos",
@@ -54,8 +58,14 @@ class TimerCheckpointFile:
         self._segment: Segment | None = None
 
     def load(self) -> TimerCheckpoint | None:
-        """Give what is stored; None when the file is missing or was never written."""
+        """Give what is stored; None when the file is missing or was never written.
+
+        A file of another length is set aside.
+        """
         if not self._fs.exists(self._path) or self._fs.size(self._path) == 0:
+            return None
+        if self._fs.size(self._path) != CHECKPOINT_SIZE:
+            set_aside(self._fs, self._path)
             return None
         data = self._open().read(0, _USED)
         return TimerCheckpoint.decode(data) if any(data) else None
@@ -78,6 +88,16 @@ class TimerCheckpointFile:
         return self._segment
 
 
+@frozen
+class WheelSeal:
+    """Check sums at a clean stop: of the wheel, and of the log from `log_begin` to `log_end`."""
+
+    wheel: int
+    log_begin: int
+    log_end: int
+    log: int
+
+
 @frozen(kw_only=True)
 class TimerMeta:
     """What timermeta says.
@@ -89,6 +109,7 @@ class TimerMeta:
     `clean_end`: commit-log end, TimerLog end and version counter of timermetrics at a clean stop;
     while all three are found again, those counts are exact. `removed`: offsets of timers of
     unfinished slots that a mark removed; unlike a release, that leaves nothing in the commit log.
+    `log_begin`: where the timer log begins, of files of `log_file_size`. `seal` is of a clean stop.
     """
 
     precision_ms: int
@@ -99,11 +120,14 @@ class TimerMeta:
     checkpoint: TimerCheckpoint
     removed: frozenset[int] = frozenset()
     clean_end: tuple[int, int, int] | None = None
+    log_begin: int = 0
+    log_file_size: int | None = None
+    seal: WheelSeal | None = None
 
     def encode(self) -> bytes:
         """Give the JSON text."""
-        one = self.checkpoint
-        return dumps(
+        one, seal = self.checkpoint, self.seal
+        text = dumps(
             {
                 "precisionMs": self.precision_ms,
                 "slotsTotal": self.slots_total,
@@ -113,15 +137,23 @@ class TimerMeta:
                 "checkpoint": {key: getattr(one, name) for key, name in _CHECKPOINT_KEYS.items()},
                 "removed": sorted(self.removed),
                 "cleanEnd": list(self.clean_end) if self.clean_end else None,
+                "logBegin": self.log_begin,
+                "logFileSize": self.log_file_size,
+                "seal": list(astuple(seal)) if seal else None,
             }
         )
+        return _CHECK_SUM % crc32(text) + text[1:]
 
     @classmethod
     def decode(cls, data: bytes) -> TimerMeta:
         """Read the JSON text. Raises ValueError, KeyError or TypeError when it is damaged."""
         stored = loads(data)
+        if "checkSum" in stored:
+            text = b"{" + data[len(_CHECK_SUM % 0) :]
+            if not data.startswith(_CHECK_SUM % crc32(text)):
+                raise ValueError("its check sum is wrong")
         one = stored["checkpoint"]
-        clean = stored.get("cleanEnd")
+        clean, seal = stored.get("cleanEnd"), stored.get("seal")
         return cls(
             precision_ms=int(stored["precisionMs"]),
             slots_total=int(stored["slotsTotal"]),
@@ -133,6 +165,9 @@ class TimerMeta:
             ),
             removed=frozenset(map(int, stored["removed"])),
             clean_end=(int(clean[0]), int(clean[1]), int(clean[2])) if clean else None,
+            log_begin=int(stored.get("logBegin") or 0),
+            log_file_size=stored.get("logFileSize"),
+            seal=WheelSeal(*map(int, seal)) if seal else None,
         )
 
 
@@ -143,6 +178,8 @@ class TimerMetaFile:
         self._fs = fs
         self._path = path
         self._folder = path.rpartition("/")[0]
+        self.problem: str | None = None
+        """What was wrong with the file."""
 
     def load(self) -> TimerMeta | None:
         """Give what is stored; None, with a warning if damaged, when there is nothing to use."""
@@ -151,7 +188,8 @@ class TimerMetaFile:
         try:
             return TimerMeta.decode(self._fs.read_file(self._path))
         except (StoreError, ValueError, KeyError, TypeError, IndexError) as error:
-            _LOG.warning("%s is damaged and not used: %s", self._path, error)
+            self.problem = f"{self._path} is damaged and not used: {error}"
+            _LOG.warning("%s", self.problem)
             return None
 
     def write(self, meta: TimerMeta) -> None:

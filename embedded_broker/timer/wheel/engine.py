@@ -56,14 +56,14 @@ from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.arrivals import WheelArrivals
 from embedded_broker.timer.wheel.change import WheelChanges
-from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint
+from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerMeta
 from embedded_broker.timer.wheel.dequeue import (
     TimerDequeueGetMessageService,
     TimerDequeueGetService,
     TimerDequeueWarmService,
 )
 from embedded_broker.timer.wheel.enqueue import TimerEnqueueGetService, TimerEnqueuePutService
-from embedded_broker.timer.wheel.flush import Checkpointer, TimerFlush, TimerFlushService
+from embedded_broker.timer.wheel.flush import META_FILE, Checkpointer, TimerFlush, TimerFlushService
 from embedded_broker.timer.wheel.listing import WheelListing
 from embedded_broker.timer.wheel.plain_timer import Destinations
 from embedded_broker.timer.wheel.pointers import Pointers
@@ -72,6 +72,7 @@ from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService
 from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
 from embedded_broker.timer.wheel.state import LOG_FOLDER, SPARE_SLOTS, TimerState, new_state
 from embedded_broker.timer.wheel.sweep import Sweep
+from embedded_broker.timer.wheel.trust import judge
 from embedded_broker.timer.wheel.upkeep import TimerUpkeep, WheelNeededOffsets, distances, recount
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
@@ -178,18 +179,36 @@ class TimerMessageStore(TimerEngine):
         StoreError when a file cannot be used.
         """
         state = self._state
-        wheel_found = state.wheel.load()
-        state.log.load(self._log_file_size())
-        state.metrics.load()
+        tell = self._store.problems.append
         checkpoint, meta = self._checkpointer.load()
+        if self._checkpointer.problem is not None:
+            tell(self._checkpointer.problem)
+        elif meta is None and checkpoint is not None and self._store.was_ours:
+            tell(f"{META_FILE} is missing: timers may be read again")
+        wheel_found = state.wheel.load(
+            mended=self._store.problems
+            if meta is not None and meta.slots_total == state.wheel.slots_total
+            else None
+        )
+        state.log.load(self._log_file_size(meta), self._store.problems)
+        state.metrics.load()
         now_ms = self._clock.now_ms
         reach_ms = (state.wheel.slots_total // 2 - SPARE_SLOTS) * state.precision_ms
         skips = self._config.flag("timerSkipOldSlots")
-        recovered = recover(
+        trusted = judge(
             state,
             checkpoint,
             meta,
             wheel_found=wheel_found,
+            clean=self._store.was_clean,
+            full=self._config.text("storeCheck") == "full",
+            now_ms=now_ms,
+            tell=tell,
+        )
+        recovered = recover(
+            state,
+            trusted,
+            meta,
             now_ms=now_ms,
             skip_before_ms=state.floor(now_ms) - reach_ms if skips else 0,
         )
@@ -215,10 +234,15 @@ class TimerMessageStore(TimerEngine):
         _LOG.info("timer store loaded: %d pending, %r", pending, recovered.report)
         return evolve(recovered.report, pending=pending)
 
-    def _log_file_size(self) -> int:
-        """Give the length of TimerLog files: the store's own, unless another one is asked for."""
+    def _log_file_size(self, meta: TimerMeta | None) -> int:
+        """Give the length of TimerLog files: the store's own, unless another one is asked for.
+
+        Files of another length than the store's are damaged; so is one that was cut short.
+        """
         name = "mappedFileSizeTimerLog"
         wanted, found = self._config.int(name), self._state.log.found_file_size()
+        if meta is not None and meta.log_file_size is not None:
+            found = meta.log_file_size
         if found is None or found == wanted:
             return wanted
         if wanted not in {OPTIONS[name].default, OPTIONS[name].upstream}:

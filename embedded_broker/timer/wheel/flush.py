@@ -27,6 +27,7 @@ from embedded_broker.timer.wheel.checkpoint import (
 )
 from embedded_broker.timer.wheel.recovery import Recovered
 from embedded_broker.timer.wheel.state import TimerState
+from embedded_broker.timer.wheel.trust import seal_of
 
 __all__ = ["CHECKPOINT_FILE", "META_FILE", "Checkpointer", "TimerFlush", "TimerFlushService"]
 
@@ -81,6 +82,11 @@ class Checkpointer:
         self._last_meta = self._meta_file.load()
         return self._file.load(), self._last_meta
 
+    @property
+    def problem(self) -> str | None:
+        """What was wrong with timermeta."""
+        return self._meta_file.problem
+
     def start(self, recovered: Recovered) -> None:
         """Go on from what recovery found; the pointers of the state are set."""
         self.checkpoint = recovered.checkpoint
@@ -93,7 +99,7 @@ class Checkpointer:
 
         Else a process that dies while it writes a rebuilt wheel leaves a part that looks whole.
         """
-        self._last_meta = evolve(meta, wheel_covered_pos=0, clean_end=None)
+        self._last_meta = evolve(meta, wheel_covered_pos=0, clean_end=None, seal=None)
         self._meta_file.write(self._last_meta)
 
     def begin(self, now_ms: int, *, clean: bool) -> TimerFlush:
@@ -115,6 +121,9 @@ class Checkpointer:
             checkpoint=self.checkpoint.copy(),
             removed=removed,
             clean_end=clean_end,
+            log_begin=state.log.begin,
+            log_file_size=state.log.file_size,
+            seal=seal_of(state) if clean else None,
         )
         counter = self._written_counter
         self._written, self._written_counter = written, metrics.counter
@@ -159,7 +168,7 @@ class Checkpointer:
             last = evolve(last, wheel_covered_pos=0)
         if meta.removed <= last.removed:
             return None
-        return evolve(last, removed=last.removed | meta.removed, clean_end=None)
+        return evolve(last, removed=last.removed | meta.removed, clean_end=None, seal=None)
 
     def _move(self, now_ms: int) -> None:
         """Set the pointers as `TimerMessageStore.prepareTimerCheckPoint`, on the safe side.

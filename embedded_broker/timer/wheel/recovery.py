@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from attrs import define
+from attrs import define, evolve
 
 from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, released_since
@@ -28,6 +28,7 @@ from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerMeta
 from embedded_broker.timer.wheel.slots import Slot
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, RECORD_SIZE, TimerLogRecord
+from embedded_broker.timer.wheel.trust import Trusted, agrees
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
@@ -57,10 +58,9 @@ class Recovered:
 
 def recover(
     state: TimerState,
-    checkpoint: TimerCheckpoint | None,
+    trusted: Trusted,
     meta: TimerMeta | None,
     *,
-    wheel_found: bool,
     now_ms: int,
     skip_before_ms: int = 0,
 ) -> Recovered:
@@ -70,23 +70,27 @@ def recover(
     The files are loaded, nothing of them is changed yet. Raises ConfigError when the store was
     written with another precision, before anything is changed.
     """
-    if checkpoint is not None and meta is not None and _is_torn(checkpoint, meta.checkpoint):
-        checkpoint = meta.checkpoint.copy()
-    if checkpoint is None:
-        # Kept in both files because losing timercheck alone would repeat a week of timers.
-        checkpoint = meta.checkpoint.copy() if meta is not None else TimerCheckpoint()
-        known = meta is not None
-    else:
-        known = True
+    known = trusted.checkpoint is not None
+    checkpoint = trusted.checkpoint or TimerCheckpoint()
     _check_precision(state, meta)
     state.displaced_until_ms = meta.displaced_until_ms if meta is not None else 0
     released_from = _release_scan_start(state, checkpoint, meta)
+    if trusted.rebuild:
+        checkpoint = _begin_again(state, checkpoint)
+        released_from = state.store.log.min_offset
     state.due_heap.done, released_until_ms = _find_released(state, released_from)
     if meta is not None:
         state.old_removed = meta.removed
         state.due_heap.done |= meta.removed
-    scan = _LogScan(state, checkpoint, meta, wheel_found=wheel_found and known)
-    scan.run()
+    wheel_found = trusted.wheel_found and known and not trusted.rebuild
+    scan = _LogScan(state, checkpoint, meta, wheel_found=wheel_found, deep=trusted.deep)
+    if not scan.run():
+        state.store.problems.append(
+            f"timerlog is damaged at {scan.end}: every timer enters again from the queue of the "
+            "timer topic"
+        )
+        again = evolve(trusted, rebuild=True, deep=False)
+        return recover(state, again, meta, now_ms=now_ms, skip_before_ms=skip_before_ms)
     state.curr_queue_offset = _queue_offset(state, checkpoint, scan)
     _pass_logged(state)
     read_ms = state.floor(checkpoint.last_read_time_ms)
@@ -130,13 +134,17 @@ def _count_waiting(state: TimerState, from_ms: int, to_ms: int) -> int:
     return len(waiting - state.due_heap.done)
 
 
-def _is_torn(found: TimerCheckpoint, copy: TimerCheckpoint) -> bool:
-    """Say whether a write of timercheck ended in the middle.
+def _begin_again(state: TimerState, checkpoint: TimerCheckpoint) -> TimerCheckpoint:
+    """Empty the timer log, keeping a copy: every message of the queue enters once more.
 
-    The counter is its last field and changes with every position, so new positions with the old
-    counter are a mixture of two writes.
+    What was released before is known from the commit log, which is read from its begin.
     """
-    return found.counter == copy.counter and not found.same_positions(copy)
+    kept: list[str] = []
+    if state.log.truncate(state.log.begin, kept):
+        state.store.problems.append(f"the timer log that is not used is kept in {', '.join(kept)}")
+    again = checkpoint.copy()
+    again.last_timer_queue_offset = again.last_timer_log_flush_pos = 0
+    return again
 
 
 # --- step 8: the precision belongs to the store ------------------------------------------------
@@ -176,8 +184,10 @@ class _LogScan:
         meta: TimerMeta | None,
         *,
         wheel_found: bool,
+        deep: bool = False,
     ) -> None:
         self._state = state
+        self._deep = deep
         self._checkpoint = checkpoint
         self._meta = meta
         self._wheel_found = wheel_found
@@ -194,12 +204,17 @@ class _LogScan:
         entry = state.queue.entry(checkpoint.last_timer_queue_offset)
         self._unread_py = _NOTHING_TO_READ if entry is None else entry[0]
 
-    def run(self) -> None:
-        """Scan, mend the wheel, cut the log behind its last good record."""
-        starts = self._state.log.file_starts
+    def run(self) -> bool:
+        """Scan, mend the wheel, cut the log behind its last good record.
+
+        False, and nothing is changed but the wheel, when synced records are wrong though every one
+        was to be held against its message.
+        """
+        log, flushed = self._state.log, self._checkpoint.last_timer_log_flush_pos
+        starts = log.file_starts
         if not starts:
             self._state.wheel.clear()
-            return
+            return True
         touched: dict[int, int] = {}
         if self._wheel_found:
             touched = self._scan(self._start(starts))
@@ -213,8 +228,11 @@ class _LogScan:
         if self.whole:
             self._state.wheel.clear()
             touched = self._scan(starts[0])
+            if self._deep and not log.is_end(self.end, flushed):
+                return False
         self._mend(touched)
-        self.truncated = self._state.log.truncate(self.end)
+        self.truncated = log.truncate(self.end)
+        return True
 
     def _start(self, starts: list[int]) -> int:
         """Give where to begin: before what the wheel lacks and what will be enqueued again."""
@@ -260,13 +278,16 @@ class _LogScan:
         self._state.already_logged.clear()
         self.end = self.again_from_pos = start
         self.count = 0
+        begin = self._state.log.begin
         for position, record in self._state.log.scan(start):
-            if not self._is_good(position, record):
+            slot_ms = record.slot_ms
+            if not self._is_good(position, record, slot_ms):
+                break
+            if self._deep and record.prev_pos >= begin and record.prev_pos != touched.get(slot_ms):
                 break
             self.count += 1
             self.end = position + RECORD_SIZE
             self.last_record = record
-            slot_ms = record.slot_ms
             change = -1 if record.magic & MAGIC_DELETE else 1
             if record.prev_pos == -1:
                 chains[slot_ms] = position, change
@@ -284,21 +305,21 @@ class _LogScan:
                 self._state.already_logged.add(record.offset_py)
         return touched
 
-    def _is_good(self, position: int, record: TimerLogRecord) -> bool:
+    def _is_good(self, position: int, record: TimerLogRecord, slot_ms: int) -> bool:
         """Check a record against the commit log: its magic alone can survive a torn write.
 
         What was synced before the checkpoint is only checked not to lie behind the log's end.
         """
         state = self._state
         commit_log = state.store.log
-        if record.slot_ms % state.precision_ms or record.prev_pos >= position:
+        if slot_ms % state.precision_ms or record.prev_pos >= position:
             return False
         if record.offset_py < commit_log.min_offset:
             return True  # the message has expired; the slot reader counts it
         if record.offset_py + record.size_py > commit_log.max_offset:
             return False
         if position < self._checkpoint.last_timer_log_flush_pos:
-            return True
+            return not self._deep or agrees(state, record, slot_ms)
         parts = stored_parts(state.store.log, record.offset_py, record.size_py, TIMER_TOPIC_FIELD)
         if parts is not None:
             name = parts[1][parts[1].rfind(_REAL_TOPIC) + len(_REAL_TOPIC) :].partition(b"\2")[0]

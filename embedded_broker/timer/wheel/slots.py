@@ -17,11 +17,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from attrs import frozen
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem, Segment
+from embedded_broker.store.side_files import set_aside
 
 __all__ = [
     "NO_SLOT",
@@ -281,16 +283,23 @@ class TimerWheel:
 
     # --- file ------------------------------------------------------------------------------
 
-    def load(self) -> bool:
+    def load(self, *, mended: list[str] | None = None) -> bool:
         """Read the file if there is one and say whether there was.
 
         Raises StoreError when the file has another length than this wheel: the number of slots
-        belongs to the store.
+        belongs to the store. With `mended` it is set aside instead, and told there.
         """
         if not self._fs.exists(self._path):
             return False
         found = self._fs.size(self._path)
         if found == 0:
+            return False
+        if found != self.file_size and mended is not None:
+            kept = set_aside(self._fs, self._path)
+            mended.append(
+                f"{self._path} had {found} instead of {self.file_size} bytes: moved to {kept}, and "
+                "made again from the timer log"
+            )
             return False
         if found != self.file_size:
             raise StoreError(
@@ -307,6 +316,16 @@ class TimerWheel:
                 self._used.add(start // _PAGE_SIZE)
         self._dirty.clear()
         return True
+
+    def check_sum(self) -> int:
+        """Give a check sum of every slot."""
+        self._used |= self._dirty
+        found, nothing = 0, bytes(_PAGE_SIZE)
+        for page in sorted(self._used):
+            content = bytes(self._bytes[page * _PAGE_SIZE : (page + 1) * _PAGE_SIZE])
+            if content != nothing[: len(content)]:
+                found = crc32(content, crc32(page.to_bytes(4), found))
+        return found
 
     def begin_flush(self) -> WheelFlush:
         """Capture what changed since the last flush."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
+from zlib import crc32
 
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue, SyncPlan
@@ -124,14 +125,34 @@ class TimerLog:
                 return size
         return None
 
-    def load(self, file_size: int | None = None) -> None:
+    def load(self, file_size: int | None = None, mended: list[str] | None = None) -> None:
         """Open the files that exist; `recovery` then finds the end and calls `truncate`.
 
         `file_size` replaces the length given at first: a store keeps the one it was made with.
+        With `mended` zeros stand for what is missing, as in `MappedFileQueue.load`.
         """
         if file_size is not None:
             self._files.file_size = file_size
-        self._files.load()
+        self._files.load(mended=mended)
+
+    def check_sum(self, begin: int, end: int) -> int:
+        """Give a check sum of the bytes in between, as far as there are any."""
+        found = 0
+        for _, part in self._files.chunks(begin, end, with_zeros=True):
+            found = crc32(part, found)
+        return found
+
+    def first_offset_py(self) -> int | None:
+        """Give the commit-log offset of the first record that is kept; None without one."""
+        record = self.read(self.begin)
+        return None if record is None else record.offset_py
+
+    def is_end(self, position: int, end: int) -> bool:
+        """Whether nothing but a blank lies between the end of a record and an end of the log."""
+        file_end = position - position % self.file_size + self.file_size
+        return position >= end or (
+            file_end >= end and file_end - position < RECORD_SIZE + BLANK_SIZE
+        )
 
     def append_record(
         self,
@@ -277,9 +298,12 @@ class TimerLog:
             keep_from = start + self.file_size
         return self._files.let_go_before(keep_from)
 
-    def truncate(self, end: int) -> int:
-        """End the log here: what lies behind becomes zero, durably. Gives the bytes given up."""
-        return self._files.truncate_to(end)
+    def truncate(self, end: int, kept: list[str] | None = None) -> int:
+        """End the log here: what lies behind becomes zero, durably. Gives the bytes given up.
+
+        With `kept` they are copied before, as in `MappedFileQueue.truncate_to`.
+        """
+        return self._files.truncate_to(end, kept)
 
     def begin_flush(self) -> SyncPlan | None:
         """Say what must be synced for everything appended so far; None when nothing."""
