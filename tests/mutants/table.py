@@ -191,14 +191,14 @@ RECOVERY = (
     _mutant(
         "C5",
         TIMER + "wheel/recovery.py",
-        "        self.truncated = self._state.log.truncate(self.end)",
+        "        self.truncated = log.truncate(self.end)",
         "        self.truncated = 0",
     ),
     _mutant(
         "C7",
-        TIMER + "wheel/recovery.py",
-        "        checkpoint = meta.checkpoint.copy() if meta is not None else TimerCheckpoint()",
-        "        checkpoint = TimerCheckpoint()",
+        TIMER + "wheel/trust.py",
+        "        known = checkpoint if wrong is None else meta.checkpoint.copy()",
+        "        known = checkpoint",
     ),
     _mutant(
         "C9",
