@@ -13,7 +13,7 @@ progress is logged, as in
 
 import logging
 from collections.abc import Callable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from attrs import define
@@ -150,17 +150,16 @@ class Aging:
                 if reached == NOT_STORED:
                     reached = deliveries.first_offset(group, topic, queue_id)
                 first = min(first, reached or 0)
-            entry = queue.entry(max(first, queue.min_offset))
-            if entry is not None:
+            for _, entry in islice(queue.iterate(first), 1):
                 yield entry[0]
 
     def _unread(self) -> Iterator[int]:
         """Give the offset of the first message of each queue of users that no group reads."""
         readers = self._readers()
         for (topic, _), queue in list(self._parts.store.queues.items()):
-            entry = queue.entry(queue.min_offset)
-            if entry is not None and topic not in readers and not is_system_topic(topic):
-                yield entry[0]
+            if topic not in readers and not is_system_topic(topic):
+                for _, entry in islice(queue.iterate(queue.min_offset), 1):
+                    yield entry[0]
 
     def _readers(self) -> dict[str, list[str]]:
         """Give the groups that read each topic: those that have committed, or are connected.

@@ -17,6 +17,7 @@ from embedded_broker.namesrv.name_server import NameServer
 from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
 from embedded_broker.remoting.journal import Journal
+from embedded_broker.remoting.traffic import Traffic
 
 if TYPE_CHECKING:
     from embedded_broker.remoting.server import TcpServer
@@ -48,6 +49,9 @@ class Runtime:
         self.random = Random(arguments.seed)
         self.namesrv_endpoint: Endpoint | None = None
         """Where the name server answers, once it is served."""
+        self.traffic = Traffic()
+        """What the connections of all brokers hold up together; the first broker's options."""
+        self.traffic.read_settings(arguments.config)
         self._tcp: TcpServer | None = None
         self._adapters: dict[str, InprocAdapter] = {}
 
@@ -103,7 +107,8 @@ class Runtime:
         from embedded_broker.remoting.server import TcpServer, listen
 
         if self._tcp is None:
-            self._tcp = TcpServer()
+            self._tcp = TcpServer(self.traffic)
+            arguments.config.on_change(lambda _: self.traffic.read_settings(arguments.config))
             self.driver.barriers.append(self._tcp.hand_over)
         listener = (arguments.listener_factory or listen)(arguments.host, port)
         name = listener.getsockname()

@@ -54,6 +54,8 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+LONG_ANSWER = 512 * 1024
+"""Answers from this many bytes on are not copied for each who gets the same."""
 COMMANDS_PER_ENTRY = 64
 """Most requests handled in one hold of the door."""
 LONG_COUNTS = 8
@@ -70,6 +72,9 @@ REMARK_MAX = 4096
 
 class Connection(Peer):
     """A peer that is reached by frames, over TCP or in the same process."""
+
+    is_stream = False
+    """Whether a frame may be delivered in parts."""
 
     __slots__ = ()
 
@@ -422,6 +427,10 @@ class Endpoint:
             else SerializeType.JSON
         )
         try:
+            if response.is_apart and connection.is_stream and not self.interceptors:
+                for part in response.encode_apart():
+                    self.door.emit(connection, part)
+                return
             data = response.encode()
         except RemotingCommandException as error:
             logger.error("the answer to request %d cannot be sent: %s", command.code, error)  # noqa: TRY400

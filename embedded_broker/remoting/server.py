@@ -1,21 +1,24 @@
 """Clients over TCP: one asyncio loop on a thread of its own carries bytes to the endpoints.
 
 Answers: how sockets become frames and answers become writes, on uvloop when it is installed.
-Imported only when a broker listens, because asyncio is slow to import.
-Must not know: requests. Read on: ``embedded_broker/remoting/endpoint.py`` (``receive``), and
-``embedded_broker/remoting/inproc.py`` for clients of the same process.
+Imported only when a broker listens, because asyncio is slow to import. Long answers wait here
+and not in the transport, and are written in pieces: one that many clients wait for is in memory
+once. Must not know: requests. Read on: ``traffic.py`` for what all connections may hold up
+together, ``endpoint.py`` (``receive``), and ``inproc.py`` for clients of the same process.
 """
 
 import asyncio
 import logging
 import socket
 import struct
+from collections import deque
 from collections.abc import Callable, Coroutine
 from threading import Event, Lock, Thread, get_ident
 from typing import Any, cast
 
 from embedded_broker.errors import BrokerStateError
-from embedded_broker.remoting.endpoint import Connection, Endpoint
+from embedded_broker.remoting.endpoint import LONG_ANSWER, Connection, Endpoint
+from embedded_broker.remoting.traffic import Traffic
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.frame import FrameDecoder
 
@@ -31,6 +34,8 @@ WRITE_BUFFER_PAUSE = 4 * 1024 * 1024
 """A peer that leaves this much unread is not read from until it catches up."""
 WRITE_BUFFER_MAX = 64 * 1024 * 1024
 """A peer that leaves this much unread is disconnected."""
+PIECE = 128 * 1024
+"""A long answer is written in pieces of this size, each when the transport has taken the last."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -55,7 +60,8 @@ class TcpServer:
     Addresses may come and go while it runs: ``open`` and ``close_address``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, traffic: Traffic | None = None) -> None:
+        self.traffic = Traffic() if traffic is None else traffic
         self._listeners: dict[str, socket.socket] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._servers: dict[str, asyncio.Server] = {}
@@ -227,7 +233,22 @@ class TcpServer:
 class TcpConnection(Connection):
     """One accepted socket. Writes happen on the loop's thread, one write for many frames."""
 
-    __slots__ = ("_outbox", "_outbox_lock", "_server", "_transport")
+    is_stream = True
+
+    __slots__ = (
+        "_at",
+        "_ends",
+        "_is_full",
+        "_later",
+        "_later_bytes",
+        "_outbox",
+        "_outbox_lock",
+        "_server",
+        "_traffic",
+        "_transport",
+        "noted",
+        "unfinished",
+    )
 
     def __init__(
         self,
@@ -241,6 +262,13 @@ class TcpConnection(Connection):
         self._transport = transport
         self._outbox: list[bytes] = []
         self._outbox_lock = Lock()
+        self._traffic = server.traffic
+        self._later: deque[bytes] = deque()
+        self._later_bytes = 0
+        self._at = 0
+        self._is_full = False
+        self._ends = False
+        self.noted = self.unfinished = 0
 
     def deliver(self, frames: list[bytes]) -> None:
         """Write now on the loop's thread; hand to it from any other."""
@@ -258,7 +286,12 @@ class TcpConnection(Connection):
     def close(self) -> None:
         """Close after what is buffered has been written."""
         self.closed = True
-        self._server.call_soon(self._transport.close)
+        self._server.call_soon(self._end)
+
+    def _end(self) -> None:
+        self._ends = True
+        if not self._later:
+            self._transport.close()
 
     def reset_on_close(self) -> None:
         """Let the kernel send a reset when the socket closes. On the loop's thread."""
@@ -269,7 +302,24 @@ class TcpConnection(Connection):
     def abort(self) -> None:
         """Close at once. On the loop's thread."""
         self.closed = True
+        self.forget_answers()
         self._transport.abort()
+
+    def forget_answers(self) -> None:
+        """Drop what waits, and count no more. On the loop's thread; idempotent."""
+        for answer in self._later:
+            self._traffic.release(answer)
+        self._later.clear()
+        self._later_bytes = 0
+        self._traffic.forget(self)
+
+    def count_unread(self) -> int:
+        """Give the bytes that the transport holds."""
+        return self._transport.get_write_buffer_size()
+
+    def long_answers(self) -> list[bytes]:
+        """Give what is not written yet."""
+        return list(self._later)
 
     def _flush(self) -> None:
         with self._outbox_lock:
@@ -281,10 +331,67 @@ class TcpConnection(Connection):
         transport = self._transport
         if transport.is_closing():
             return
+        if self._later or max(map(len, frames)) >= LONG_ANSWER:
+            self._write_later(frames)
+            return
         transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
-        if transport.get_write_buffer_size() > WRITE_BUFFER_MAX:
+        size = transport.get_write_buffer_size()
+        if size or self.noted:
+            self._note(size)
+
+    def _write_later(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            self._later.append(frame)
+            self._later_bytes += len(frame)
+            self._traffic.hold(frame)
+        self.write_on()
+
+    def write_on(self) -> None:
+        """Give the transport as much as it takes now. On the loop's thread."""
+        transport, later = self._transport, self._later
+        if transport.is_closing():
+            return
+        while later and not self._is_full:
+            answer, at = later[0], self._at
+            self._at = end = at + PIECE
+            if end < len(answer):
+                transport.write(memoryview(answer)[at:end])
+                continue
+            # The answer is held until its last piece is with the transport.
+            transport.write(memoryview(answer)[at:] if at else answer)
+            self._at = 0
+            later.popleft()
+            self._later_bytes -= len(answer)
+            self._traffic.release(answer)
+        self._note(transport.get_write_buffer_size())
+        if self._ends and not later:
+            transport.close()
+
+    def _note(self, size: int) -> None:
+        """Count what waits, and see to it that a slow peer asks for nothing more."""
+        owed = size + self._later_bytes - self._at
+        if owed > WRITE_BUFFER_MAX:
             logger.warning("closing %r: it leaves %d bytes unread", self, WRITE_BUFFER_MAX)
             self.abort()
+            return
+        if owed > WRITE_BUFFER_PAUSE:
+            self._transport.pause_reading()
+        self._traffic.note_unread(self, size)
+
+    def note_full(self) -> None:
+        """The transport wants nothing more for now."""
+        self._is_full = True
+
+    def note_drained(self) -> None:
+        """The transport takes more; once nothing waits the peer may ask again."""
+        self._is_full = False
+        self.write_on()
+        if not (self._later or self.closed or self._transport.is_closing()):
+            self._transport.resume_reading()
+
+    def note_unfinished(self, size: int) -> None:
+        """Count the bytes of a request that is not complete."""
+        self._traffic.note_unfinished(self, size)
 
 
 class SocketProtocol(asyncio.Protocol):
@@ -303,7 +410,7 @@ class SocketProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving a socket (TCP_NODELAY is set by the loop)."""
         transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass of it
-        transport.set_write_buffer_limits(high=WRITE_BUFFER_PAUSE)
+        transport.set_write_buffer_limits(high=PIECE)
         self._transport = transport
         remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
         connection = TcpConnection(self._server, transport, _pair(remote), _pair(local))
@@ -316,16 +423,19 @@ class SocketProtocol(asyncio.Protocol):
         connection = self._connection
         if connection is not None and not connection.closed:
             self._endpoint.read(connection, self._decoder, data)
+            size = self._decoder.buffered
+            if size != connection.unfinished:
+                connection.note_unfinished(size)
 
     def pause_writing(self) -> None:
-        """Ask nothing more of a peer that does not read its answers."""
-        if self._transport is not None:
-            self._transport.pause_reading()
+        """Keep what is written from now on: the peer does not read so fast."""
+        if self._connection is not None:
+            self._connection.note_full()
 
     def resume_writing(self) -> None:
         """Go on: the peer has read."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        if self._connection is not None:
+            self._connection.note_drained()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let the broker forget the peer."""
@@ -333,6 +443,7 @@ class SocketProtocol(asyncio.Protocol):
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.closed = True
+            connection.forget_answers()
             self._server.forget(connection)
             self._endpoint.disconnected(connection)
 

@@ -270,6 +270,22 @@ _TOPICS_AND_GROUPS = (
         upstream=False,
     ),
     Option("channelExpiredTimeout", 120_000, "ms without heartbeat until a client is removed"),
+    Option(
+        "unreadAnswersMaxBytes",
+        268_435_456,
+        "ours: most bytes of answers that all clients together leave unread; above it the "
+        "connections that leave most are closed",
+        low=1_048_576,
+        high=BYTES_MAX,
+    ),
+    Option(
+        "unfinishedRequestsMaxBytes",
+        268_435_456,
+        "ours: most bytes of requests that have not arrived as a whole, of all clients together; "
+        "above it the connections with most of them are closed",
+        low=1_048_576,
+        high=BYTES_MAX,
+    ),
     Option("consumerOffsetUpdateVersionStep", 500, "commits per data version", fixed=True),
     Option("flushConsumerOffsetInterval", 5000, "ms between saves of consumerOffset.json", low=1),
     Option("enablePropertyFilter", False, "SQL92 subscriptions", fixed=True),

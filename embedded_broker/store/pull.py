@@ -8,7 +8,7 @@ for who asks, ``message_store.py`` for the face.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import accumulate
 from typing import Final, Protocol
@@ -106,6 +106,8 @@ class GetResult:
     buffers: list[memoryview]
     count: int
     size: int = 0
+    places: Sequence[tuple[int, int]] = ()
+    """Where the buffers lie in the log, and how long they are: the same places, the same bytes."""
 
 
 @frozen
@@ -200,9 +202,10 @@ def _walk(
         status = GetStatus.MESSAGE_WAS_REMOVING if removed else GetStatus.NO_MATCHED_MESSAGE
         return GetResult(status, offset, low, high, [], 0)
     spans.append((begin, end))
-    views = (log.files.read(start, stop - start) for start, stop in spans)
+    places = [(start, stop - start) for start, stop in spans]
+    views = (log.files.read(at, size) for at, size in places)
     buffers = [view for view in views if view is not None]
-    return GetResult(GetStatus.FOUND, offset, low, high, buffers, count, total)
+    return GetResult(GetStatus.FOUND, offset, low, high, buffers, count, total, places)
 
 
 def _is_sound(log: CommitLog, queue: ConsumeQueue, number: int, entry: Entry) -> bool:
@@ -275,7 +278,7 @@ def _read_all(
             return None
         views.append(view)
     low, high = queue.min_offset, queue.max_offset
-    return GetResult(GetStatus.FOUND, offset + count, low, high, views, count, totals[last])
+    return GetResult(GetStatus.FOUND, offset + count, low, high, views, count, totals[last], spans)
 
 
 def search_by_time(

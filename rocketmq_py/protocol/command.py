@@ -20,7 +20,7 @@ from rocketmq_py.protocol.codes import (
     MQVersion,
     SerializeType,
 )
-from rocketmq_py.protocol.frame import Buffer, Frame, encode_frame
+from rocketmq_py.protocol.frame import Buffer, Frame, encode_frame, encode_head
 
 _JSON: Final = int(SerializeType.JSON)
 _PYTHON: Final = int(LanguageCode.PYTHON)
@@ -73,7 +73,25 @@ class RemotingCommand:
         Raises `HeaderError` when the header cannot carry a value (a code over 16 bits in a binary
         header, text that is no Unicode), `FrameError` when the frame would be too large.
         """
-        header = _ENCODE_HEADER[self.serialize_type](
+        parts = self.body_parts
+        body = (self.body, *parts) if parts else self.body
+        return encode_frame(self.serialize_type, self._header(), body)
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether its body is one value that need not be copied into the frame."""
+        return len(self.body_parts) == 1 and isinstance(self.body_parts[0], bytes)
+
+    def encode_apart(self) -> tuple[bytes, bytes]:
+        """Write the frame up to its body; give it and the body, which stays as it is.
+
+        For a command that `is_apart`. Raises as `encode` does.
+        """
+        body = bytes(self.body_parts[0])  # of bytes, this is no copy
+        return encode_head(self.serialize_type, self._header(), len(body)), body
+
+    def _header(self) -> bytes:
+        return _ENCODE_HEADER[self.serialize_type](
             self.code,
             self.opaque,
             self.flag,
@@ -82,9 +100,6 @@ class RemotingCommand:
             self.remark,
             self.ext_fields,
         )
-        parts = self.body_parts
-        body = (self.body, *parts) if parts else self.body
-        return encode_frame(self.serialize_type, header, body)
 
     @classmethod
     def decode(cls, frame: Frame) -> Self:

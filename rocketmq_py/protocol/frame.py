@@ -130,6 +130,18 @@ class FrameDecoder:
         return FrameError(self._passed + at, "length", length, limit)
 
 
+def encode_head(serialize_type: int, header: bytes, body_size: int) -> bytes:
+    """Build a frame up to its body, which is sent behind it without being copied.
+
+    Raises `FrameError` as `encode_frame` does.
+    """
+    length = 4 + len(header) + body_size
+    if length + _LENGTH_SIZE > FRAME_SIZE_MAX:
+        raise FrameError(0, "length", length, f"at most {FRAME_SIZE_MAX - _LENGTH_SIZE}")
+    frame = encode_frame(serialize_type, header)
+    return length.to_bytes(_LENGTH_SIZE, "big") + frame[_LENGTH_SIZE:]
+
+
 def encode_frame(
     serialize_type: int,
     header: bytes,

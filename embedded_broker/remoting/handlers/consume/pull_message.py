@@ -4,15 +4,16 @@ RocketMQ's PullMessageProcessor as far as headers and codes go. Read on:
 `embedded_broker/core/consume.py` for what is checked, read and waited for.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from attrs import define
+from attrs import define, field
 
 from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Refused
-from embedded_broker.remoting.endpoint import Endpoint, Request
-from embedded_broker.store.message_store import GetStatus
+from embedded_broker.remoting.endpoint import LONG_ANSWER, Endpoint, Request
+from embedded_broker.store.message_store import GetResult, GetStatus
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
@@ -33,6 +34,8 @@ class PullMessageProcessor:
 
     _endpoint: Endpoint
     _consume: Consume
+    _joined: tuple[Sequence[tuple[int, int]], bytes] | None = field(default=None, init=False)
+    """The last long answer of this hold of the door: where its records lie, and they."""
 
     def register(self) -> None:
         """Take over the requests of this module."""
@@ -72,8 +75,19 @@ class PullMessageProcessor:
         if outcome.is_at_end:
             code = ResponseCode.PULL_NOT_FOUND
         answer = command.answer(code, remark, header.to_ext())
-        answer.body_parts = found.buffers
+        answer.body_parts = found.buffers if found.size < LONG_ANSWER else [self._join(found)]
         return answer
+
+    def _join(self, found: GetResult) -> bytes:
+        """Give the records of a long answer, the same object to all that get it together."""
+        joined = self._joined
+        if joined is None or joined[0] != found.places:
+            joined = self._joined = (found.places, b"".join(found.buffers))
+            self._endpoint.door.after(self._forget)
+        return joined[1]
+
+    def _forget(self) -> None:
+        self._joined = None
 
 
 def _read(request: Request) -> Pull:

@@ -1,0 +1,192 @@
+"""What all connections of a broker may hold up together, in bytes.
+
+Answers: how many bytes of answers wait for slow readers, how many of requests have arrived in part,
+and which connection is ended when that is too much: the one with the most, until enough is free.
+Bytes that several connections wait for count once. Must not know: what is asked, how bytes travel.
+Used on the thread of the sockets only. Read on: ``server.py``, which counts.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from attrs import define, field
+
+from embedded_broker.settings.config import BrokerConfig
+from rocketmq_py.clock import monotonic_ns
+
+__all__ = ["Holder", "Traffic"]
+
+logger = logging.getLogger(__name__)
+
+_TELL_EVERY_NS: Final = 1_000_000_000
+UNREAD: Final = "unreadAnswersMaxBytes"
+UNFINISHED: Final = "unfinishedRequestsMaxBytes"
+
+
+class Holder(Protocol):
+    """A connection, as far as its bytes go."""
+
+    unfinished: int
+    """Bytes of a request that has not arrived as a whole."""
+    noted: int
+    """Bytes of answers that only it waits for, as they were counted last."""
+
+    def count_unread(self) -> int:
+        """Give the bytes of answers that only it waits for, now."""
+        ...
+
+    def long_answers(self) -> list[bytes]:
+        """Give the long answers that it waits for and others may, too."""
+        ...
+
+    def abort(self) -> None:
+        """End at once."""
+        ...
+
+
+@define(slots=True)
+class _Long:
+    """A long answer and how many wait for it."""
+
+    size: int
+    holders: int = 0
+
+
+@define(eq=False)
+class Traffic:
+    """The bytes of all connections and their two limits.
+
+    `unread` is never less than what truly waits: what readers have taken meanwhile is found out
+    when the limit is passed.
+    """
+
+    unread_max: int = 1 << 28
+    unfinished_max: int = 1 << 28
+    unread: int = field(default=0, init=False)
+    unfinished: int = field(default=0, init=False)
+    closed: int = field(default=0, init=False)
+    """How many connections were ended for the sake of the others."""
+    _slow: dict[Holder, None] = field(factory=dict, init=False)
+    _partial: dict[Holder, None] = field(factory=dict, init=False)
+    _long: dict[int, _Long] = field(factory=dict, init=False)
+    _told_ns: int = field(default=0, init=False)
+    _untold: int = field(default=0, init=False)
+
+    def read_settings(self, config: BrokerConfig) -> None:
+        """Take over the limits of the options."""
+        self.unread_max, self.unfinished_max = config.int(UNREAD), config.int(UNFINISHED)
+
+    # -- answers that are not read ----------------------------------------------------------
+
+    def note_unread(self, holder: Holder, size: int) -> None:
+        """Note that so many bytes wait for a connection alone; may end the greediest ones."""
+        self._count(holder, size)
+        if self.unread > self.unread_max:
+            self._relieve_unread()
+
+    def hold(self, answer: bytes) -> None:
+        """Note that one more connection waits for a long answer."""
+        found = self._long.get(id(answer))
+        if found is None:
+            found = self._long[id(answer)] = _Long(len(answer))
+            self.unread += found.size
+        found.holders += 1
+
+    def release(self, answer: bytes) -> None:
+        """Note that a connection waits for it no more."""
+        found = self._long[id(answer)]
+        found.holders -= 1
+        if not found.holders:
+            del self._long[id(answer)]
+            self.unread -= found.size
+
+    def _count(self, holder: Holder, size: int) -> None:
+        self.unread += size - holder.noted
+        holder.noted = size
+        if size:
+            self._slow[holder] = None
+        else:
+            self._slow.pop(holder, None)
+
+    def _relieve_unread(self) -> None:
+        for holder in list(self._slow):
+            self._count(holder, holder.count_unread())
+        if self.unread > self.unread_max:
+            self._end_greediest(
+                self._slow, self._share, lambda: self.unread, self.unread_max, "unread", UNREAD
+            )
+
+    def _share(self, holder: Holder) -> int:
+        """Give the bytes that wait for a connection; of what many wait for, its share."""
+        shares = [self._long[id(one)] for one in holder.long_answers()]
+        return holder.noted + sum(one.size // one.holders for one in shares)
+
+    # -- requests that are not complete ---------------------------------------------------------
+
+    def note_unfinished(self, holder: Holder, size: int) -> None:
+        """Note that so many bytes of a request have arrived; may end the greediest ones."""
+        self.unfinished += size - holder.unfinished
+        holder.unfinished = size
+        if size:
+            self._partial[holder] = None
+        else:
+            self._partial.pop(holder, None)
+        if self.unfinished > self.unfinished_max:
+            self._end_greediest(
+                self._partial,
+                lambda one: one.unfinished,
+                lambda: self.unfinished,
+                self.unfinished_max,
+                "of an unfinished request",
+                UNFINISHED,
+            )
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def forget(self, holder: Holder) -> None:
+        """Count nothing more of a connection that has ended; idempotent."""
+        self._count(holder, 0)
+        self.unfinished -= holder.unfinished
+        holder.unfinished = 0
+        self._partial.pop(holder, None)
+
+    def _end_greediest(
+        self,
+        holders: dict[Holder, None],
+        size_of: Callable[[Holder], int],
+        total: Callable[[], int],
+        most: int,
+        what: str,
+        setting: str,
+    ) -> None:
+        """End connections until an eighth of the limit is free, the greediest first."""
+        before, enough = total(), most - most // 8
+        for size, holder in sorted(
+            ((size_of(one), one) for one in holders), key=lambda pair: pair[0], reverse=True
+        ):
+            if total() <= enough:
+                return
+            self.closed += 1
+            self._tell(
+                "closing %r: %d bytes %s; all connections together have %d, at most %d (%s)",
+                holder,
+                size,
+                what,
+                before,
+                most,
+                setting,
+            )
+            holder.abort()
+
+    def _tell(self, text: str, *arguments: object) -> None:
+        """Log a line, one each second at most; the next one says how many were left out."""
+        now_ns = monotonic_ns()
+        if self._told_ns and now_ns - self._told_ns < _TELL_EVERY_NS:
+            self._untold += 1
+            return
+        if self._untold:
+            text += f"; {self._untold} other connections were closed for this since the last line"
+            self._untold = 0
+        self._told_ns = now_ns
+        logger.warning(text, *arguments)
