@@ -50,12 +50,11 @@ __all__ = [
     "RequestError",
     "Send",
     "Sends",
+    "SharedBytes",
 ]
 
 logger = logging.getLogger(__name__)
 
-LONG_ANSWER = 512 * 1024
-"""Answers from this many bytes on are not copied for each who gets the same."""
 COMMANDS_PER_ENTRY = 64
 """Most requests handled in one hold of the door."""
 LONG_COUNTS = 8
@@ -68,6 +67,12 @@ BODY_BYTES_MAX = 1024 * 1024
 """A longer body of such a request is not read."""
 REMARK_MAX = 4096
 """Characters of a remark; names and values of clients stand in it."""
+
+
+class SharedBytes(bytes):
+    """A body that many get at once: it is not copied into their frames."""
+
+    __slots__ = ()
 
 
 class Connection(Peer):
@@ -269,7 +274,7 @@ class Endpoint:
     def _take(self, connection: Connection, frames: list[Frame]) -> None:
         started_ns = monotonic_ns()
         handled = 0
-        while handled < len(frames):
+        while handled < len(frames) and not connection.closed:
             some = frames[handled : handled + COMMANDS_PER_ENTRY]
             try:
                 handled += self._handle(connection, some, started_ns)
@@ -427,9 +432,7 @@ class Endpoint:
             else SerializeType.JSON
         )
         try:
-            if response.is_apart and connection.is_stream and not self.interceptors:
-                for part in response.encode_apart():
-                    self.door.emit(connection, part)
+            if response.body_parts and self._respond_in_parts(connection, response):
                 return
             data = response.encode()
         except RemotingCommandException as error:
@@ -445,6 +448,15 @@ class Endpoint:
         for interceptor in reversed(self.interceptors):
             emit = partial(interceptor.outgoing, request, emit=emit)
         emit(data)
+
+    def _respond_in_parts(self, connection: Connection, response: RemotingCommand) -> bool:
+        """Emit an answer whose body others get, too, without a copy; False if that cannot be."""
+        body = response.body_parts[0]
+        if not isinstance(body, SharedBytes) or not connection.is_stream or self.interceptors:
+            return False
+        self.door.emit(connection, response.encode_head(len(body)))
+        self.door.emit(connection, body)
+        return True
 
     def refusal(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
         """Give the answer to a request that was refused, or whose handler failed."""

@@ -1,10 +1,10 @@
 """Clients over TCP: one asyncio loop on a thread of its own carries bytes to the endpoints.
 
 Answers: how sockets become frames and answers become writes, on uvloop when it is installed.
-Imported only when a broker listens, because asyncio is slow to import. Long answers wait here
-and not in the transport, and are written in pieces: one that many clients wait for is in memory
-once. Must not know: requests. Read on: ``traffic.py`` for what all connections may hold up
-together, ``endpoint.py`` (``receive``), and ``inproc.py`` for clients of the same process.
+Imported only when a broker listens, because asyncio is slow to import. A long answer that many get
+waits here and not in their transports, and is written in pieces: so it is in memory once. Must not
+know: requests. Read on: ``traffic.py`` for what all connections may hold up together,
+``endpoint.py`` (``receive``), and ``inproc.py`` for clients of the same process.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from threading import Event, Lock, Thread, get_ident
 from typing import Any, cast
 
 from embedded_broker.errors import BrokerStateError
-from embedded_broker.remoting.endpoint import LONG_ANSWER, Connection, Endpoint
+from embedded_broker.remoting.endpoint import Connection, Endpoint, SharedBytes
 from embedded_broker.remoting.traffic import Traffic
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.frame import FrameDecoder
@@ -35,7 +35,7 @@ WRITE_BUFFER_PAUSE = 4 * 1024 * 1024
 WRITE_BUFFER_MAX = 64 * 1024 * 1024
 """A peer that leaves this much unread is disconnected."""
 PIECE = 128 * 1024
-"""A long answer is written in pieces of this size, each when the transport has taken the last."""
+"""What many get is written in pieces of this size, each when the transport has taken the last."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -331,7 +331,7 @@ class TcpConnection(Connection):
         transport = self._transport
         if transport.is_closing():
             return
-        if self._later or max(map(len, frames)) >= LONG_ANSWER:
+        if self._later or (len(frames) > 1 and SharedBytes in map(type, frames)):
             self._write_later(frames)
             return
         transport.write(frames[0] if len(frames) == 1 else b"".join(frames))

@@ -77,18 +77,12 @@ class RemotingCommand:
         body = (self.body, *parts) if parts else self.body
         return encode_frame(self.serialize_type, self._header(), body)
 
-    @property
-    def is_apart(self) -> bool:
-        """Whether its body is one value that need not be copied into the frame."""
-        return len(self.body_parts) == 1 and isinstance(self.body_parts[0], bytes)
+    def encode_head(self, body_size: int) -> bytes:
+        """Write the frame up to a body of this size, which is sent behind it as it is.
 
-    def encode_apart(self) -> tuple[bytes, bytes]:
-        """Write the frame up to its body; give it and the body, which stays as it is.
-
-        For a command that `is_apart`. Raises as `encode` does.
+        Raises as `encode` does.
         """
-        body = bytes(self.body_parts[0])  # of bytes, this is no copy
-        return encode_head(self.serialize_type, self._header(), len(body)), body
+        return encode_head(self.serialize_type, self._header(), body_size)
 
     def _header(self) -> bytes:
         return _ENCODE_HEADER[self.serialize_type](

@@ -12,11 +12,14 @@ from attrs import define, field
 
 from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Refused
-from embedded_broker.remoting.endpoint import LONG_ANSWER, Endpoint, Request
+from embedded_broker.remoting.endpoint import Endpoint, Request, SharedBytes
 from embedded_broker.store.message_store import GetResult, GetStatus
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+
+LONG_ANSWER: Final = 64 * 1024
+"""From this many bytes on an answer to pulls that waited is not copied for each of them."""
 
 _CODES: Final = {
     GetStatus.FOUND.value: ResponseCode.SUCCESS,
@@ -34,7 +37,7 @@ class PullMessageProcessor:
 
     _endpoint: Endpoint
     _consume: Consume
-    _joined: tuple[Sequence[tuple[int, int]], bytes] | None = field(default=None, init=False)
+    _joined: tuple[Sequence[tuple[int, int]], SharedBytes] | None = field(default=None, init=False)
     """The last long answer of this hold of the door: where its records lie, and they."""
 
     def register(self) -> None:
@@ -53,7 +56,10 @@ class PullMessageProcessor:
         return None if pulled is None else self._answer(request.command, pulled)
 
     def _reply(self, request: Request, outcome: Pulled | Refused) -> None:
-        self._endpoint.answer(request, self._answer(request.command, outcome))
+        answer = self._answer(request.command, outcome)
+        if isinstance(outcome, Pulled) and outcome.found.size >= LONG_ANSWER:
+            answer.body_parts = [self._join(outcome.found)]
+        self._endpoint.answer(request, answer)
 
     def _answer(self, command: RemotingCommand, outcome: Pulled | Refused) -> RemotingCommand:
         if isinstance(outcome, Refused):
@@ -75,14 +81,14 @@ class PullMessageProcessor:
         if outcome.is_at_end:
             code = ResponseCode.PULL_NOT_FOUND
         answer = command.answer(code, remark, header.to_ext())
-        answer.body_parts = found.buffers if found.size < LONG_ANSWER else [self._join(found)]
+        answer.body_parts = found.buffers
         return answer
 
-    def _join(self, found: GetResult) -> bytes:
+    def _join(self, found: GetResult) -> SharedBytes:
         """Give the records of a long answer, the same object to all that get it together."""
         joined = self._joined
         if joined is None or joined[0] != found.places:
-            joined = self._joined = (found.places, b"".join(found.buffers))
+            joined = self._joined = (found.places, SharedBytes(b"".join(found.buffers)))
             self._endpoint.door.after(self._forget)
         return joined[1]
 
