@@ -19,6 +19,7 @@ from typing import Any, cast
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.remoting.endpoint import Connection, Endpoint, SharedBytes
 from embedded_broker.remoting.traffic import Traffic
+from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.frame import FrameDecoder
 
@@ -36,6 +37,8 @@ WRITE_BUFFER_MAX = 64 * 1024 * 1024
 """A peer that leaves this much unread is disconnected."""
 PIECE = 128 * 1024
 """What many get is written in pieces of this size, each when the transport has taken the last."""
+TURN_NS = 2_000_000
+"""For so long such pieces are written before others have their turn."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -67,6 +70,7 @@ class TcpServer:
         self._servers: dict[str, asyncio.Server] = {}
         self._connections: dict[TcpConnection, str] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._writing: deque[TcpConnection] = deque()
         self._stop: asyncio.Event | None = None
         self._someone_left: asyncio.Event | None = None
         self._reset = False
@@ -121,6 +125,24 @@ class TcpServer:
             loop.call_soon_threadsafe(call)
         except RuntimeError:  # the loop closed in between: its sockets are gone as well
             logger.debug("the TCP loop is closed")
+
+    def write_later(self, connection: "TcpConnection") -> None:
+        """Let a connection write its next piece when it is its turn. On the loop's thread."""
+        if not self._writing:
+            self.call_soon(self._write_pieces)
+        self._writing.append(connection)
+
+    def _write_pieces(self) -> None:
+        """Write pieces in turn, a few milliseconds long; then others are served."""
+        writing, until_ns = self._writing, monotonic_ns() + TURN_NS
+        while writing:
+            if writing[0].write_piece():
+                writing.append(writing[0])
+            writing.popleft()
+            if monotonic_ns() >= until_ns:
+                break
+        if writing:
+            self.call_soon(self._write_pieces)
 
     def hand_over(self) -> None:
         """Wait until what was delivered before this call is written to its socket."""
@@ -239,6 +261,7 @@ class TcpConnection(Connection):
         "_at",
         "_ends",
         "_is_full",
+        "_is_writing",
         "_later",
         "_later_bytes",
         "_outbox",
@@ -267,6 +290,7 @@ class TcpConnection(Connection):
         self._later_bytes = 0
         self._at = 0
         self._is_full = False
+        self._is_writing = False
         self._ends = False
         self.noted = self.unfinished = 0
 
@@ -344,20 +368,27 @@ class TcpConnection(Connection):
             self._later.append(frame)
             self._later_bytes += len(frame)
             self._traffic.hold(frame)
-        self.write_on()
+        self._write_on()
+        self._note(self._transport.get_write_buffer_size())
 
-    def write_on(self) -> None:
-        """Give the transport as much as it takes now. On the loop's thread."""
+    def _write_on(self) -> None:
+        """Go on writing pieces, unless it does already."""
+        if self._later and not self._is_writing and not self._is_full:
+            self._is_writing = True
+            self._server.write_later(self)
+
+    def write_piece(self) -> bool:
+        """Write the next piece; says whether there is another one now. On the loop's thread."""
         transport, later = self._transport, self._later
-        if transport.is_closing():
-            return
-        while later and not self._is_full:
-            answer, at = later[0], self._at
-            self._at = end = at + PIECE
-            if end < len(answer):
-                transport.write(memoryview(answer)[at:end])
-                continue
-            # The answer is held until its last piece is with the transport.
+        if not later or transport.is_closing():
+            self._is_writing = False
+            return False
+        answer, at = later[0], self._at
+        self._at = end = at + PIECE
+        if end < len(answer):
+            transport.write(memoryview(answer)[at:end])
+        else:
+            # It is held until its last piece is with the transport.
             transport.write(memoryview(answer)[at:] if at else answer)
             self._at = 0
             later.popleft()
@@ -366,6 +397,8 @@ class TcpConnection(Connection):
         self._note(transport.get_write_buffer_size())
         if self._ends and not later:
             transport.close()
+        self._is_writing = bool(later) and not self._is_full
+        return self._is_writing
 
     def _note(self, size: int) -> None:
         """Count what waits, and see to it that a slow peer asks for nothing more."""
@@ -385,7 +418,7 @@ class TcpConnection(Connection):
     def note_drained(self) -> None:
         """The transport takes more; once nothing waits the peer may ask again."""
         self._is_full = False
-        self.write_on()
+        self._write_on()
         if not (self._later or self.closed or self._transport.is_closing()):
             self._transport.resume_reading()
 

@@ -11,6 +11,7 @@ import pytest
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
+from tests.hostile.greedy import ROLES, play
 from tests.hostile.greedy_broker import GreedyBroker, greedy_broker
 from tests.unit.embedded_broker.wire_peer import WirePeer, pull_fields
 
@@ -134,6 +135,13 @@ def test_one_long_message_for_hundreds_of_parked_readers_is_in_memory_once() -> 
                 wanted -= len(data)
         left = wait_for(broker, lambda counts: counts["unread"] < 16 * MIB)
         assert left["rss"] - before["rss"] < 150 * MIB
+
+
+def test_ordinary_clients_go_on_beside_all_greedy_ones() -> None:
+    report = play(10)
+    assert report.failures == 0
+    assert report.is_within_budgets, str(report)
+    assert {role.__name__ for role in ROLES} <= set(report.rounds), str(report)
 
 
 @pytest.mark.parametrize("count", [150])
