@@ -58,7 +58,7 @@ logger = logging.getLogger(__name__)
 COMMANDS_PER_ENTRY = 64
 """Most requests handled in one hold of the door."""
 LONG_COUNTS = 8
-"""A request that may take long counts as so many, and 64 KiB of a body as one more."""
+"""A request that may take long counts as so many, 64 KiB of what it says or gets as one more."""
 HEADER_BYTES_MAX = 1024 * 1024
 """A peer whose header is longer is disconnected."""
 SMALL_BODY_MAX = 8192
@@ -172,6 +172,7 @@ class Endpoint:
     sends: Sends | None = field(default=None, init=False)
     """Who takes sends that come together; without it each is handled by itself."""
     _long: set[int] = field(factory=set, init=False)
+    _answered: int = field(default=0, init=False)
     _pushed: Iterator[int] = field(factory=partial(count, 1), init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -318,7 +319,8 @@ class Endpoint:
                     else:
                         self.respond(request, self.refusal(request.command, refused))
                     left -= LONG_COUNTS if request.command.code in self._long else 1
-                    left -= len(frame.body) >> 16
+                    left -= len(frame.body) + self._answered >> 16
+                    self._answered = 0
                     if left <= 0:
                         return number
             finally:
@@ -435,6 +437,7 @@ class Endpoint:
             if response.body_parts and self._respond_in_parts(connection, response):
                 return
             data = response.encode()
+            self._answered += len(data)
         except RemotingCommandException as error:
             logger.error("the answer to request %d cannot be sent: %s", command.code, error)  # noqa: TRY400
             remark = f"the answer cannot be sent: {error}"

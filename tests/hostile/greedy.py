@@ -41,8 +41,8 @@ BUDGETS: Final = {
 }
 ITSELF: Final = 100 * MIB
 """The interpreter, the journal, and what one turn of the broker handles."""
-SPARE: Final = 1.25
-"""What an allocator keeps of memory that was given back."""
+SPARE: Final = 2
+"""A process takes up to so many times what is counted: an allocator keeps what was given back."""
 ONE_TURN: Final = 32 * MIB
 """Answers that one turn adds before anybody is closed."""
 PATIENCE_S: Final = 20.0

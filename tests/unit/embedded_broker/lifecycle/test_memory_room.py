@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from datetime import timedelta
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.core.consume import Pull
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.tables.offsets.deliveries import DELIVERIES_KEPT
 from rocketmq_py.errors import ConfigError, MQBrokerException
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.peers import Peer
@@ -170,6 +174,35 @@ def test_open_transactions_wait_and_ended_ones_do_not() -> None:
             assert parts.transactions.remove(half.queue_offset)
         make_room(broker)
         assert parts.store.log.min_offset > 0
+
+
+def test_nothing_but_the_store_grows_with_what_was_consumed() -> None:
+    """The log of deliveries is a ring: once it is full, it stays as large as it is."""
+    with EmbeddedBroker(tcp=False, topics=["T"], config=SMALL) as broker:
+        parts = parts_of(broker)
+        (peer, store) = (Peer(), parts.store)
+        message = Incoming("T", b"x" * 20, "UNIQ_KEY\x01A0\x02")
+
+        def consume(count: int) -> None:
+            for _ in range(count):
+                with parts.door:
+                    (outcome,) = parts.produce([message], peer)
+                    queue_id, offset = outcome.queue_id, outcome.queue_offset
+                    pull = Pull(peer, "G", "T", queue_id, offset, 1, "*", commit_offset=offset + 1)
+                    assert parts.consume.pull(pull, pytest.fail) is not None
+
+        consume(DELIVERIES_KEPT + 2_000)
+        tracemalloc.start()
+        try:
+            consume(2_000)  # rings that are full move their rows now and then
+            before, _ = tracemalloc.get_traced_memory()
+            consume(3_000)
+            gc.collect()
+            after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert (after - before) / 3_000 < 20
+        assert store.budget.used < 6 * FILE
 
 
 def test_a_budget_below_four_files_is_refused_with_the_reason() -> None:

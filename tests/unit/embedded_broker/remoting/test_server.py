@@ -7,7 +7,7 @@ from threading import enumerate as threads
 import pytest
 
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.endpoint import Request
+from embedded_broker.remoting.endpoint import Request, SharedBytes
 from embedded_broker.remoting.server import TcpServer, listen
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -256,3 +256,78 @@ def test_an_address_comes_and_goes_while_another_goes_on(rig: Rig, dial: Dial) -
         assert stays.receive().opaque == 2
         listener = listen("127.0.0.1", port)  # the port is free at once
     listener.close()
+
+
+def shared(request: Request) -> RemotingCommand:
+    answer = request.command.answer(ResponseCode.SUCCESS)
+    answer.body_parts = [SHARED]
+    return answer
+
+
+SHARED = SharedBytes(bytes(range(256)) * 8_192)
+
+
+def test_what_many_get_arrives_whole_and_in_order_with_what_comes_behind(
+    rig: Rig, dial: Dial
+) -> None:
+    rig.parts.endpoint.register(BIG, shared)
+    clients = [dial(rig.address) for _ in range(5)]
+    for client in clients:
+        client.send(ask(1), RemotingCommand(code=BIG, opaque=2), ask(3), ask(4))
+
+    for client in clients:
+        assert [client.receive().opaque for _ in range(1)] == [1]
+        answer = client.receive()
+        assert (answer.opaque, answer.body) == (2, SHARED)
+        assert [client.receive().opaque for _ in range(2)] == [3, 4]
+    client = clients[0]
+    client.send(ask(5))
+    assert client.receive().opaque == 5
+
+
+def test_a_connection_that_is_closed_behind_a_long_answer_gives_it_before(
+    rig: Rig, dial: Dial
+) -> None:
+    def last(request: Request) -> RemotingCommand:
+        rig.parts.door.after(request.connection.close)
+        return shared(request)
+
+    rig.parts.endpoint.register(BIG, last)
+    client = dial(rig.address)
+    client.send(RemotingCommand(code=BIG, opaque=2))
+
+    assert client.receive().body == SHARED
+    assert client.closed_by_server()
+    assert rig.server.traffic.unread == 0
+
+
+def test_a_peer_that_goes_in_the_middle_of_a_long_answer_counts_no_more(
+    rig: Rig, dial: Dial
+) -> None:
+    rig.parts.endpoint.register(BIG, shared)
+    client, other = dial(rig.address), dial(rig.address)
+    client.send(*(RemotingCommand(code=BIG, opaque=number) for number in range(10)))
+    client.receive()
+    client.close()
+
+    while True:
+        other.send(ask(1))
+        other.receive()
+        if not rig.server.traffic.unread:
+            break
+    assert not rig.server.traffic.closed
+
+
+def test_a_request_that_arrives_in_part_is_counted_until_it_is_whole(rig: Rig, dial: Dial) -> None:
+    client, other = dial(rig.address), dial(rig.address)
+    data = ask(1, padding="x" * 10_000).encode()
+    client.write(data[:-1])
+    while rig.server.traffic.unfinished != len(data) - 1:
+        other.send(ask(2))
+        other.receive()
+
+    client.write(data[-1:])
+    assert client.receive().opaque == 1
+    other.send(ask(2))
+    other.receive()
+    assert rig.server.traffic.unfinished == 0

@@ -142,3 +142,16 @@ def test_importing_commands_loads_no_header_no_body_and_no_ssl() -> None:
     )
 
     assert seen.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("serialize_type", [SerializeType.JSON, SerializeType.ROCKETMQ])
+def test_a_head_and_its_body_are_the_frame(serialize_type: SerializeType) -> None:
+    body = b"x" * 1000
+    command = RemotingCommand(11, 7, ext_fields={"topic": "T"}, serialize_type=serialize_type)
+    head = command.encode_head(len(body))
+    command.body = body
+    assert head + body == command.encode()
+
+    command.body = b""
+    with pytest.raises(FrameError, match=str(FRAME_SIZE_MAX - 4)):
+        command.encode_head(FRAME_SIZE_MAX - 8)
