@@ -21,6 +21,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.lifecycle.reset import Connected, still_connected
 from embedded_broker.lifecycle.runtime import BROKER_PORT, Runtime
 from embedded_broker.lifecycle.snapshot import STORE_NAMES
+from embedded_broker.lifecycle.unsynced import Unsynced, look_at_unsynced
 from embedded_broker.remoting.inproc import LocalClients
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.remoting.request_faults import RequestFaults
@@ -48,6 +49,7 @@ class BrokerSlot:
         """For what the disk does; the broker's own choices do not depend on it."""
         self._fs: FileSystem | None = arguments.fs
         self._crashed: Crashed | None = None
+        self._unsynced: Unsynced | None = None
 
     @property
     def file_system(self) -> FileSystem:
@@ -69,7 +71,10 @@ class BrokerSlot:
         port = port_of(self.address) or arguments.broker_port
         address = runtime.open_address(port, BROKER_PORT, self.number)
         try:
-            self.node = node = BrokerNode(runtime, arguments, self.file_system, address)
+            unsynced, self._unsynced = self._unsynced, None
+            self.node = node = BrokerNode(
+                runtime, arguments, self.file_system, address, unsynced=unsynced
+            )
             self.address = address
             self._create_topics(node)
             node.start()
@@ -100,6 +105,15 @@ class BrokerSlot:
         node.take_over()
         with node.parts.door:
             return still_connected(node.parts)
+
+    def crash(self, node: BrokerNode) -> None:
+        """Let go of the files as a killed process does, and lose what a test wants to be lost."""
+        try:
+            with node.parts.door:
+                self._unsynced = look_at_unsynced(node.parts)
+        finally:
+            node.crash()
+            self.lose_power()
 
     def note_crash(self) -> None:
         """Let nobody find its clients idle until it is opened again, or closed."""
@@ -196,20 +210,16 @@ class Ensemble:
         self.check_process()
         runtime, self._runtime = self._running(), None
         _running.pop(self, None)
-        nodes = [slot.node for slot in self.slots if slot.node is not None]
-        for slot in self.slots:
-            if slot.node is not None:
-                slot.note_crash()
+        nodes = [(slot, slot.node) for slot in self.slots if slot.node is not None]
+        for slot, node in nodes:
+            slot.note_crash()
             slot.node = None
-        for node in nodes:
             node.stop_flushing()
         try:
             runtime.close(reset=True)
         finally:
-            for node in nodes:
-                node.crash()
-            for slot in self.slots:
-                slot.lose_power()
+            for slot, node in nodes:
+                slot.crash(node)
 
     def add(self, slot: BrokerSlot) -> None:
         """Take one more broker in. It starts with the others, or at once when they run."""

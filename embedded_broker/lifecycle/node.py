@@ -28,6 +28,7 @@ from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.lifecycle.reset import succeed
 from embedded_broker.lifecycle.runtime import Runtime
 from embedded_broker.lifecycle.snapshot import CLOCK_PATH, clock_document, take_snapshot
+from embedded_broker.lifecycle.unsynced import Unsynced
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.flush import FlushWork
 from embedded_broker.store.fs import FileSystem
@@ -50,6 +51,7 @@ class BrokerNode:
     """A running broker: ``core`` is its state; ``close`` ends it cleanly, ``crash`` does not.
 
     ``predecessor`` is a state whose clients this one takes over: nothing is opened for them.
+    ``unsynced`` is what the broker had not synced when it crashed.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class BrokerNode:
         address: str,
         *,
         predecessor: BrokerParts | None = None,
+        unsynced: Unsynced | None = None,
     ) -> None:
         self.fs = fs
         self._runtime = runtime
@@ -69,7 +72,9 @@ class BrokerNode:
         self._held_too = False
         self._changes = 0
         self._predecessor = predecessor
+        self._unsynced = unsynced or Unsynced((), ())
         self._tracks: list[Track] = []
+        self._kept_clock: dict[str, object] = {}
         try:
             self._open(address)
         except BaseException:
@@ -138,7 +143,9 @@ class BrokerNode:
         levels.request_flush = self._flusher.request
         self._install(parts)
         self._mend_files(offsets_file)
-        self.recovery = RecoveryReport.of(found, timers_found, store.problems)
+        self.recovery = RecoveryReport.of(
+            found, timers_found, store.problems, self._unsynced.lost(found.commit_log_end)
+        )
         config.on_change(self._note_change)
         config.on_change(self._note_memory)
         self._idleness = Idleness(parts, runtime.clients, runtime.namesrv)
@@ -207,7 +214,7 @@ class BrokerNode:
         ]
         driver.after_jump.append(self._after_jump)
         driver.after_age.append(self._aging.look_at_once)
-        driver.barriers.append(self._flusher.wait_other)
+        driver.barriers += [self._flusher.wait_other, self._keep_clock]
         self._arguments.clock.move_in(self._idleness)
         self._flusher.start()
         self._undo.append(self._flusher.close)
@@ -223,6 +230,9 @@ class BrokerNode:
             )
             parts.session.every(LOOK_EVERY_MS, self._aging.look)
             TimerHousekeeping(parts).start()
+            if self._arguments.store is not None and self._arguments.topics:
+                parts.table_files.save()
+        self._flusher.wait_other()  # topics that were asked for survive even if we are killed now
 
     def snapshot(self, path: str | PathLike[str]) -> Path:
         """Copy the store as it is now. Outside the door."""
@@ -291,12 +301,31 @@ class BrokerNode:
                 (driver.after_jump, self._after_jump),
                 (driver.after_age, self._aging.look_at_once),
                 (driver.barriers, self._flusher.wait_other),
+                (driver.barriers, self._keep_clock),
             ):
                 if mine in calls:
                     calls.remove(mine)
             for call in parts.on_leave:
                 call()
             parts.on_leave.clear()
+
+    def _keep_clock(self) -> None:
+        """Save a virtual clock that was moved: a process that is killed then goes on there.
+
+        Outside the door, on the thread that moved it. A store in memory ends with the process.
+        """
+        clock = self._arguments.clock
+        if self._arguments.store is None or not isinstance(clock, VirtualClock):
+            return
+        document = clock_document(clock)
+        if document == self._kept_clock:
+            return
+        try:
+            self._clock_file.save(document)
+        except StoreError as error:
+            logger.warning("the time of the clock is not saved: %s", error)
+        else:
+            self._kept_clock = document
 
     def _run_undo(self) -> None:
         """Take apart in the reverse order of putting together; a failure stops nothing."""

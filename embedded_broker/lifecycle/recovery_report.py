@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from attrs import frozen
 
+from embedded_broker.lifecycle.unsynced import Lost
 from embedded_broker.store.recovery import StoreRecovery
 from embedded_broker.timer.outcomes import TimerRecovery
 
@@ -25,8 +26,10 @@ class RecoveryReport:
     ``timer_records_read`` and ``timer_truncated_bytes``: the same for the timer log.
     ``timers_already_released``: timers that the wheel still names and that will not be released
     again. ``damaged_places`` of the commit log were left out (``damagedRecords=skip``), and
-    ``entries_left_out`` messages with them. ``problems``: what was wrong with files, and what was
-    done about it, a line each.
+    ``entries_left_out`` messages with them. ``messages_lost`` and ``timers_lost`` were accepted
+    before the last ``crash()`` of this broker object and are gone, because they were not synced; of
+    the crash of another process nothing is known, and they are 0. ``problems``: what was wrong with
+    files, and what was done about it, a line each.
     """
 
     clean: bool
@@ -40,13 +43,15 @@ class RecoveryReport:
     timers_already_released: int
     damaged_places: int = 0
     entries_left_out: int = 0
+    messages_lost: int = 0
+    timers_lost: int = 0
     problems: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls, store: StoreRecovery, timers: TimerRecovery, problems: Iterable[str]
+        cls, store: StoreRecovery, timers: TimerRecovery, problems: Iterable[str], lost: Lost
     ) -> "RecoveryReport":
-        """Join the reports of the store and of its timers, and what was wrong with files."""
+        """Join the reports of the store and of its timers, what was wrong, and what is gone."""
         return cls(
             clean=store.clean,
             records_read=store.records_read,
@@ -59,5 +64,7 @@ class RecoveryReport:
             timers_already_released=timers.already_released,
             damaged_places=store.damaged_places,
             entries_left_out=store.entries_left_out,
+            messages_lost=lost.messages,
+            timers_lost=lost.timers,
             problems=tuple(problems),
         )

@@ -1,7 +1,11 @@
 """A broker that dies as a killed process does, and what opening its store again reports."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -120,3 +124,101 @@ def test_all_brokers_of_a_cluster_die_together() -> None:
         assert not second.is_running
         cluster.start()
         assert [one.body for one in second.messages.in_topic("T")] == [b"broker-b"]
+
+
+SLOW_FLUSH = {
+    "flushIntervalCommitLog": 60_000,
+    "timerFlushIntervalMs": 60_000,
+    "flushDelayOffsetInterval": 60_000,
+}
+
+
+@pytest.mark.parametrize("in_directory", [False, True])
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+def test_the_report_after_a_power_loss_counts_what_is_gone(
+    tmp_path: Path, in_directory: bool, engine: Literal["wheel", "sliced"]
+) -> None:
+    store = tmp_path if in_directory else None
+    clock = VirtualClock()
+    with EmbeddedBroker(
+        store=store, clock=clock, tcp=False, topics=["T"], config=SLOW_FLUSH, engine=engine
+    ) as broker:
+        broker.send("T", b"safe", delay=120)
+        broker.send("T", b"level", delay_level=1)
+        broker.restart()
+        clock.advance(5)
+        for body in (b"1", b"2"):
+            broker.send("T", body)
+        for delay in (60, 70, 80):
+            broker.send("T", b"timer", delay=delay)
+        recalled = broker.send("T", b"recalled", delay=90)
+        broker.timers.recall(recalled)
+
+        broker.crash()
+        report = broker.restart()
+        assert (report.messages_lost, report.timers_lost) == (0, 0)
+
+        broker.send("T", b"3")
+        for delay in (100, 110):
+            broker.send("T", b"timer", delay=delay)
+        broker.send("T", b"level", delay_level=9)
+        before = broker.timers.count()
+        broker.faults.disk.lose_unsynced()
+        broker.crash()
+        report = broker.restart()
+
+        assert (report.messages_lost, report.timers_lost) == (1, 3)
+        assert broker.timers.count() == before - 3
+        assert broker.restart().timers_lost == 0
+
+
+def test_what_is_released_once_more_is_not_lost() -> None:
+    clock = VirtualClock()
+    with EmbeddedBroker(clock=clock, tcp=False, topics=["T"], config=SLOW_FLUSH) as broker:
+        broker.send("T", b"timer", delay=60)
+        broker.send("T", b"level", delay_level=5)
+        broker.restart()
+        clock.advance(60)
+        broker.wait_delivered("T", 2, timeout=GUARD_S)
+        broker.faults.disk.lose_unsynced()
+        broker.crash()
+
+        report = broker.restart()
+
+        assert (report.messages_lost, report.timers_lost) == (0, 0)
+        broker.wait_delivered("T", 2, timeout=GUARD_S)
+
+
+KILLED = """
+import os, signal, sys
+from embedded_broker import EmbeddedBroker, TopicSpec, VirtualClock
+
+clock = VirtualClock()
+topics = ["T", TopicSpec("Two", queues=2)]
+broker = EmbeddedBroker(store=sys.argv[1], clock=clock, topics=topics, tcp=False).start()
+if sys.argv[2] == "advanced":
+    clock.advance(30)
+print(clock.now_ms, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("life", ["started", "advanced"])
+def test_topics_and_the_time_of_a_process_that_was_killed_come_back(
+    tmp_path: Path, life: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path), life],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=GUARD_S,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+    with EmbeddedBroker(store=tmp_path, clock=VirtualClock(), tcp=False) as broker:
+        assert [broker.topics[name].queues for name in ("T", "Two")] == [4, 2]
+        assert not broker.recovery.clean
+        assert broker.recovery.problems == ()
+        if life == "advanced":
+            assert broker.clock.now_ms == int(done.stdout)
