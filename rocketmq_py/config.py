@@ -175,7 +175,8 @@ class ClientConfig:
     client_callback_executor_threads
         Threads that run code of the application: callbacks of sends, and hooks after an answer.
     pull_time_delay_millis_when_exception
-        Pause of a consumer after a failed pull.
+        Pause of a consumer after a failed pull. In a test that lets a broker crash, 10 saves most
+        of a second.
     send_latency_enable, start_detector_enable, detect_interval, detect_timeout
         Fault avoidance of producers: avoid slow and failing brokers, and probe them in background.
     vip_channel_enabled

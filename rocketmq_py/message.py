@@ -70,7 +70,8 @@ class Message:
 
     `tags` is one word that consumers filter by, `keys` words that queries find. `delay` (a
     `timedelta` counted from arrival at the broker) and `deliver_at` (an aware `datetime`) are the
-    preferred ways to send later; only one of them may be given. `properties` starts as a copy; it
+    preferred ways to send later; only one of them may be given. A broker refuses delays longer
+    than its ``timerMaxDelaySec``, 3 days unless it is changed. `properties` starts as a copy; it
     may hold what the setters of tags, keys and delays write, and an id. `flag` is a number that
     RocketMQ stores untouched.
 
@@ -295,7 +296,10 @@ class Message:
         return self._asked(DelayKind.DELIVER_AT) or None
 
     def set_delay(self, delay: timedelta) -> Self:
-        """Ask for a delay after arrival at the broker, rounded up to a millisecond."""
+        """Ask for a delay after arrival at the broker, rounded up to a millisecond.
+
+        A broker refuses more than its ``timerMaxDelaySec``, which is 3 days if nobody changed it.
+        """
         return self._ask(Delay.after(delay))
 
     @property

@@ -131,16 +131,11 @@ class EmbeddedBroker:
         )
         self._slot = BrokerSlot(self._arguments, next(_numbers))
         self._ensemble = Ensemble([self._slot])
-        self.faults = Faults(self._slot)
-        """Faults on purpose: of answers and of the disk."""
-        self.topics = TopicsView(self._parts)
-        """Create, look up and list topics."""
-        self.messages = MessagesView(self._parts)
-        """What is stored."""
-        self.timers = TimersView(self._parts)
-        """Messages that wait for their time."""
-        self.groups = GroupsView(self._parts)
-        """Who consumes, and how far each group is."""
+        self._faults = Faults(self._slot)
+        self._topics = TopicsView(self._parts)
+        self._messages = MessagesView(self._parts)
+        self._timers = TimersView(self._parts)
+        self._groups = GroupsView(self._parts)
 
     def __repr__(self) -> str:
         state = f"at {self._slot.address}" if self.is_running else "not running"
@@ -149,6 +144,33 @@ class EmbeddedBroker:
     def __dir__(self) -> list[str]:
         """Leave out what is only for ``EmbeddedCluster``."""
         return [name for name in super().__dir__() if name not in {"join", "slot"}]
+
+    # -- what is there ----------------------------------------------------------------------
+
+    @property
+    def topics(self) -> TopicsView:
+        """The topics: create, look up and list them."""
+        return self._topics
+
+    @property
+    def messages(self) -> MessagesView:
+        """What is stored: ``in_topic``, ``by_id``, ``by_key``; ``trace`` tells a message's life."""
+        return self._messages
+
+    @property
+    def timers(self) -> TimersView:
+        """Messages that wait for their time: count, list, recall, fire and reschedule them."""
+        return self._timers
+
+    @property
+    def groups(self) -> GroupsView:
+        """Who consumes, how far each group is, its retries and its dead letters."""
+        return self._groups
+
+    @property
+    def faults(self) -> Faults:
+        """Faults on purpose: of answers (``faults.on``) and of the disk (``faults.disk``)."""
+        return self._faults
 
     # -- attributes -------------------------------------------------------------------------
 
@@ -315,7 +337,9 @@ class EmbeddedBroker:
         """Send one message without any client, for tests of consumers only.
 
         Give at most one of ``delay`` (seconds or a timedelta, 0 or more, rounded up to a
-        millisecond), ``delay_level`` (a number) and ``deliver_at`` (an aware datetime). Raises
+        millisecond), ``delay_level`` (a number) and ``deliver_at`` (an aware datetime). A delay is
+        3 days at most, as on a real broker, unless ``timerMaxDelaySec`` in ``config=`` says more.
+        Raises
         ``MQBrokerException`` when the broker refuses the message, ``DelayValueError`` for a delay
         that is not possible, ``ConfigError`` for two delays and ``TypeError`` for a value of
         another type.

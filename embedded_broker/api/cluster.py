@@ -101,12 +101,11 @@ class EmbeddedCluster:
             )
 
         self._make = make
-        self.brokers: list[EmbeddedBroker] = [
+        self._brokers: list[EmbeddedBroker] = [
             make(index, _name(broker_name, index)) for index in range(brokers)
         ]
-        """All brokers, also those that are stopped."""
-        self._ensemble = Ensemble([broker.slot for broker in self.brokers])
-        for broker in self.brokers:
+        self._ensemble = Ensemble([broker.slot for broker in self._brokers])
+        for broker in self._brokers:
             broker.join(self._ensemble)
 
     def __repr__(self) -> str:
@@ -119,6 +118,11 @@ class EmbeddedCluster:
                 return broker
         known = ", ".join(one.broker_name for one in self.brokers)
         raise KeyError(f"no broker {name!r}; there are {known}")
+
+    @property
+    def brokers(self) -> list[EmbeddedBroker]:
+        """All brokers, also those that are stopped."""
+        return self._brokers
 
     @property
     def namesrv_addr(self) -> str:

@@ -310,9 +310,14 @@ class Ensemble:
         """Close at interpreter exit what nobody closed, and say so."""
         if os.getpid() != self._process:
             return
-        warnings.warn(
+        told = (
             f"{self!r} was left running: use it as `with EmbeddedBroker() as broker:`, or call "
-            "close()",
+            "close()"
+        )
+        # Python and pytest are silent about a ResourceWarning unless they are asked.
+        logger.warning("%s", told)
+        warnings.warn(
+            told,
             ResourceWarning,
             source=self,
             stacklevel=2,

@@ -132,15 +132,7 @@ class BrokerNode:
             broker_name=arguments.broker_name,
             address=address,
         )
-        self._flusher = Flusher(
-            runtime.door, self._begin_flush, parts.durability.synced, store.look
-        )
-        parts.durability.request_flush = self._flusher.request
-        parts.in_background = self._flusher.do
-        parts.flush_everything = self._flush_now
-        timers.retry.session_timer = parts.session.after
-        levels.session_timer = parts.session.after
-        levels.request_flush = self._flusher.request
+        self._flusher = self._connect_flusher(parts)
         self._install(parts)
         self._mend_files(offsets_file)
         self.recovery = RecoveryReport.of(
@@ -152,6 +144,17 @@ class BrokerNode:
         self._aging = Aging(parts, clock)
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
+
+    def _connect_flusher(self, parts: BrokerParts) -> Flusher:
+        """Make what flushes, and let everybody ask it."""
+        flusher = Flusher(parts.door, self._begin_flush, parts.durability.synced, parts.store.look)
+        parts.durability.request_flush = flusher.request
+        parts.in_background = flusher.do
+        parts.flush_everything = self._flush_now
+        parts.timers.retry.session_timer = parts.session.after
+        parts.levels.session_timer = parts.session.after
+        parts.levels.request_flush = flusher.request
+        return flusher
 
     def _mend_files(self, offsets_file: DelayOffsetFile) -> None:
         """Report the small files that were not as they should be, and write them anew."""

@@ -89,7 +89,12 @@ class Fault:
         return self._does("drop")
 
     def drop_response(self) -> Self:
-        """Handle the request and lose its answer."""
+        """Handle the request and lose its answer.
+
+        The client waits for it until its own time-out. A producer of this SDK repeats a send only
+        when that leaves time: with ``send_msg_max_timeout_per_request=100`` it does after 100 ms,
+        else the first attempt uses up ``send_msg_timeout`` (3 s).
+        """
         return self._does("drop_response")
 
     def close(self, *, after: bool = False) -> Self:

@@ -361,10 +361,16 @@ def _read_route(topic: str, address: str, answer: RemotingCommand) -> TopicRoute
         return TopicRouteData.decode(answer.body)
     if answer.code == ResponseCode.TOPIC_NOT_EXIST:
         return None
+    advice = ""
+    if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+        advice = (
+            ". Is this the address of a broker? namesrv_addr names name servers, whose usual port "
+            "is 9876"
+        )
     refused = PermissionDeniedError if answer.code == ResponseCode.NO_PERMISSION else None
     cause = (refused or MQBrokerException)(answer.code, answer.remark, address, topic=topic)
     raise MQClientException(
-        f"name server {address} does not tell the route of topic {topic}: {cause}",
+        f"name server {address} does not tell the route of topic {topic}: {cause}{advice}",
         response_code=answer.code,
         topic=topic,
         address=address,

@@ -151,7 +151,8 @@ class GroupMember:
     def is_busy(self) -> str | None:
         """Say what is still being worked on, or None when idle.
 
-        Offsets that wait to be written are written at once: only who waits for idleness asks.
+        Offsets that wait to be written are written at once, and pulls that failed are repeated:
+        only who waits for idleness asks.
         """
         states = self.rebalancer.states
         for state in states:
@@ -171,7 +172,10 @@ class GroupMember:
         if unwritten:
             self.offsets.hurry()
             return f"{unwritten} offsets not written"
-        return self.rebalancer.joining or self.pulls.waiting
+        waiting = self.rebalancer.joining or self.pulls.waiting
+        if waiting is not None:
+            self.pulls.hurry()
+        return waiting
 
     def unrouted(self) -> list[str]:
         """Return the subscribed topics of which no route is known; the retry topic is none."""

@@ -34,6 +34,7 @@ CACHE_FULL_WAIT_MS = 50
 BROKER_BUSY_WAIT_MS = 20
 LOG_EVERY = 1000
 """One of so many equal waits of a queue is logged."""
+HURRY_AFTER_S = 0.01
 NOTHING_TO_GET = ""
 """Why a queue is pulled later whose topic is gone or not wanted any more."""
 MIB = 1024 * 1024
@@ -71,6 +72,7 @@ class PullLoop:
         self._lock = threading.Lock()
         self._parked: list[PullState] = []
         self._waiting: dict[PullState, str] = {}
+        self._retries: dict[PullState, object] = {}
         self.paused = False
         self._stopped = False
 
@@ -136,6 +138,19 @@ class PullLoop:
             if not state.dropped:
                 return f"{state.queue} is pulled again later: {reason}"
         return None
+
+    def hurry(self) -> None:
+        """Repeat the pulls that failed, without the rest of their wait.
+
+        A queue that was pulled a moment ago keeps waiting: a broker that refuses is not flooded.
+        """
+        now = monotonic()
+        for state in list(self._retries):
+            if now - state.process_queue.last_pull >= HURRY_AFTER_S:
+                with self._lock:
+                    waits = self._retries.pop(state, None) is not None
+                if waits:
+                    self._submit(partial(self.pull, state))
 
     def suspend(self) -> None:
         """Stop pulling; what comes back from pulls on their way is not taken."""
@@ -248,7 +263,22 @@ class PullLoop:
             error,
         )
         gone = isinstance(error, MQBrokerException) and error.code == ResponseCode.TOPIC_NOT_EXIST
-        self._later(state, wait_ms, NOTHING_TO_GET if gone else str(error))
+        if gone:
+            self._later(state, wait_ms, NOTHING_TO_GET)
+            return
+        turn = object()
+        self._waiting[state], self._retries[state] = str(error), turn
+        self._engine.schedule_after(
+            wait_ms, partial(self._submit, partial(self._retry, state, turn))
+        )
+
+    def _retry(self, state: PullState, turn: object) -> None:
+        """Pull again after a failure, unless ``hurry`` did so already."""
+        with self._lock:
+            if self._retries.get(state) is not turn:
+                return
+            del self._retries[state]
+        self.pull(state)
 
     def _later(self, state: PullState, wait_ms: int, reason: str) -> None:
         if reason != NOTHING_TO_GET:

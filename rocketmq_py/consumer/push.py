@@ -73,6 +73,10 @@ class DefaultMQPushConsumer(_Settings):
     between members, or when a listener took longer than `consume_timeout`. Listeners must be
     idempotent.
 
+    After a failed pull, so also after a crash of the broker, a queue waits for
+    `pull_time_delay_millis_when_exception` (1000 ms): tests of crashes set it to 10. All settings
+    are explained in `PushConsumerConfig` and `ClientConfig`.
+
     Two programs with different subscriptions in one group lose messages: give each its own group.
     Threads are daemons, so the program must stay alive by itself and call `shutdown` (or use
     ``with``) at its end.

@@ -159,6 +159,15 @@ class Attempts:
             return self.result
         raise self.error()
 
+    def _advice(self, count: int) -> str:
+        """Say how a first attempt without an answer leaves time for another."""
+        if count != 1 or self._config.send_msg_max_timeout_per_request > 0:
+            return ""
+        return (
+            ". To leave time for another attempt, limit each one: set "
+            "send_msg_max_timeout_per_request (milliseconds) below send_msg_timeout"
+        )
+
     def error(self) -> Exception:
         """Build the error of a send without result."""
         last, brokers = self._error, ", ".join(self._brokers)
@@ -177,7 +186,7 @@ class Attempts:
             text = (
                 f"sending to topic {self._topic} used up its {self._timeout_ms:.0f} ms "
                 f"(send_msg_timeout) after {count} attempts at {brokers or 'no broker'}; "
-                f"last failure: {last}"
+                f"last failure: {last}{self._advice(count)}"
             )
         else:
             kind = SendFailedError

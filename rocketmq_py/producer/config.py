@@ -47,7 +47,8 @@ class ProducerConfig(ClientConfig):
     send_msg_timeout
         Budget of one call, all attempts included.
     send_msg_max_timeout_per_request
-        Longest single attempt while another one remains; -1: no limit.
+        Longest single attempt while another one remains, in ms; -1: no limit, so that an attempt
+        without an answer uses up `send_msg_timeout`.
     compress_msg_body_over_howmuch, compress_level, compress_type
         Bodies of this size and more are compressed; batches never are.
     retry_times_when_send_failed, retry_times_when_send_async_failed

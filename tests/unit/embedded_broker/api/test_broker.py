@@ -1,6 +1,8 @@
 """The broker as a test author holds it: the cases of its Python face."""
 
+import inspect
 import os
+import pydoc
 import socket
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from embedded_broker import (
     BrokerStateError,
     ClockError,
     EmbeddedBroker,
+    EmbeddedCluster,
     StoreLockedError,
     TopicSpec,
     VirtualClock,
@@ -383,6 +386,36 @@ def test_a_broker_left_running_closes_itself_at_exit_and_says_so(tmp_path: Path)
     assert not (tmp_path / "abort").exists()
     with EmbeddedBroker(store=tmp_path, tcp=False) as broker:
         assert broker.topics["T"].count() == 1
+
+
+def test_a_broker_left_running_by_a_test_is_told_by_pytest_too(tmp_path: Path) -> None:
+    test = tmp_path / "test_forgetful.py"
+    test.write_text(
+        "from embedded_broker import EmbeddedBroker\n"
+        "def test_it():\n"
+        "    EmbeddedBroker(tcp=False, broker_name='forgotten').start()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        capture_output=True,
+        text=True,
+        timeout=GUARD_S,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert "1 passed" in done.stdout
+    assert "broker forgotten" in done.stderr
+    assert "was left running" in done.stderr
+
+
+def test_the_help_of_a_broker_and_of_a_cluster_shows_what_they_have() -> None:
+    for kind, names in (
+        (EmbeddedBroker, ("timers", "messages", "topics", "groups", "faults", "journal", "aio")),
+        (EmbeddedCluster, ("brokers", "clock", "namesrv_addr")),
+    ):
+        for name in names:
+            assert inspect.getdoc(getattr(kind, name))
+            assert f" {name}\n" in pydoc.plain(pydoc.render_doc(kind))
 
 
 @pytest.mark.case("W20")

@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, FaultNotUsedError, VirtualClock
 from rocketmq_py import DefaultMQProducer, Message, SendFailedError
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, RemotingTooMuchRequestException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.peers import RawClient
 
@@ -54,6 +54,19 @@ def test_a_lost_answer_makes_the_client_send_again_and_both_copies_share_the_id(
         assert first.body == second.body == b"once or twice"
         assert first.msg_id == second.msg_id
         assert first.offset != second.offset or first.queue_id != second.queue_id
+
+
+def test_a_lost_answer_that_uses_up_the_whole_time_names_the_setting_that_helps() -> None:
+    with (
+        EmbeddedBroker(topics=["T"], tcp=False) as broker,
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr, send_msg_timeout=100) as producer,
+    ):
+        producer.send(Message("T", b"connects"), timeout=10_000)
+        broker.faults.on(SEND).drop_response()
+        with pytest.raises(
+            RemotingTooMuchRequestException, match=r"send_msg_timeout.*send_msg_max_timeout_per"
+        ):
+            producer.send(Message("T", b"x"))
 
 
 @pytest.mark.case("K19")

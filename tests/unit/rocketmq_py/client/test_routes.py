@@ -164,6 +164,15 @@ def test_a_refused_lookup_keeps_its_reason(
     assert not isinstance(caught.value, NoRouteError)
 
 
+def test_a_broker_that_is_taken_for_a_name_server_is_told_apart(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    remark = " request type 105 not supported"
+    cluster.name_server.answer(ROUTE, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+    with pytest.raises(MQClientException, match=r"not supported.*Is this the address of a broker"):
+        instance.routes.update("T")
+
+
 def test_a_route_that_cannot_be_read_is_an_error(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from rocketmq_py.consumer import pull_loop
 from rocketmq_py.consumer.calls import LONG_POLL_MS, ConsumerCalls
 from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
@@ -198,6 +199,30 @@ def test_a_failed_pull_is_repeated_after_a_pause(problem: object) -> None:
     bench.engine.complete_pull(problem)  # type: ignore[arg-type]
     assert bench.engine.run_scheduled() == [PAUSE_MS]
     assert bench.asked()["queueOffset"] == "5"
+
+
+def test_a_failed_pull_is_repeated_at_once_and_only_once_when_somebody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(pull_loop, "monotonic", lambda: now[0])
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    bench.engine.complete_pull(RemotingConnectException("gone"))
+    assert "gone" in str(bench.loop.waiting)
+
+    bench.loop.hurry()
+    bench.engine.run_tasks()
+    assert bench.engine.pulls == []  # it was pulled a moment ago
+
+    now[0] += 0.02
+    bench.loop.hurry()
+    bench.loop.hurry()
+    bench.engine.run_tasks()
+    assert len(bench.engine.pulls) == 1
+    assert bench.loop.waiting is None
+    assert bench.engine.run_scheduled() == [PAUSE_MS]
+    assert len(bench.engine.pulls) == 1
 
 
 def test_a_throttling_broker_is_asked_again_soon() -> None:
