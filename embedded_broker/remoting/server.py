@@ -474,6 +474,8 @@ class SocketProtocol(asyncio.Protocol):
         """Let the broker forget the peer."""
         logger.debug("connection lost: %r", exc)
         connection, self._connection = self._connection, None
+        # The journal and a closed transport may keep this object for long, but not its bytes.
+        self._decoder = FrameDecoder()
         if connection is not None:
             connection.closed = True
             connection.forget_answers()
