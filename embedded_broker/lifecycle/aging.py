@@ -186,7 +186,7 @@ class Aging:
             if not self._is_open():
                 return
             end = min([end, *self._parts.timers.needed_offsets.now(), *self._at_levels()])
-            remove = self._parts.store.log.files.let_go_before(end)
+            remove = self._parts.store.let_go_before(end)
         if remove is not None:
             remove()
             self._follow()

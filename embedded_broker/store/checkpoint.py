@@ -2,9 +2,10 @@
 
 The file ``checkpoint``: 4,096 bytes, of which the original uses 40: store time of the last message
 in the commit log, in the consume queues and in full index files (milliseconds), then two positions
-that only replicas use. Behind them lies our seal: the offset up to which the commit log was synced,
-and a check sum. Must not know: who syncs what. Layout as ``StoreCheckpoint``. Read on:
-``recovery.py``.
+that only replicas use. Behind them lie our seals, each with a check sum of all before it: the
+offset up to which the commit log was synced, and the one at which it begins. Another broker that
+writes the file breaks them. Must not know: who syncs or removes what. Layout as
+``StoreCheckpoint``. Read on: ``recovery.py``.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ CHECKPOINT_FILE: Final = "checkpoint"
 _SIZE: Final = 4096
 _FIELDS: Final = Struct(">5q")
 _SEAL: Final = Struct(">qI")
+_BEGIN_AT: Final = _FIELDS.size + _SEAL.size
 _SAFETY_MS: Final = 3000  # the original trusts nothing of the last three seconds
 
 
 class StoreCheckpoint:
     """The numbers; read once on ``load``, written by ``save``.
 
-    ``flushed_offset``: the commit log was synced up to there; -1 when that is not known, because
-    another broker has written the file.
+    ``flushed_offset``: the commit log was synced up to there. ``begin_offset``: no file from there
+    on was removed. -1 when that is not known, because another broker has written the file.
     """
 
     def __init__(self, fs: FileSystem) -> None:
@@ -40,6 +42,7 @@ class StoreCheckpoint:
         self.master_flushed_offset = 0
         self.confirm_phy_offset = 0
         self.flushed_offset = -1
+        self.begin_offset = -1
 
     def load(self) -> str | None:
         """Read the file; a missing or short one means that nothing is known to be durable.
@@ -62,6 +65,9 @@ class StoreCheckpoint:
                     "written it"
                 )
             self.flushed_offset = flushed
+            begin, check_sum = _SEAL.unpack_from(data, _BEGIN_AT)
+            if crc32(data[: _BEGIN_AT + 8]) == check_sum:
+                self.begin_offset = begin
         (
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
@@ -81,9 +87,13 @@ class StoreCheckpoint:
             self.confirm_phy_offset,
         )
         data += max(self.flushed_offset, 0).to_bytes(8)
+        data += crc32(data).to_bytes(4)
+        if self.begin_offset >= 0:
+            data += self.begin_offset.to_bytes(8)
+            data += crc32(data).to_bytes(4)
         segment = self._fs.open_segment(CHECKPOINT_FILE, _SIZE)
         try:
-            segment.write(0, data + crc32(data).to_bytes(4))
+            segment.write(0, data)
             segment.sync()
         finally:
             segment.close()

@@ -190,6 +190,7 @@ class MessageStore(StoreReader):
             self.problems.append("checkpoint is missing or empty: a clean stop writes it")
         if undone.error is None:
             self.checkpoint.flushed_offset = self.log.files.flushed_offset
+            self.checkpoint.begin_offset = self.log.min_offset
             undone.attempt(self.checkpoint.save)
         if self.config.flag("messageIndexEnable"):
             self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)
@@ -615,6 +616,28 @@ class MessageStore(StoreReader):
     def last_store_timestamp(self) -> int:
         """Store time of the newest message this store knows of; 0 for a new store."""
         return self._last_store_timestamp
+
+    def let_go_before(self, offset: int) -> Callable[[], None] | None:
+        """Forget the files of the commit log that end at or before an offset, never the last one.
+
+        Gives the work that removes them, for the thread that flushes; None when there are none.
+        """
+        remove = self.log.files.let_go_before(offset)
+        if remove is None:
+            return None
+        begin = self.log.min_offset
+
+        def mark_and_remove() -> None:
+            # The mark first: a log that begins behind it has lost files.
+            self.checkpoint.begin_offset = begin
+            try:
+                self.checkpoint.save()
+            except StoreError as error:
+                _LOG.warning("old files stay until the store is opened again: %s", error)
+                return
+            remove()
+
+        return mark_and_remove
 
     def begin_flush(self) -> StoreFlush:
         """Say what to sync so that everything stored up to now is durable.

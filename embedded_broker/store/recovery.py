@@ -95,6 +95,7 @@ def recover(
     ``StoreDamagedError`` before anything of the log is changed.
     """
     log.files.load(mended=opening.problems if opening.skip_damage else None)
+    _look_for_lost_begin(log, queues, checkpoint, opening)
     for start in _starts(log, queues, checkpoint, opening):
         placing = Placing(
             queues,
@@ -224,6 +225,43 @@ def _refuse_or_leave_out(log: CommitLog, damage: Damage, opening: Opening) -> No
         f"({place.what}), with {damage.records_behind} good records behind. Nothing was changed. "
         f"{repair_command(log.files.fs)} leaves out what is damaged and keeps a copy of it in "
         "damaged/; so does the option damagedRecords=skip"
+    )
+
+
+def _look_for_lost_begin(
+    log: CommitLog,
+    queues: dict[tuple[str, int], ConsumeQueue],
+    checkpoint: StoreCheckpoint,
+    opening: Opening,
+) -> None:
+    """Refuse a log whose first files are gone though nobody let them go, or tell of it.
+
+    A broker that did not leave its mark may have removed them, but never all of them.
+    """
+    begin, marked = log.min_offset, checkpoint.begin_offset
+    if not log.files.files:
+        entries = sum(one.max_offset - one.first_offset for one in queues.values())
+        if not entries and checkpoint.flushed_offset <= 0:
+            return
+        lost = f"commitlog has no files, but consume queues name {entries} messages in it"
+    elif marked < 0:
+        if begin:
+            opening.problems.append(
+                f"commitlog begins at {begin}: another broker removed what was before, or it is "
+                "lost; no mark in checkpoint tells which"
+            )
+        return
+    elif begin > marked:
+        lost = f"commitlog begins at {begin}, but was left beginning at {marked}: files are lost"
+    else:
+        return
+    if opening.skip_damage:
+        opening.problems.append(f"{lost}. The messages in them are lost")
+        return
+    raise StoreDamagedError(
+        f"{lost}. Nothing was changed. Put the files back, or let "
+        f"{repair_command(log.files.fs)} go on without them; so does the option "
+        "damagedRecords=skip"
     )
 
 

@@ -60,7 +60,7 @@ def delete_before(store: MessageStore, commit_log_offset: int) -> int:
     """Forget whole commit-log files that end before an offset, as aging does; gives how many."""
     log = store.log.files
     before = len(log.files)
-    if removed(log.let_go_before(commit_log_offset)):
+    if removed(store.let_go_before(commit_log_offset)):
         for queue in store.queues.values():
             removed(queue.follow(log.min_offset))
         if store.index is not None:

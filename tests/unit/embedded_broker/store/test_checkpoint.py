@@ -73,3 +73,31 @@ def test_what_another_broker_wrote_is_believed() -> None:
     assert (checkpoint.physic_msg_timestamp, checkpoint.flushed_offset) == (9000, -1)
     assert checkpoint.knows_durable(0, 8999)
     assert not checkpoint.knows_durable(0, 9000)
+
+
+def test_the_begin_of_the_log_is_kept_and_not_believed_when_another_broker_wrote() -> None:
+    fs = _saved()
+    assert _loaded(fs).begin_offset == -1
+    checkpoint = _loaded(fs)
+    checkpoint.begin_offset = 3072
+    checkpoint.save()
+    assert (_loaded(fs).begin_offset, _loaded(fs).flushed_offset) == (3072, 5000)
+    fs.open_segment("checkpoint", 4096).write(0, (9000).to_bytes(8))
+    assert (_loaded(fs).begin_offset, _loaded(fs).flushed_offset) == (-1, -1)
+
+
+@pytest.mark.parametrize("bit", range(52 * 8, 64 * 8, 5))
+def test_a_flipped_bit_makes_the_begin_unknown(bit: int) -> None:
+    fs = _saved()
+    checkpoint = _loaded(fs)
+    checkpoint.begin_offset = 3072
+    checkpoint.save()
+    segment = fs.open_segment("checkpoint", 4096)
+    segment.write(bit // 8, bytes([segment.view(bit // 8, 1)[0] ^ 1 << bit % 8]))
+    assert (_loaded(fs).begin_offset, _loaded(fs).flushed_offset) == (-1, 5000)
+
+
+def _loaded(fs: MemoryFileSystem) -> StoreCheckpoint:
+    checkpoint = StoreCheckpoint(fs)
+    checkpoint.load()
+    return checkpoint
