@@ -98,6 +98,11 @@ class StoreCheckpoint:
         finally:
             segment.close()
 
+    def note_times(self, store_timestamp: int) -> None:
+        """Note that all messages are durable, and the store time of the newest one."""
+        self.physic_msg_timestamp = max(self.physic_msg_timestamp, store_timestamp)
+        self.logics_msg_timestamp = max(self.logics_msg_timestamp, store_timestamp)
+
     def knows_durable(self, offset: int, newest_ms: int) -> bool:
         """Whether the log was durable behind an offset once; ``newest_ms`` is what it has now."""
         if self.flushed_offset >= 0:

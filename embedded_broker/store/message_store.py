@@ -191,6 +191,7 @@ class MessageStore(StoreReader):
         if undone.error is None:
             self.checkpoint.flushed_offset = self.log.files.flushed_offset
             self.checkpoint.begin_offset = self.log.min_offset
+            self.checkpoint.note_times(report.last_store_timestamp)
             undone.attempt(self.checkpoint.save)
         if self.config.flag("messageIndexEnable"):
             self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)

@@ -117,3 +117,13 @@ def test_without_a_mark_a_later_begin_is_told_once() -> None:
     assert [line for line in store.problems if f"commitlog begins at {FILE}: another" in line]
     store.close()
     assert new_store(fs).problems == []
+
+
+def test_a_missing_checkpoint_is_told_once_though_nothing_is_stored() -> None:
+    fs = MemoryFileSystem()
+    _filled(fs, clean=True)
+    fs.remove("checkpoint")
+    store = new_store(fs)
+    assert store.problems == ["checkpoint is missing or empty: a clean stop writes it"]
+    store.close()
+    assert new_store(fs).problems == []
