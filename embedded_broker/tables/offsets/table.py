@@ -1,25 +1,22 @@
 """Committed offsets: the next offset to consume, per group, topic and queue.
 
 State of RocketMQ's ConsumerOffsetManager; every call is made under the door. It never compares
-an offset with a queue's bounds, as the original does not; `offset_problem` only knows what no queue
-can reach. When what was handed out and committed
-is in `deliveries.py`.
+an offset with a queue's bounds, as the original does not: programs keep marks of their own there.
+When what was handed out and committed is in `deliveries.py`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from embedded_broker.store.consume_queue import ENTRY_SIZE
 from embedded_broker.tables.files import Table
 
 NOT_STORED: Final = -1
-OFFSET_MAX: Final = ((1 << 63) - 1) // ENTRY_SIZE
-"""No queue is longer: the place of its last entry is a 64-bit number of bytes."""
+OFFSET_MAX: Final = (1 << 63) - 1
 _SEPARATOR: Final = "@"
 
 
 def offset_problem(offset: int) -> str | None:
-    """Say what is wrong with an offset that no queue can have, or None."""
+    """Say what is wrong with a number that is no offset, or None."""
     if 0 <= offset <= OFFSET_MAX:
         return None
     return f"commitOffset[{offset}] is illegal: 0 to {OFFSET_MAX}"
