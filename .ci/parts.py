@@ -37,7 +37,7 @@ PARTS: dict[str, list[list[str]]] = {
     ],
     # Everything that no other part runs, so that a new folder of tests is run from its first day.
     "tests": [
-        [*PYTEST, *WORKERS, "-m", "not long", "tests"]
+        [*PYTEST, *WORKERS, "-m", "not slow", "tests"]
         + [f"--ignore=tests/{name}" for name in OTHER_PARTS],
     ],
     # Full disks, too few descriptors, damaged files; its short form is among the tests above.

@@ -50,7 +50,7 @@ def test_what_was_silent_once_is_silent_no_more(damages: Damages) -> None:
     _check([damages.play(seed) for seed in FOUND])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_three_hundred_damages_are_the_same_said_or_refused(damages: Damages) -> None:
     outcomes = [damages.play(seed) for seed in range(ALL)]

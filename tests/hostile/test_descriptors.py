@@ -59,7 +59,7 @@ _MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("queues", "place"),
-    [(2000, _MEMORY), pytest.param(5000, None, marks=pytest.mark.long)],
+    [(2000, _MEMORY), pytest.param(5000, None, marks=pytest.mark.slow)],
 )
 def test_five_thousand_queues_need_no_more_than_1024_descriptors(
     tmp_path: Path, queues: int, place: Path | None

@@ -208,7 +208,7 @@ with new_broker() as broker, new_producer(broker) as producer:
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("engine", ["wheel", "sliced"])
 def test_a_disk_filled_by_plain_delayed_and_transactional_messages_freed_and_killed(
