@@ -10,12 +10,14 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from embedded_broker.api.cluster import EmbeddedCluster
+from embedded_broker.cli.opening_log import OpeningLog, opening_log
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
@@ -99,14 +101,24 @@ def serve(
             inproc=False,
             **arguments,
         )
-        with running:
-            _announce(running)
-            stop.wait()
+        _run_until(stop, running)
     except (RocketMQError, OSError, ValueError) as error:
         # The advice of EmbeddedBroker names its argument; here it is an option.
         text = str(error).replace("allow_remote=True", "--allow-remote")
         typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
         sys.exit(1)
+
+
+def _run_until(stop: threading.Event, running: EmbeddedCluster) -> None:
+    with ExitStack() as life:
+        with opening_log() as log:
+            try:
+                life.enter_context(running)
+            except (RocketMQError, OSError) as error:
+                _warn(log, str(error))
+                raise
+            _announce(running, log)
+        stop.wait()
 
 
 def report_lines(report: RecoveryReport | None) -> Iterator[str]:
@@ -124,17 +136,27 @@ def report_lines(report: RecoveryReport | None) -> Iterator[str]:
         )
     if report.damaged_places:
         yield (
-            f"{report.damaged_places} damaged places of the commit log were left out, and "
-            f"{report.entries_left_out} messages with them"
+            f"damaged places of the commit log that were left out: {report.damaged_places}; "
+            f"messages that were left out with them: {report.entries_left_out}"
         )
     yield from report.problems
 
 
-def _announce(running: EmbeddedCluster) -> None:
+def _warn(log: OpeningLog, told: str) -> None:
+    for line in log.left(told):
+        typer.echo(line, err=True)
+
+
+def _announce(running: EmbeddedCluster, log: OpeningLog) -> None:
     """Print what was found, the line that other programs wait for, how long messages are kept."""
-    for broker in running.brokers:
-        for line in report_lines(broker.recovery):
-            typer.echo(f"{broker.broker_name}: {line}", err=True)
+    found = [
+        f"{broker.broker_name}: {line}"
+        for broker in running.brokers
+        for line in report_lines(broker.recovery)
+    ]
+    for line in found:
+        typer.echo(line, err=True)
+    _warn(log, "\n".join(found))
     addresses = ",".join(broker.addr for broker in running.brokers)
     typer.echo(f"ready namesrv={running.namesrv_addr} broker={addresses}")
     typer.echo(f"messages are kept {running.brokers[0].retention}")

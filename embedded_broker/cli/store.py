@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from embedded_broker.cli.opening_log import opening_log
 from embedded_broker.cli.serve import report_lines, settings_of
 from embedded_broker.lifecycle.repair import repair_store
 from embedded_broker.store.side_files import DAMAGED_FOLDER
@@ -38,11 +39,13 @@ def repair(
     or overwritten by a broker. A store that a broker has open is refused.
     """
     try:
-        report = repair_store(directory, config=settings_of(conf, assignments or []).options)
+        with opening_log() as log:
+            report = repair_store(directory, config=settings_of(conf, assignments or []).options)
     except (RocketMQError, OSError) as error:
         typer.secho(f"rocketmq-py: {error}", err=True, fg="red")
         raise typer.Exit(FAILED) from error
-    for line in report_lines(report):
+    lines = list(report_lines(report))
+    for line in [*lines, *log.left("\n".join(lines))]:
         typer.echo(line)
     if not report.problems:
         typer.echo(f"{directory}: nothing was wrong")

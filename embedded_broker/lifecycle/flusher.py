@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from threading import Condition, Event, Thread
 
 from embedded_broker.door import Door
-from embedded_broker.errors import BrokerStateError
+from embedded_broker.errors import BrokerStateError, StoreError
 from embedded_broker.store.flush import FlushWork
 
 __all__ = ["Flusher"]
@@ -134,7 +134,9 @@ class Flusher:
                 # original's FLUSH_DISK_TIMEOUT; the next request tries again. It is logged once: a
                 # disk may refuse for hours.
                 if str(error) != self._failure:
-                    logger.exception("a flush failed, and is tried again")
+                    trace = None if isinstance(error, StoreError) else error
+                    text = "a flush failed, and is tried again: %s"
+                    logger.log(logging.ERROR, text, error, exc_info=trace)
                 self._failure = str(error)
                 self._stopped.wait(AFTER_A_FAILURE_S)
             else:

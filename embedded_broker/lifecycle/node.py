@@ -68,6 +68,8 @@ class BrokerNode:
         self._runtime = runtime
         self._arguments = arguments
         self._undo: list[Callable[[], None]] = []
+        self.unsaved: str | None = None
+        """What the disk refused when this was closed."""
         self._levels_due = False
         self._held_too = False
         self._changes = 0
@@ -336,6 +338,10 @@ class BrokerNode:
             step = self._undo.pop()
             try:
                 step()
+            except StoreError as error:
+                # A disk that refuses says what and why: where in the code helps nobody.
+                self.unsaved = str(error)
+                logger.log(logging.ERROR, "closing a broker: not everything is saved: %s", error)
             except Exception:
                 logger.exception("closing a broker: %r failed", step)
 

@@ -64,7 +64,11 @@ def repair_store(store: Path | FileSystem, *, config: Mapping[str, object]) -> R
     try:
         address = runtime.open_address(0, 0, 0)
         node = BrokerNode(runtime, arguments, fs, address)
+        problem = node.parts.store.health.problem
         node.close()
+        problem = problem or node.unsaved
+        if problem is not None:
+            raise StoreError(f"{store} cannot be mended now: {problem}")
     finally:
         runtime.close()
     return node.recovery

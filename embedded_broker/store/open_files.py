@@ -29,6 +29,7 @@ _OPEN_MIN: Final = 8
 _SPARE: Final = 4
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TOO_MANY: Final = frozenset({errno.EMFILE, errno.ENFILE})
+_FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _MAPS_HOLD_FILES: Final = sys.version_info < (3, 13)
 _in_use: set[OpenFiles] = set()
 """Those of the stores of this process that are open: they share its limit."""
@@ -179,6 +180,11 @@ def disk_refusal(root: Path, path: str, doing: str, error: OSError) -> StoreErro
         )
     elif error.errno in _TOO_MANY:
         text += f". This process may open {_descriptor_limit()} files (ulimit -n)"
+    elif error.errno in _FORBIDDEN:
+        text += (
+            f". A broker and a repair must be able to write in {root}: give its files to their "
+            f"user, or use a copy. `rocketmq-py timers {root}` only reads"
+        )
     refusal = StoreError(text)
     refusal.disk_full = error.errno in _FULL
     return refusal

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from embedded_broker import EmbeddedBroker, StoreDamagedError, VirtualClock
+from embedded_broker.errors import StoreError
+from embedded_broker.lifecycle.repair import repair_store
+from embedded_broker.store.fault_points import DiskFault
+from embedded_broker.store.fs import DirectoryFileSystem
 from rocketmq_py import DefaultMQProducer, Message
 
 PROGRAM = [sys.executable, "-c", "from embedded_broker.cli import main; main()"]
@@ -52,7 +56,8 @@ def test_a_store_with_a_damaged_body_is_mended_and_opens_again(tmp_path: Path) -
         EmbeddedBroker(store=store, clock=VirtualClock()).start()
     done = repair(store)
     assert done.returncode == 0, done.stderr
-    assert "1 damaged places of the commit log were left out, and 1 messages" in done.stdout
+    assert "damaged places of the commit log that were left out: 1; messages" in done.stdout
+    assert (done.stdout.count("damaged at"), done.stderr) == (1, "")
     assert f"mended, a broker can open it; what was cut lies in {store}/damaged" in done.stdout
     assert b"cody 7" in next((store / "damaged").iterdir()).read_bytes()
     with EmbeddedBroker(store=store, clock=VirtualClock()) as broker:
@@ -110,4 +115,16 @@ def test_serve_prints_what_it_found(tmp_path: Path) -> None:
         _, errors = process.communicate(timeout=30)
     assert line.startswith("ready ")
     assert "broker-a: the store was not closed the last time: 40 records" in errors
-    assert "broker-a: 1 damaged places of the commit log were left out" in errors
+    assert "broker-a: damaged places of the commit log that were left out: 1;" in errors
+    assert errors.count("damaged at") == 1
+    assert len(set(errors.splitlines())) == len(errors.splitlines())
+
+
+def test_what_could_not_be_saved_is_not_called_mended(tmp_path: Path) -> None:
+    _filled(tmp_path / "store")
+    fs = DirectoryFileSystem(tmp_path / "store")
+    fs.faults.add_write(DiskFault("no space left on device", "config/timermetrics.tmp", left=None))
+    with pytest.raises(StoreError, match=r"cannot be mended now: .*no space left on device"):
+        repair_store(fs, config={})
+    fs.faults.clear()
+    repair_store(fs, config={})

@@ -195,3 +195,13 @@ def test_a_refusal_says_what_helps(tmp_path: Path, number: int, words: str, full
     refusal = disk_refusal(tmp_path / "gone", "a/b", "write 5 bytes", error)
     assert words in str(refusal)
     assert refusal.disk_full is full
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_a_place_that_may_not_be_written_is_named_with_what_helps(
+    tmp_path: Path, number: int
+) -> None:
+    text = str(disk_refusal(tmp_path, "lock", "open", OSError(number, "not allowed")))
+    assert text.startswith("lock: cannot open: not allowed. A broker and a repair must be able")
+    assert f"write in {tmp_path}" in text
+    assert f"`rocketmq-py timers {tmp_path}` only reads" in text
