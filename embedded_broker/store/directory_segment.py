@@ -132,7 +132,7 @@ class DirectorySegment:
         if end - at <= _COPIED_MAX:
             return memoryview(self.read(at, end - at))
         try:
-            with self._files.lent(self.path, self._fd) as fd:
+            with self._files.lent(self) as fd:
                 for hole, length in _holes(fd, at, end):
                     os.posix_fallocate(fd, hole, length)
         except OSError:  # a full disk, or one that is only looked at
@@ -145,7 +145,7 @@ class DirectorySegment:
             raise StoreError(f"{self.path}: the segment is closed")
         try:
             if self._may_rest:
-                with self._files.lent(self.path, self._fd) as fd:
+                with self._files.lent(self) as fd:
                     found = os.pread(fd, length, at)
             else:
                 found = os.pread(self._fd, length, at)
@@ -157,6 +157,11 @@ class DirectorySegment:
                 f"{self.path}: it was cut to {at + len(found)} bytes while it was open"
             )
         return found
+
+    @property
+    def descriptor(self) -> int:
+        """The open descriptor; negative while the file rests. For ``OpenFiles``."""
+        return self._fd
 
     def data_end(self) -> int:
         """Give the end of the last write, or of the last extent that was found."""
@@ -174,7 +179,7 @@ class DirectorySegment:
         end = self._record.end
         if self._fd == _CLOSED:
             raise StoreError(f"{self.path}: cannot sync: the segment is closed")
-        with self._files.lent(self.path, self._fd) as fd:
+        with self._files.lent(self) as fd:
             try:
                 os.fdatasync(fd)
                 is_gone = not os.fstat(fd).st_nlink
@@ -203,7 +208,7 @@ class DirectorySegment:
     def _map(self) -> memoryview:
         if self._fd == _CLOSED:
             raise StoreError(f"{self.path}: the segment is closed")
-        with self._files.lent(self.path, self._fd) as fd:
+        with self._files.lent(self) as fd:
             try:
                 pages = mmap.mmap(fd, self.size, prot=mmap.PROT_READ, **_MAP_OPTIONS)
             except OSError as error:

@@ -40,6 +40,11 @@ class Resting(Protocol):
 
     path: str
 
+    @property
+    def descriptor(self) -> int:
+        """The descriptor that is open to be written; negative while there is none."""
+        ...
+
     def data_end(self) -> int:
         """Tell up to where it was written."""
         ...
@@ -128,13 +133,15 @@ class OpenFiles:
             segment.rest()
 
     @contextmanager
-    def lent(self, path: str, fd: int) -> Iterator[int]:
+    def lent(self, segment: Resting) -> Iterator[int]:
         """Give a descriptor of the file that stays open meanwhile, whatever else rests."""
         own = -1
         with self._lock, suppress(OSError):
+            # Asked for under the lock: a moment later the number may be that of another file.
+            fd = segment.descriptor
             own = os.dup(fd) if fd >= 0 else -1
         if own < 0:
-            own = self.open(path)
+            own = self.open(segment.path)
         try:
             yield own
         finally:

@@ -241,8 +241,9 @@ def _look_for_lost_begin(
     begin, marked = log.min_offset, checkpoint.begin_offset
     if not log.files.files:
         entries = sum(one.max_offset - one.first_offset for one in queues.values())
-        if not entries and checkpoint.flushed_offset <= 0:
-            return
+        is_durable = opening.clean or checkpoint.knows_durable(0, 0)
+        if not is_durable or (not entries and checkpoint.flushed_offset <= 0):
+            return  # entries may have come to the disk before their first records did
         lost = f"commitlog has no files, but consume queues name {entries} messages in it"
     elif marked < 0:
         if begin:

@@ -97,7 +97,8 @@ def test_a_log_without_any_file_is_refused(*, clean: bool) -> None:
     fs = MemoryFileSystem()
     _filled(fs, clean=clean)
     _remove(fs, *(int(name) for name in fs.list("commitlog")))
-    fs.remove("checkpoint")
+    if clean:
+        fs.remove("checkpoint")  # else it tells that there were durable records
     lost = f"commitlog has no files, but consume queues name {COUNT} messages in it"
     with pytest.raises(StoreDamagedError, match=lost):
         new_store(fs)
