@@ -91,12 +91,15 @@ class StoreCheckpoint:
         if self.begin_offset >= 0:
             data += self.begin_offset.to_bytes(8)
             data += crc32(data).to_bytes(4)
+        is_new = not self._fs.exists(CHECKPOINT_FILE)
         segment = self._fs.open_segment(CHECKPOINT_FILE, _SIZE)
         try:
             segment.write(0, data)
             segment.sync()
         finally:
             segment.close()
+        if is_new:
+            self._fs.sync_dir("")
 
     def note_times(self, store_timestamp: int) -> None:
         """Note that all messages are durable, and the store time of the newest one."""

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.checkpoint import StoreCheckpoint
-from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER, CommitLog
+from embedded_broker.store.commit_log import BLANK_SIZE_MIN, COMMIT_LOG_FOLDER, CommitLog
 from embedded_broker.store.mapped_file import NAME_DIGITS
 from embedded_broker.store.side_files import keep_range
 from rocketmq_py.protocol.message_codec import encode_record
@@ -79,9 +79,13 @@ def is_unsynced_hole(log: CommitLog, damage: Damage, checkpoint: StoreCheckpoint
     boundary = place.begin - place.begin % step + step
     while boundary - step < place.end:
         end = min(boundary, place.begin - place.begin % file_size + file_size)
-        begin = end - max(1, min(_ZERO_RUN, (end - place.begin) // 2))
+        # Where a file ends without an end mark, a few zeros tell enough.
+        run = _ZERO_RUN if end % file_size else BLANK_SIZE_MIN
+        begin = end - max(1, min(run, (end - place.begin) // 2))
+        if end > place.end:
+            begin = place.end - 1  # it goes on behind a torn record, where a file's end mark was
         view = log.files.read(begin, end - begin)
-        if view is not None and end <= place.end and not any(view):
+        if view is not None and not any(view):
             return True
         boundary += step
     return False

@@ -28,6 +28,7 @@ NOT_QUEUED: Final = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
 """Transaction kinds whose records no queue shows."""
 
 _REMEMBERED_MAX: Final = 100_000
+_RECORD_LEAST: Final = 91
 _SHARED_RECORDS: Final = "%LMQ%"  # queues whose entries are those of another topic's records
 _Key = tuple[str, int]
 
@@ -90,10 +91,16 @@ class Placing:
         self._seen: dict[_Key, _Seen] = {}
         self._appended: set[int] = set()
         self._disputed: dict[int, _Disputed] = {}
+        self._impossible: dict[int, Misnamed] = {}
 
     def see(self, parts: Parts) -> None:
         """Make sure that a record has its entry. Raises ``EntriesMissing``."""
         offset, size, topic, queue_id, number, _, stored, properties = parts
+        if number * _RECORD_LEAST > offset:
+            # So many messages do not fit before it: a bit of its number has changed.
+            what = f"the record names number {number} of {topic} queue {queue_id}"
+            self._impossible[offset] = Misnamed(offset, size, what)
+            return
         queue = self._queue_for(topic, queue_id)
         key = topic, queue_id
         seen = self._seen.get(key)
@@ -133,9 +140,11 @@ class Placing:
         What the queues got from such records is taken out again, and entries of nothing are
         blanked.
         """
-        found: dict[int, Misnamed] = {}
+        found = dict(self._impossible)
         for key, queue in self._queues.items():
             for number, entry in self._doubtful(key, queue, end):
+                if entry[0] in self._impossible:
+                    continue  # it goes with its record
                 wrong = self._judge(log, key, number, entry)
                 if wrong is not None:
                     found[wrong.offset] = wrong

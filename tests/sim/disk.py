@@ -96,6 +96,9 @@ class Disk(MemoryFileSystem):
         self.is_dead = False
         self.full_for = 0
         """How many writes are refused from now on, as on a full disk."""
+        self.full_saves = 0
+        """How many writes of small files are refused from now on: there is room for no more."""
+        self.refused_saves = 0
         self.refuse_syncs = 0
         self.changes = 0
         self.torn_writes = 0
@@ -119,7 +122,7 @@ class Disk(MemoryFileSystem):
         self._locks.clear()
         self._left = None
         self.is_dead = False
-        self.full_for = self.refuse_syncs = 0
+        self.full_for = self.full_saves = self.refuse_syncs = 0
         return self._lose_power() if power_lost else Loss(0, 0)
 
     def admit_write(self, length: int) -> int:
@@ -254,6 +257,11 @@ class Disk(MemoryFileSystem):
         if before is None:
             self._change_names(path)
         kept = self.admit_write(len(data))
+        if kept == len(data) and kept and self.full_saves and not self.is_dead:
+            self.full_saves -= 1
+            self.refused_saves += 1
+            self.refused += 1
+            kept = self._random.randrange(kept)
         text = _Text(data[:kept])
         text.durable = before.durable if isinstance(before, _Text) else b""
         self._files[path] = text

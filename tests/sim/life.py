@@ -29,12 +29,12 @@ from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import find_profile
 from embedded_broker.store.flush import FlushWork, StoreFlush
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.slices.engine import SlicedTimerStore
 from embedded_broker.timer.wheel.engine import TimerMessageStore
-from tests.sim.disk import Disk
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
 BROKER_NAME = "broker-sim"
@@ -81,7 +81,7 @@ class Life:
 
     def __init__(
         self,
-        disk: Disk,
+        disk: MemoryFileSystem,
         settings: Mapping[str, object],
         *,
         slots: int,
@@ -93,9 +93,10 @@ class Life:
         self.session_clock = session_clock
         config = BrokerConfig(settings)
         self.store = OrderedStore(disk, config, clock, HOST)
-        file = DelayOffsetFile(disk)
+        skip = config.text("damagedRecords") == "skip"
+        self.file = file = DelayOffsetFile(disk, skip_damage=skip)
         self.levels = ScheduleMessageService(self.store, disk, config, clock, file=file)
-        self.store.load()
+        self.recovery = self.store.load()
         self.timers: TimerMessageStore | SlicedTimerStore
         if config.text("timerEngine") == "sliced":
             self.timers = SlicedTimerStore(
@@ -105,7 +106,7 @@ class Life:
             self.timers = TimerMessageStore(
                 self.store, disk, config, clock, slots=slots, random=Random(7)
             )
-        self.timers.load()
+        self.timer_recovery = self.timers.load()
         self.levels.load()
         self.parts = parts = BrokerParts(
             door=Door(),

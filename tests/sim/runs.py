@@ -37,6 +37,9 @@ NEVER_ZERO = (
     "failed syncs",
     "clean restarts",
     "clock set back",
+    "config saves refused",
+    "flips refused",
+    "flips said",
 )
 SEEN_NEVER_ZERO = (
     "timers",
@@ -60,6 +63,8 @@ CHECKS_NEVER_ZERO = (
     "store walk",
     "what was durable is kept",
     "acknowledged is durable",
+    "a generation can be read",
+    "saved when there is room",
 )
 
 
@@ -127,9 +132,9 @@ class Report:
         return lines
 
 
-def play(seed: int, engine: str = "wheel") -> Outcome:
+def play(seed: int, engine: str = "wheel", *, harms: bool = True) -> Outcome:
     """Play one run to its end, or to the first thing that is wrong."""
-    story = Story(seed, engine)
+    story = Story(seed, engine, harms=harms)
     error = details = ""
     try:
         story.run()
@@ -140,6 +145,7 @@ def play(seed: int, engine: str = "wheel") -> Outcome:
     totals, truth = story.totals, story.truth
     error = error or _too_little(totals, truth.seen)
     totals["torn writes"] = story.disk.torn_writes
+    totals["config saves refused"] = story.disk.refused_saves
     totals["file changes"] = story.disk.changes
     return Outcome(seed, error, details, totals, truth.seen, truth.checks, engine)
 

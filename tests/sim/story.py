@@ -28,6 +28,7 @@ from tests.sim.audit import (
     check_store_walk,
 )
 from tests.sim.disk import Disk, SimulatedCrash
+from tests.sim.harm import Flip, save_without_room
 from tests.sim.life import HandClock, Life
 from tests.sim.peer import Peer
 from tests.sim.plan import QUEUES, TOPICS, Plan
@@ -40,7 +41,8 @@ TIMERS_LEAST = 50
 class Story:
     """A run in progress. `run` plays it to its end or raises what went wrong."""
 
-    def __init__(self, seed: int, engine: str = "wheel") -> None:
+    def __init__(self, seed: int, engine: str = "wheel", *, harms: bool = True) -> None:
+        self.harms = Random(seed + 1) if harms else None
         self.random = random = Random(seed)
         self.plan = plan = Plan(random, engine)
         self.totals: Counter[str] = Counter()
@@ -100,6 +102,8 @@ class Story:
             self._perform(self.send_timer if must_send else random.choice(self.operations))
             self.totals["operations"] += 1
             self._work_of_threads()
+            if self.harms is not None and self.harms.random() < 0.02:
+                self._perform(self.save_without_room)
         self._end()
 
     def _perform(self, call: Callable[[], None]) -> None:
@@ -189,6 +193,7 @@ class Story:
             self.totals["lost names"] += loss.names > 0
             self._be_down()
             self.note(f"up again, power lost {power_lost}, {loss}")
+            flip = self._draw_flip()
             if random.random() < 0.25:
                 self.disk.arm(random.choice((1, 2, 3, 5, 8, 13)))
             try:
@@ -205,8 +210,16 @@ class Story:
         self.truth.observe(self.life.store)
         self.truth.life += 1
         check_counts(self.life, self.truth)
+        if flip is not None:
+            self.note(f"beside it a store with a flipped bit: {flip.text}")
+            verdict = flip.judge(self.plan, self.clock.now_ms, self.life, self.truth)
+            self.totals[verdict] += 1
         self._settle()
         self._audit()
+
+    def _draw_flip(self) -> Flip | None:
+        harms = self.harms
+        return None if harms is None or harms.random() < 0.5 else Flip(self.disk, harms)
 
     def _check_what_is_kept(self, acked: dict[int, str], least: int, end: int) -> None:
         """A kill loses nothing, a power loss only what was not synced; acknowledged is kept."""
@@ -269,7 +282,7 @@ class Story:
         """Let the disk work again, and what waits for that go on; and be the master."""
         self.life.timers.set_should_running_dequeue(True)
         self.life.parts.config.update(timerStopEnqueue=False)
-        self.disk.full_for = self.disk.refuse_syncs = 0
+        self.disk.full_for = self.disk.full_saves = self.disk.refuse_syncs = 0
         self.life.pass_session_time(1000)
 
     # --- sending and recalling -------------------------------------------------------------------
@@ -553,6 +566,12 @@ class Story:
             self.disk.full_for = self.random.randint(1, 4)
         else:
             self.disk.refuse_syncs = self.random.randint(1, 3)
+
+    def save_without_room(self) -> None:
+        """Tables are saved while there is no room, and when there is again."""
+        self.note("no room for saves")
+        if self.harms is not None:
+            save_without_room(self.life, self.disk, self.harms, self.truth.checks)
 
     def change_role(self) -> None:
         """Another broker takes over and gives back; or it goes on enqueueing meanwhile."""

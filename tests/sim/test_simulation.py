@@ -35,7 +35,7 @@ def test_a_run_with_crashes_releases_or_recalls_every_durable_timer_once(seed: i
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_a_run_that_found_something_finds_it_no_more(seed: int) -> None:
-    outcome = play(seed)
+    outcome = play(seed, harms=False)
     assert not outcome.error, FOUND[seed]
 
 

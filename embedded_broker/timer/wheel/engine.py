@@ -179,6 +179,7 @@ class TimerMessageStore(TimerEngine):
         StoreError when a file cannot be used.
         """
         state = self._state
+        known = len(self._store.problems)
         tell = self._store.problems.append
         checkpoint, meta = self._checkpointer.load()
         if self._checkpointer.problem is not None:
@@ -230,6 +231,8 @@ class TimerMessageStore(TimerEngine):
         state.hops.scanned_to, state.hops.cold_until = state.log.begin, state.log.end
         self._changes.look_for_unfinished()
         self._arrivals.is_open = True
+        if len(self._store.problems) > known:
+            self.begin_flush().run()  # what was made again stays so, whatever comes
         pending = state.metrics.total
         _LOG.info("timer store loaded: %d pending, %r", pending, recovered.report)
         return evolve(recovered.report, pending=pending)

@@ -90,7 +90,7 @@ def judge(
             wheel_found = False
     if fault is not None:
         tell(f"{fault}: every timer enters again from the queue of the timer topic")
-    is_deep = fault is None and (full or not clean) and meta is not None and not is_foreign
+    is_deep = fault is None and (full or not clean)
     return Trusted(known, wheel_found and not is_deep, rebuild=fault is not None, deep=is_deep)
 
 
@@ -148,10 +148,7 @@ def _log_is_lost(
 
 
 def agrees(state: TimerState, record: TimerLogRecord, slot_ms: int) -> bool:
-    """Whether a record is as it was made from its message, which the store has checked already.
-
-    Its topic's hash is not asked: it only serves the counts, which are made anew.
-    """
+    """Whether a record is as it was made from its message, which the store has checked already."""
     _, magic, _, delay_ms, offset, size, _ = record
     files = state.store.log.files
     if offset < files.min_offset:

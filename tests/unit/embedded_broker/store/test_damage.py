@@ -122,6 +122,20 @@ def test_a_flipped_bit_in_front_of_good_records_is_refused_and_nothing_is_cut(
     assert [_pulled(store, 0), _pulled(store, 1)] == _without()
 
 
+@pytest.mark.parametrize("bit", range(8, 64, 7))
+def test_a_number_that_no_queue_can_have_reached_makes_no_files(bit: int) -> None:
+    fs = MemoryFileSystem()
+    offset, _ = _filled(fs, clean=False)[1]
+    path = f"commitlog/{offset - offset % FILE:020d}"
+    inside = offset % FILE + 20 + 7 - bit // 8
+    segment = fs.open_segment(path, FILE, create=False)
+    segment.write(inside, bytes([segment.view(inside, 1)[0] ^ 1 << bit % 8]))
+    files = len(fs.files())
+    with pytest.raises(StoreDamagedError, match="names number"):
+        new_store(fs)
+    assert len(fs.files()) <= files + 1  # the mark of a store in use
+
+
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
 @pytest.mark.parametrize("field", _FIELDS)
 @pytest.mark.parametrize("which", _PLACES)

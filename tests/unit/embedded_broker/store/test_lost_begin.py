@@ -108,6 +108,19 @@ def test_a_log_without_any_file_is_refused(*, clean: bool) -> None:
     assert new_store(fs).problems == []
 
 
+def test_a_store_that_lost_power_before_its_first_sync_opens_and_tells_so() -> None:
+    fs = MemoryFileSystem()
+    store = new_store(fs)
+    for number in range(COUNT):
+        store.put(message(number))
+    store.abandon()
+    # The names of the queues' files came to the disk, that of the log's did not.
+    _remove(fs, *(int(name) for name in fs.list("commitlog")))
+    store = new_store(fs)
+    assert "before it was ever synced" in "".join(store.problems)
+    assert store.put(message(0)).queue_offset == 0
+
+
 def test_without_a_mark_a_later_begin_is_told_once() -> None:
     fs = MemoryFileSystem()
     _filled(fs, clean=True)
