@@ -178,7 +178,7 @@ def look_twice(store: Store, *, clean: bool, expected: Holds) -> str:
         after = store.look()
     except Exception as error:  # noqa: BLE001 - it was open a moment ago
         return f"the second opening: {error!r}"
-    if clean and after.report.problems:  # what a crash took of the repair is repaired again
+    if after.report.problems:
         return f"the second opening still says: {'; '.join(after.report.problems)}"
     return _difference(expected, after)
 
