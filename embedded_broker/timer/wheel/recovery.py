@@ -319,14 +319,7 @@ class _LogScan:
         if record.offset_py + record.size_py > commit_log.max_offset:
             return False
         if position < self._checkpoint.last_timer_log_flush_pos:
-            return not self._deep or (
-                agrees(state, record, slot_ms) and self._names_its_topic(record)
-            )
-        return self._names_its_topic(record)
-
-    def _names_its_topic(self, record: TimerLogRecord) -> bool:
-        """Whether the hash of the topic is that of the message's: else it is not delivered."""
-        state = self._state
+            return not self._deep or agrees(state, record, slot_ms, self._hash_of)
         parts = stored_parts(state.store.log, record.offset_py, record.size_py, TIMER_TOPIC_FIELD)
         if parts is not None:
             name = parts[1][parts[1].rfind(_REAL_TOPIC) + len(_REAL_TOPIC) :].partition(b"\2")[0]

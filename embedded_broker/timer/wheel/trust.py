@@ -31,6 +31,7 @@ _META: Final = "config/timermeta"
 _CLOCKS_APART_MS: Final = 86_400_000
 _SIZE_AND_PLACE: Final = Struct(">i24xq")
 _HEAD_SIZE: Final = 91
+_REAL_TOPIC: Final = f"{Prop.REAL_TOPIC}\1".encode()
 _OUT_MS: Final = f"\2{Prop.TIMER_OUT_MS}\1".encode()
 _DELETES: Final = f"{Prop.TIMER_DEL_UNIQKEY}\1".encode()
 
@@ -147,9 +148,14 @@ def _log_is_lost(
     return None
 
 
-def agrees(state: TimerState, record: TimerLogRecord, slot_ms: int) -> bool:
-    """Whether a record is as it was made from its message, which the store has checked already."""
-    _, magic, _, delay_ms, offset, size, _ = record
+def agrees(
+    state: TimerState, record: TimerLogRecord, slot_ms: int, hash_of: Callable[[bytes], int]
+) -> bool:
+    """Whether a record is as it was made from its message, which the store has checked already.
+
+    `hash_of` gives the hash of a topic; a record with another one is not delivered.
+    """
+    _, magic, _, delay_ms, offset, size, topic_hash = record
     files = state.store.log.files
     if offset < files.min_offset:
         return offset >= 0  # the message has expired
@@ -161,6 +167,12 @@ def agrees(state: TimerState, record: TimerLogRecord, slot_ms: int) -> bool:
         return False
     if magic & MAGIC_DELETE and _DELETES not in stored:
         return False
+    named = stored.rfind(_REAL_TOPIC)
+    if named >= 0:
+        begin = named + len(_REAL_TOPIC)
+        end = stored.find(b"\2", begin)
+        if hash_of(stored[begin:] if end < 0 else stored[begin:end]) != topic_hash:
+            return False
     at = stored.rfind(_OUT_MS)
     if at < 0:  # the first property, or another broker's record
         return state.timer_record(offset, size) is not None
