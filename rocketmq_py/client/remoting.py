@@ -294,17 +294,19 @@ class Remoting:
         return tcp.connect(
             address,
             timeout_ms,
-            io_thread=self._io_thread(),
+            io_thread=self._io_thread(address),
             schedule=self._timer.schedule_after,
             permits=permits,
             on_request=self._on_request,
             on_closed=self._forget,
         )
 
-    def _io_thread(self) -> IoThread:
+    def _io_thread(self, address: str) -> IoThread:
         from rocketmq_py.transport.io_thread import IoThread
 
         with self._lock:
+            if self._closed:  # meanwhile; nobody would close a thread that is made now
+                raise self._shut(address)
             if self._io is None:
                 self._io = IoThread("rocketmq-client-io")
             return self._io

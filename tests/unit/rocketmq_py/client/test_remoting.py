@@ -15,6 +15,7 @@ from rocketmq_py.errors import RemotingConnectException, RemotingSendRequestExce
 from rocketmq_py.protocol import signing
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.transport import inproc
 from tests.unit.rocketmq_py.client.conftest import InstanceMaker
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster
 
@@ -185,3 +186,20 @@ def test_after_the_end_nothing_is_opened(
     instance.end(5)
     with pytest.raises(RemotingConnectException, match="shut down"):
         instance.remoting.invoke(cluster.brokers[0].address, RemotingCommand(ECHO), 500)
+
+
+def test_an_end_in_the_middle_of_a_connect_leaves_no_thread_behind(
+    cluster: ScriptedCluster, instance: ClientInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remoting, address = instance.remoting, cluster.brokers[0].address
+    looked_up = inproc.lookup
+
+    def end_now(wanted: str) -> object:
+        found = looked_up(wanted)
+        instance.end(5)
+        return found
+
+    monkeypatch.setattr(inproc, "lookup", end_now)
+    with pytest.raises(RemotingConnectException, match="shut down"):
+        remoting.invoke(address, RemotingCommand(ECHO), 500)
+    assert remoting._io is None
