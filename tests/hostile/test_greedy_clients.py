@@ -11,7 +11,7 @@ import pytest
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
-from tests.hostile.greedy import ROLES, play
+from tests.hostile.greedy import ROLES, dial, play
 from tests.hostile.greedy_broker import GreedyBroker, greedy_broker
 from tests.unit.embedded_broker.wire_peer import WirePeer, pull_fields
 
@@ -40,16 +40,6 @@ def pulls(count: int, offset: int = 0, *, wait: bool = False) -> bytes:
         RemotingCommand(RequestCode.PULL_MESSAGE, opaque, ext_fields=fields).encode()
         for opaque in range(1, count + 1)
     )
-
-
-def dial(stack: ExitStack, address: str) -> socket.socket:
-    """Open a connection whose kernel takes little."""
-    host, _, port = address.rpartition(":")
-    one = stack.enter_context(socket.socket())
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 * 1024)
-    one.settimeout(GUARD_S)
-    one.connect((host, int(port)))
-    return one
 
 
 def is_closed(one: socket.socket) -> bool:
