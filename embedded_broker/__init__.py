@@ -30,13 +30,8 @@ if TYPE_CHECKING:
         TopicsView,
         TopicView,
     )
-    from embedded_broker.clocks.clock import (
-        Advanced,
-        BrokerClock,
-        NextDeadline,
-        Settled,
-        VirtualClock,
-    )
+    from embedded_broker.clocks.clock import Advanced, BrokerClock, NextDeadline, VirtualClock
+    from embedded_broker.clocks.settle import Settled
     from embedded_broker.core.put_hooks import PutHooks
     from embedded_broker.errors import (
         BrokerStateError,
@@ -72,7 +67,8 @@ _NAMES_OF = {
         "MessageTrace MessagesView PendingTimer Retry SentMessage StageView StoredMessage "
         "TimersView TopicView TopicsView"
     ),
-    "clocks.clock": "Advanced BrokerClock NextDeadline Settled VirtualClock",
+    "clocks.clock": "Advanced BrokerClock NextDeadline VirtualClock",
+    "clocks.settle": "Settled",
     "core.put_hooks": "PutHooks",
     "errors": (
         "BrokerStateError ClockError DoorReentryError FaultNotUsedError MessageNotFound "

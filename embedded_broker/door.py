@@ -18,8 +18,6 @@ from embedded_broker.errors import DoorReentryError
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.protocol.frame import Frame
 
-__all__ = ["HELD_BYTES_MAX", "Door", "Pause", "Receiver"]
-
 logger = logging.getLogger(__name__)
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024

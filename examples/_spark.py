@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["checked", "local_spark", "run_with_spark"]
-
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ("pyspark", "pyarrow", "numpy")
 

@@ -23,8 +23,6 @@ from rocketmq_py.protocol.bodies.timers import (
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 
-__all__ = ["DefaultMQAdminExt"]
-
 
 class DefaultMQAdminExt(Caller):
     """Asks brokers about themselves. Every call is safe from any thread.

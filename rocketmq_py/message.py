@@ -34,16 +34,6 @@ from rocketmq_py.protocol.properties import (
     user_text_problem,
 )
 from rocketmq_py.protocol.sysflag import without_compression
-from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
-
-__all__ = [
-    "Message",
-    "MessageBatch",
-    "MessageExt",
-    "MessageQueue",
-    "SendResult",
-    "SendStatus",
-]
 
 logger = logging.getLogger(__name__)
 

@@ -12,8 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
-__all__ = ["PACKAGES", "write_bundle"]
-
 PACKAGES = ("spark_connector", "rocketmq_py", "attr", "attrs", "typing_extensions")
 
 

@@ -10,6 +10,4 @@ from __future__ import annotations
 
 from spark_connector.source import RocketMQDataSource
 
-__all__ = ["DefaultSource"]
-
 DefaultSource = RocketMQDataSource

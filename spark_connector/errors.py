@@ -8,16 +8,6 @@ from __future__ import annotations
 
 from rocketmq_py.errors import RocketMQError
 
-__all__ = [
-    "GO_ON",
-    "InvalidRowError",
-    "OptionError",
-    "RocketMQDataLossError",
-    "SchemaError",
-    "VersionError",
-    "WeaklyStoredError",
-]
-
 GO_ON = "set failOnDataLoss=false to go on with what there is"
 """How the text of a `RocketMQDataLossError` ends."""
 

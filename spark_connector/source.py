@@ -26,8 +26,6 @@ from spark_connector.errors import OptionError, SchemaError
 from spark_connector.options.parsing import HiddenOptions, OtherUseError
 from spark_connector.options.read_options import ReadOptions, read_options
 
-__all__ = ["RocketMQDataSource"]
-
 
 class RocketMQDataSource(DataSource):
     """Reads and writes RocketMQ topics; ``spark.read.format("rocketmq")`` and its three sisters."""

@@ -18,8 +18,6 @@ from embedded_broker.clocks.clock import Advanced, BrokerClock
 from embedded_broker.clocks.settle import Settled
 from embedded_broker.clocks.waiting import describe, looks
 
-__all__ = ["AsyncFace"]
-
 
 class Watched(Protocol):
     """As much of a broker as is needed to wait for it."""

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from embedded_broker.api.aio import AsyncFace
     from rocketmq_py.clock import Clock
 
-__all__ = ["EmbeddedBroker"]
-
 JOURNAL_LINES_SHOWN = 10
 _numbers = count(1)
 

@@ -23,8 +23,6 @@ from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
 if TYPE_CHECKING:
     from rocketmq_py.clock import Clock
 
-__all__ = ["EmbeddedCluster"]
-
 BROKERS_MAX = 16
 
 

@@ -15,8 +15,6 @@ from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.store.fault_points import DiskFault
 from rocketmq_py.errors import ConfigError
 
-__all__ = ["DiskFaults", "Faults"]
-
 COMMIT_LOG: Final = "commitlog"
 
 

@@ -13,8 +13,6 @@ from typing import TypeVar
 from embedded_broker.inspector.report import Report, report_of_broker
 from rocketmq_py import DefaultMQAdminExt, MQBrokerException, NoRouteError
 
-__all__ = ["ask_brokers"]
-
 _T = TypeVar("_T")
 MASTER_ID = 0
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["OpeningLog", "opening_log"]
-
 _PACKAGE: Final = "embedded_broker"
 
 

@@ -17,8 +17,6 @@ from embedded_broker.inspector.integrity import Checked
 from embedded_broker.inspector.reader import Severity
 from embedded_broker.inspector.report import Report
 
-__all__ = ["show"]
-
 _BAR_WIDTH: Final = 40
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉█"
 _COLOUR: Final = {Severity.DAMAGE: "red", Severity.REPAIR: "yellow", Severity.NOTE: "dim"}

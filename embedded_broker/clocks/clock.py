@@ -27,16 +27,6 @@ from embedded_broker.errors import ClockError
 from rocketmq_py.clock import Clock, SystemClock, monotonic_ns
 from rocketmq_py.errors import ConfigError
 
-__all__ = [
-    "Advanced",
-    "BrokerClock",
-    "NextDeadline",
-    "Settled",
-    "Track",
-    "VirtualClock",
-    "WallClock",
-]
-
 NANOS_PER_MS = 1_000_000
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999, the last one of a datetime. The first time is 0, in 1970."""

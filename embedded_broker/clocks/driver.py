@@ -25,8 +25,6 @@ from embedded_broker.clocks.timeline import (
 from embedded_broker.door import Door
 from embedded_broker.errors import ClockError
 
-__all__ = ["ClockDriver", "Track"]
-
 logger = logging.getLogger(__name__)
 
 NEVER_MS = 1 << 62

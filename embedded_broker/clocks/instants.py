@@ -8,8 +8,6 @@ from datetime import UTC, datetime, timedelta
 
 from embedded_broker.errors import ClockError
 
-__all__ = ["epoch_ms", "instant"]
-
 
 def instant(now_ms: int) -> datetime:
     """Return epoch milliseconds as an aware UTC datetime, exactly."""

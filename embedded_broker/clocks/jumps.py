@@ -9,8 +9,6 @@ not know: clocks, messages. Read on: ``embedded_broker/clocks/clock.py`` for who
 from collections.abc import Iterable
 from typing import Final
 
-__all__ = ["Jumps"]
-
 JUMPS_MAX: Final = 1000
 """When there are more, the oldest ones are joined, the time between them included."""
 

@@ -17,8 +17,6 @@ from embedded_broker.clocks.waiting import describe
 from embedded_broker.errors import ClockError, WaitTimeoutError
 from rocketmq_py.clock import monotonic
 
-__all__ = ["Run", "Runner"]
-
 
 class Step(Protocol):
     """What one jump did."""

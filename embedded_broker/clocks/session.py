@@ -10,8 +10,6 @@ from heapq import heapify, heappop, heappush
 from embedded_broker.clocks.timeline import Budget, Deadline
 from rocketmq_py.clock import Clock
 
-__all__ = ["Session", "SessionTimer"]
-
 
 class SessionTimer:
     """One call that waits for its session time; ``cancel`` may be called at any time."""

@@ -18,8 +18,6 @@ from embedded_broker.errors import BrokerStateError, SettleTimeout
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RocketMQError
 
-__all__ = ["Resident", "Settled", "autojumping", "wait_until_settled"]
-
 NAMED_MAX: Final = 5
 """Most busy clients that the text of an error names."""
 NOBODY: Final = "no broker runs on this clock: call start(), or restart() after a crash"

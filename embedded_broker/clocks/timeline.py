@@ -13,17 +13,6 @@ from rocketmq_py.clock import monotonic_ns
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "UNRANKED",
-    "Budget",
-    "Deadline",
-    "DeadlineSource",
-    "Foreseeing",
-    "LookAhead",
-    "Ranked",
-    "Turn",
-]
-
 DOOR_BUDGET_MS = 5
 """How long one entry may hold the door before it yields."""
 

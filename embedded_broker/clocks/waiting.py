@@ -14,16 +14,6 @@ from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError, WaitTimeoutError
 from rocketmq_py.clock import monotonic
 
-__all__ = [
-    "LOOK_AGAIN_S",
-    "Look",
-    "Onlookers",
-    "describe",
-    "looks",
-    "refuse_in_event_loop",
-    "wait_until",
-]
-
 LOOK_AGAIN_S = 0.01
 """A condition over the test's own variables is looked at this often at least."""
 

@@ -15,8 +15,6 @@ from rocketmq_py.clock import Clock
 from rocketmq_py.errors import DelayValueError
 from rocketmq_py.protocol.delay import effective_delay
 
-__all__ = ["WallTimeHint"]
-
 logger = logging.getLogger(__name__)
 
 CLOCKS_DIFFER_MS = 2_000

@@ -16,9 +16,7 @@ from attrs import frozen
 from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.peer import Peer
-from rocketmq_py.protocol.bodies.topics import MessageQueueKey
-
-__all__ = ["Answer", "Call", "Calls", "CheckTransaction", "End", "GroupChanged", "ResetOffsets"]
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics
 from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.message_store import GetResult, GetStatus
+from embedded_broker.store.pull import GetResult, GetStatus
 from embedded_broker.store.store_reader import StoreReader
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry
@@ -31,8 +31,6 @@ from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.heartbeat import TAG, SubscriptionData
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_READ
-
-__all__ = ["Consume", "Forbidden", "Pull", "Pulled", "Reply", "Who"]
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,6 @@ from embedded_broker.clocks.session import Session, SessionTimer
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.message_store import MessageStore
 
-__all__ = ["Durability"]
-
 
 @define(eq=False)
 class Durability:

@@ -16,15 +16,6 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.peer import Peer, is_loopback
 
-__all__ = [
-    "Action",
-    "Guard",
-    "Guards",
-    "RemoteAdministration",
-    "Resource",
-    "ResourceKind",
-]
-
 
 class Action(Enum):
     """What a request wants to do; the names of the original's ``Action`` (RocketMQ 5 ACL)."""

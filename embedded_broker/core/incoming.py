@@ -10,8 +10,6 @@ from attrs import define, field
 from embedded_broker.core.refusals import Reason
 from embedded_broker.store.inner import PutStatus
 
-__all__ = ["Incoming", "Outcome", "Terms"]
-
 
 @define(slots=True, eq=False)
 class Terms:

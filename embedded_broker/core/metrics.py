@@ -24,8 +24,6 @@ from embedded_broker.timer.interface import TimerEngine
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.names import DLQ_PREFIX, is_dlq_topic, is_retry_topic
 
-__all__ = ["Sources", "register", "totals"]
-
 
 @define(eq=False, kw_only=True)
 class Sources:

@@ -39,8 +39,6 @@ from rocketmq_py.protocol.message_codec import decode_batch
 from rocketmq_py.protocol.names import RETRY_PREFIX, TOPIC_LENGTH_MAX
 from rocketmq_py.protocol.properties import Prop, encode_properties
 
-__all__ = ["Produce"]
-
 logger = logging.getLogger(__name__)
 
 _PROPERTIES_IN_BATCH_MAX: Final = 65_536

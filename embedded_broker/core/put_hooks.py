@@ -14,8 +14,6 @@ from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutRe
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.properties import decode_properties, encode_properties
 
-__all__ = ["PutHooks"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -21,8 +21,6 @@ from rocketmq_py.protocol.handles import decode_offset_id
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["Found", "Hits", "Queries", "in_turns"]
-
 _RECORDS_MAX: Final = 100_000
 """Most records looked at for one id or key in one topic, the newest."""
 

@@ -21,8 +21,6 @@ from rocketmq_py.errors import RemotingCommandException
 from rocketmq_py.protocol.codes import PERM_WRITE
 from rocketmq_py.protocol.handles import RecallHandle
 
-__all__ = ["Recalled", "Recalls"]
-
 
 class Recalled(NamedTuple):
     """The UNIQ_KEY of what was recalled, and the end of its mark in the log."""

@@ -7,8 +7,6 @@ not know: the numbers and headers in which a wire says so. Read on:
 
 from enum import Enum, auto
 
-__all__ = ["Reason", "Refused"]
-
 
 class Reason(Enum):
     """The kinds of refusals; names as in RocketMQ's ``ResponseCode`` where it has one."""

@@ -29,8 +29,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import RETRY_PREFIX, dlq_topic, retry_topic
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["Retries", "SentBack"]
-
 DLQ_QUEUES: Final = 1
 
 

@@ -31,8 +31,6 @@ from rocketmq_py.protocol.names import (
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import MULTI_TAGS, TRANSACTION_MASK, TRANSACTION_PREPARED
 
-__all__ = ["SendGate", "check_topic_writable", "stored_sys_flag"]
-
 _FORBIDDEN_TOPICS: Final = NOT_SENDABLE_TOPICS | {TIMER_TOPIC, SLICE_TIMER_TOPIC}
 
 

@@ -37,8 +37,6 @@ from rocketmq_py.protocol.names import RETRY_PREFIX
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
-__all__ = ["SHAPES_MAX", "SendShapes", "Shaped"]
-
 SHAPES_MAX: Final = 1024
 SHAPE_SIZE_MAX: Final = 512
 """So many texts around a UNIQ_KEY are remembered, and none that is longer."""

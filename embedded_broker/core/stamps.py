@@ -14,8 +14,6 @@ from embedded_broker.settings.profiles import Profile
 from embedded_broker.timer.admission import strip_client_properties
 from rocketmq_py.protocol.properties import Prop, decode_properties, encode_properties
 
-__all__ = ["Stamps"]
-
 
 @define(eq=False)
 class Stamps:

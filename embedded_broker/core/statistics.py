@@ -19,20 +19,6 @@ from typing import Final, NamedTuple
 
 from attrs import define, field, frozen
 
-__all__ = [
-    "SAMPLE_EVERY_MS",
-    "WINDOWS_S",
-    "Distribution",
-    "Histogram",
-    "Kind",
-    "Labels",
-    "Metric",
-    "Registry",
-    "Statistics",
-    "Totals",
-    "Values",
-]
-
 WINDOWS_S: Final = (10, 60, 600)
 SAMPLE_EVERY_MS: Final = 10_000
 _SAMPLES_KEPT: Final = max(WINDOWS_S) * 1000 // SAMPLE_EVERY_MS + 2

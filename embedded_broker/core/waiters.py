@@ -21,8 +21,6 @@ from embedded_broker.store.pull import Filter
 from embedded_broker.store.run import Arrivals
 from embedded_broker.tables.peer import Peer
 
-__all__ = ["PARKED_MAX", "Waiter", "Waiters"]
-
 PARKED_MAX: Final = 100_000
 """Most waiters at one time; more are answered at once, as if nothing had been asked to wait.
 Far above what queues times clients of a test cluster need."""

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.directory_fs import DirectoryFileSystem, DirectorySegment
+from embedded_broker.store.directory_fs import DirectoryFileSystem
+from embedded_broker.store.directory_segment import DirectorySegment
 from embedded_broker.store.open_files import OpenFiles
-
-__all__ = ["FrozenFileSystem"]
 
 
 class FrozenFileSystem(DirectoryFileSystem):

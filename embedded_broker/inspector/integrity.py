@@ -28,8 +28,6 @@ from embedded_broker.timer.wheel.timer_log import (
     TimerLog,
 )
 
-__all__ = ["Checked", "check"]
-
 _SHOWN_OF_A_KIND: Final = 20
 _MAGIC_AT: Final = 12
 

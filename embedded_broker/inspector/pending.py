@@ -31,8 +31,6 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
-__all__ = ["PendingEntry", "PendingTimers", "Whereabouts", "find_pending", "tail_start"]
-
 _MESSAGE_STEP_MS: Final = 1
 
 

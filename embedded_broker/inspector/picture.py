@@ -13,8 +13,6 @@ from typing import Final
 from embedded_broker.inspector.report import Report
 from rocketmq_py.errors import UnsupportedOperationError
 
-__all__ = ["save_picture"]
-
 _SIZE_INCHES: Final = (8.0, 3.6)
 _DPI: Final = 110
 _COLOURS: Final = ("#3b6ea8", "#e08a3c", "#5a9e6f", "#b9556b", "#8a6fb0", "#9a9a9a")

@@ -23,17 +23,16 @@ from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQue
 from embedded_broker.store.directory_lock import holder_of
 from embedded_broker.timer.delay_offsets import OFFSETS_FILE, SLICE_INBOUND
 from embedded_broker.timer.slices.dcommit_log import DCOMMIT_LOG_FOLDER
-from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerCheckpointFile, TimerMeta
+from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMeta
 from embedded_broker.timer.wheel.flush import CHECKPOINT_FILE, META_FILE
 from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel
 from embedded_broker.timer.wheel.state import LOG_FOLDER, METRICS_FILE, WHEEL_FILE
 from embedded_broker.timer.wheel.timer_log import TimerLog
 from rocketmq_py.errors import BodyError, RocketMQError
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.lenient_json import loads_lenient
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
-
-__all__ = ["Finding", "Severity", "StoreFiles"]
 
 _PRECISION_DEFAULT_MS: Final = 1000
 _SLOTS_LOOKED_AT: Final = 1000

@@ -19,19 +19,6 @@ from embedded_broker.inspector.pending import PendingEntry, PendingTimers, Where
 from embedded_broker.inspector.reader import StoreFiles
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, TimerCheckpoint, TimerCounts
 
-__all__ = [
-    "Bucket",
-    "Report",
-    "StageLine",
-    "TopicLine",
-    "WheelLine",
-    "histogram",
-    "plain_value",
-    "report_of_broker",
-    "report_of_store",
-    "to_document",
-]
-
 _WIDTHS_S: Final = (
     *(1, 2, 5, 10, 15, 30),
     *(60, 120, 300, 600, 900, 1800),

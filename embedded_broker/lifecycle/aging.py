@@ -34,8 +34,6 @@ from rocketmq_py.protocol.names import (
     is_system_topic,
 )
 
-__all__ = ["LOOK_EVERY_MS", "Aging", "TimerHousekeeping"]
-
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_MS: Final = 10_000

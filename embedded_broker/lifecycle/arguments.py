@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 
     from embedded_broker.store.fs import FileSystem
 
-__all__ = [
-    "Arguments",
-    "ListenerFactory",
-    "TopicSpec",
-    "check_arguments",
-    "checked_store",
-    "is_reachable",
-]
-
 ListenerFactory = Callable[[str, int], "socket.socket"]
 """``(host, port)`` to a bound, listening stream socket; port 0 asks for a free one."""
 

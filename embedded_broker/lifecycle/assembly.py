@@ -43,8 +43,6 @@ from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.handles import UniqIdGenerator
 
-__all__ = ["install"]
-
 _DAY_MS: Final = 86_400_000
 TOPICS_PATH: Final = "config/topics.json"
 

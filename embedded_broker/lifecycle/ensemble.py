@@ -26,9 +26,9 @@ from embedded_broker.lifecycle.unsynced import Unsynced, look_at_unsynced
 from embedded_broker.remoting.inproc import LocalClients
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.remoting.request_faults import RequestFaults
-from embedded_broker.store.fs import DirectoryFileSystem, FileSystem, MemoryFileSystem
-
-__all__ = ["BrokerSlot", "Ensemble"]
+from embedded_broker.store.directory_fs import DirectoryFileSystem
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 
 logger = logging.getLogger(__name__)
 

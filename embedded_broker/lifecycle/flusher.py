@@ -16,8 +16,6 @@ from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError, StoreError
 from embedded_broker.store.flush import FlushWork
 
-__all__ = ["Flusher"]
-
 logger = logging.getLogger(__name__)
 
 CLOSE_S = 30.0

@@ -22,8 +22,6 @@ from embedded_broker.tables.consumers.registry import ConsumerGroup
 from rocketmq_py.protocol.bodies.heartbeat import CONSUME_PASSIVELY
 from rocketmq_py.protocol.codes import PERM_READ
 
-__all__ = ["Crashed", "Idleness"]
-
 
 @define(eq=False)
 class Crashed:

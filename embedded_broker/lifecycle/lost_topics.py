@@ -13,8 +13,6 @@ from embedded_broker.core.transactions.half import destination
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC, TRANS_GROUP
 
-__all__ = ["used_places"]
-
 LOOKED_AT_MAX: Final = 10_000
 """Messages that are looked at of each queue of those that wait."""
 

@@ -40,8 +40,6 @@ from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from embedded_broker.timer.stage import FlushStage
 
-__all__ = ["BrokerNode"]
-
 logger = logging.getLogger(__name__)
 
 FLUSH_S = 60.0

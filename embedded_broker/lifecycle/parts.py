@@ -41,8 +41,6 @@ from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from rocketmq_py.clock import Clock
 
-__all__ = ["BrokerParts"]
-
 
 @define(eq=False, kw_only=True)
 class BrokerParts:

@@ -12,8 +12,6 @@ from embedded_broker.lifecycle.unsynced import Lost
 from embedded_broker.store.recovery import StoreRecovery
 from embedded_broker.timer.outcomes import TimerRecovery
 
-__all__ = ["RecoveryReport"]
-
 
 @frozen(kw_only=True)
 class RecoveryReport:

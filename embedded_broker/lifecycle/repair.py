@@ -18,10 +18,9 @@ from embedded_broker.lifecycle.snapshot import CLOCK_PATH
 from embedded_broker.remoting.inproc import LocalClients
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER
-from embedded_broker.store.fs import DirectoryFileSystem, FileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
+from embedded_broker.store.fs import FileSystem
 from embedded_broker.timer.slices.dcommit_log import DCOMMIT_LOG_FOLDER
-
-__all__ = ["repair_store"]
 
 _WHOLE = {"damagedRecords": "skip", "storeCheck": "full"}
 

@@ -12,8 +12,6 @@ from attrs import frozen
 from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.names import is_retry_topic, retry_topic
 
-__all__ = ["Connected", "still_connected", "succeed"]
-
 
 @frozen(kw_only=True)
 class Connected:

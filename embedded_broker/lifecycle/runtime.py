@@ -22,8 +22,6 @@ from embedded_broker.remoting.traffic import Traffic
 if TYPE_CHECKING:
     from embedded_broker.remoting.server import TcpServer
 
-__all__ = ["Runtime"]
-
 NAMESRV_PORT = 9876
 BROKER_PORT = 10911
 

@@ -18,11 +18,10 @@ from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.flusher import Flusher
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.config_files import JsonConfigFile
-from embedded_broker.store.fs import DirectoryFileSystem, FileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
+from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.key_index import INDEX_FOLDER
 from embedded_broker.store.message_store import ABORT_FILE, LOCK_FILE
-
-__all__ = ["CLOCK_PATH", "STORE_NAMES", "clock_document", "take_snapshot"]
 
 CLOCK_PATH: Final = "config/virtualClock.json"
 STORE_NAMES: Final = (

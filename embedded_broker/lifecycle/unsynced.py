@@ -16,8 +16,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import OP_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["Lost", "Unsynced", "look_at_unsynced"]
-
 
 @frozen(kw_only=True)
 class Lost:

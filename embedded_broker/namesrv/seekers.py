@@ -17,8 +17,6 @@ from embedded_broker.tables.peer import Peer
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC, RETRY_PREFIX, is_retry_topic
 
-__all__ = ["Seeker", "Seekers"]
-
 JOINS_WITHIN_S: Final = 2.0
 """A client that has got the route and does not join in this time wanted it for something else."""
 TOPICS_MAX: Final = 1_000

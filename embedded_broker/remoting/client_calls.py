@@ -16,8 +16,6 @@ from rocketmq_py.protocol.headers.admin import ResetOffsetRequestHeader
 from rocketmq_py.protocol.headers.client import NotifyConsumerIdsChangedRequestHeader
 from rocketmq_py.protocol.headers.transactions import CheckTransactionStateRequestHeader
 
-__all__ = ["answer_of", "request_for"]
-
 
 def request_for(call: Call) -> RemotingCommand:
     """Give the request 39, 40 or 220 that says it."""

@@ -13,8 +13,6 @@ from embedded_broker.remoting.journal import GROUP_FIELDS, TOPIC_FIELDS, first_f
 from embedded_broker.settings.profiles import Profile
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 
-__all__ = ["action_of", "code_for", "resources_of"]
-
 _ACTIONS: Final[dict[int, Action]] = {
     RequestCode.SEND_MESSAGE: Action.PUB,
     RequestCode.SEND_MESSAGE_V2: Action.PUB,

@@ -41,18 +41,6 @@ from rocketmq_py.protocol.codes import (
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_frame
 
-__all__ = [
-    "Connection",
-    "Endpoint",
-    "Handler",
-    "Interceptor",
-    "Request",
-    "RequestError",
-    "Send",
-    "Sends",
-    "SharedBytes",
-]
-
 logger = logging.getLogger(__name__)
 
 COMMANDS_PER_ENTRY = 64

@@ -17,8 +17,6 @@ from embedded_broker.remoting.endpoint import Connection, Endpoint
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry
 
-__all__ = ["InprocAdapter", "LocalClients"]
-
 LOOPBACK = "127.0.0.1"
 _ports = count(20_000)
 

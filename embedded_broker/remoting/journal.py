@@ -18,8 +18,6 @@ from rocketmq_py.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame
 
-__all__ = ["Exchange", "Journal", "JournalEntry"]
-
 ENTRIES_MAX = 10_000
 HEADER_KEPT_MAX = 4096
 """Longer headers are kept as shortened fields, so that the ring stays small."""

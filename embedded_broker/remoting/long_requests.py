@@ -19,8 +19,6 @@ from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
 from rocketmq_py.protocol.command import RemotingCommand
 
-__all__ = ["LongRequests", "Work", "do_at_once", "do_in_turns", "elsewhere"]
-
 logger = logging.getLogger(__name__)
 
 WAITING_MAX: Final = 64

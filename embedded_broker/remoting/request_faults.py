@@ -22,8 +22,6 @@ from embedded_broker.remoting.journal import (
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 
-__all__ = ["Fault", "RequestFaults"]
-
 CHOSEN_MAX: Final = 10_000
 """Requests under way whose answer is to go wrong; those of ended connections leave first."""
 _HEADER_AT: Final = 8

@@ -23,8 +23,6 @@ from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.frame import FrameDecoder
 
-__all__ = ["TcpServer", "listen"]
-
 logger = logging.getLogger(__name__)
 
 BACKLOG = 512

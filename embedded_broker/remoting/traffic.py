@@ -15,8 +15,6 @@ from attrs import define, field
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.clock import monotonic_ns
 
-__all__ = ["Holder", "Traffic"]
-
 logger = logging.getLogger(__name__)
 
 _TELL_EVERY_NS: Final = 1_000_000_000

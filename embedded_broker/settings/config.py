@@ -22,19 +22,6 @@ from embedded_broker.settings.options import (
 )
 from rocketmq_py.errors import ConfigError
 
-__all__ = [
-    "ASSIGNMENT",
-    "OPTIONS",
-    "BrokerConfig",
-    "ConfFile",
-    "Defaults",
-    "Option",
-    "OptionValue",
-    "check_known",
-    "parse_conf",
-    "read_properties",
-]
-
 ASSIGNMENT: Final = "name=value, such as timerMaxDelaySec=3456000"
 Defaults = Literal["embedded", "upstream"]
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from attrs import Factory, field, frozen
 
-__all__ = ["ARGUMENT_NAMES", "OPTIONS", "WITHOUT_EFFECT", "Option", "OptionValue"]
-
 OptionValue = int | bool | str
 
 INT32_MAX: Final = 2_147_483_647

@@ -13,17 +13,6 @@ from attrs import field, frozen
 from embedded_broker.settings.options import OptionValue
 from rocketmq_py.errors import ConfigError
 
-__all__ = [
-    "LIMITS",
-    "PROFILES",
-    "Limits",
-    "LimitsName",
-    "Profile",
-    "ProfileName",
-    "find_limits",
-    "find_profile",
-]
-
 ProfileName = Literal["rocketmq-5.x", "rocketmq-4.9"]
 LimitsName = Literal["broker", "proxy", "aliyun"]
 

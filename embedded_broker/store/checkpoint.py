@@ -17,8 +17,6 @@ from zlib import crc32
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.side_files import set_aside
 
-__all__ = ["CHECKPOINT_FILE", "StoreCheckpoint"]
-
 CHECKPOINT_FILE: Final = "checkpoint"
 _SIZE: Final = 4096
 _FIELDS: Final = Struct(">5q")

@@ -27,8 +27,6 @@ from rocketmq_py.protocol.message_codec import (
 )
 from rocketmq_py.protocol.sysflag import BORN_HOST_V6, HOST_MASK
 
-__all__ = ["BLANK_SIZE_MIN", "COMMIT_LOG_FOLDER", "CRC_MASK", "HEAD_IPV4", "CommitLog", "Parts"]
-
 _LOG = logging.getLogger(__name__)
 
 COMMIT_LOG_FOLDER: Final = "commitlog"

@@ -22,8 +22,6 @@ from embedded_broker.store.side_files import set_aside
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 
-__all__ = ["EntriesText", "JsonConfigFile"]
-
 _LOG = logging.getLogger(__name__)
 
 _ENTRY_DEPTH: Final = 2

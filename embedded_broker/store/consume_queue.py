@@ -16,8 +16,6 @@ from typing import Final, TypeAlias
 from embedded_broker.store.fs import FileSystem, Segment
 from embedded_broker.store.mapped_file import MappedFileQueue
 
-__all__ = ["CONSUME_QUEUE_FOLDER", "ENTRY_SIZE", "ConsumeQueue", "Entry"]
-
 CONSUME_QUEUE_FOLDER: Final = "consumequeue"
 ENTRY_SIZE: Final = 20
 Entry: TypeAlias = tuple[int, int, int]

@@ -21,8 +21,6 @@ from rocketmq_py.protocol.message_codec import MAGIC_V1
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX
 from rocketmq_py.protocol.sysflag import HOST_MASK, INNER_BATCH, TRANSACTION_MASK
 
-__all__ = ["Copies", "stored_parts", "topic_field"]
-
 _NOT_HERE: Final = HOST_MASK | TRANSACTION_MASK | INNER_BATCH
 _HOST_SIZE: Final = 8
 _TOPIC_SIZE_MAX: Final = 31

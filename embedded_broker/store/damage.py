@@ -20,8 +20,6 @@ from embedded_broker.store.side_files import keep_range
 from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.sysflag import TRANSACTION_ROLLBACK
 
-__all__ = ["FILLER_TOPIC", "Damage", "DamagedPlace", "find_damage", "is_unsynced_hole", "leave_out"]
-
 FILLER_TOPIC: Final = "D"
 """Topic of the records that stand where damaged ones stood: short, since they must fit there."""
 

@@ -19,8 +19,6 @@ from embedded_broker.store.directory_segment import DirectorySegment, WrittenFil
 from embedded_broker.store.fault_points import FaultPoints
 from embedded_broker.store.open_files import OpenFiles, disk_refusal, raise_descriptor_limit
 
-__all__ = ["DirectoryFileSystem", "DirectorySegment"]
-
 _IS_POSIX = os.name == "posix"
 
 

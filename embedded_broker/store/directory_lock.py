@@ -24,8 +24,6 @@ from attrs import frozen
 from embedded_broker.errors import StoreLockedError
 from embedded_broker.store.open_files import disk_refusal
 
-__all__ = ["DirectoryLocks", "holder_of"]
-
 _LOG = logging.getLogger(__name__)
 
 _WORD = b"lock"

@@ -20,8 +20,6 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.fault_points import NO_FAULTS, Unsynced
 from embedded_broker.store.open_files import OpenFiles, disk_refusal
 
-__all__ = ["DirectorySegment", "WrittenFile"]
-
 _RESTING: Final = -1
 _CLOSED: Final = -2
 _COPIED_MAX: Final = 8 * 1024 * 1024

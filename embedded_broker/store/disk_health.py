@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 from embedded_broker.errors import StoreError
 
-__all__ = ["DiskHealth", "Undone"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -16,8 +16,6 @@ from attrs import define
 
 from embedded_broker.errors import StoreError
 
-__all__ = ["NO_FAULTS", "DiskFault", "FaultPoints", "Unsynced"]
-
 UNDO_MAX: Final = 4096
 """Overwrites of one file that are remembered between two syncs; older ones count as durable."""
 

@@ -16,8 +16,6 @@ from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.mapped_file import SyncPlan
 
-__all__ = ["FlushWork", "StoreFlush"]
-
 
 class FlushWork(Protocol):
     """Bytes to sync, captured under the door."""

@@ -12,18 +12,7 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol, TypeAlias
 
-from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fault_points import FaultPoints
-from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
-
-__all__ = [
-    "Buffer",
-    "DirectoryFileSystem",
-    "FileSystem",
-    "MemoryFileSystem",
-    "MemorySegment",
-    "Segment",
-]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 

@@ -14,8 +14,6 @@ from typing import Final
 
 from embedded_broker.store.fs import Segment
 
-__all__ = ["HEADER_SIZE", "IndexFile", "IndexShape", "index_hash"]
-
 HEADER_SIZE: Final = 40
 _HEADER: Final = Struct(">4q2i")
 _SLOT: Final = Struct(">i")

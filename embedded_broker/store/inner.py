@@ -14,8 +14,6 @@ from attrs import define, field
 
 from rocketmq_py.protocol.message_codec import MessageRecord
 
-__all__ = ["InnerMessage", "PutHook", "PutRefusal", "PutResult", "PutStatus"]
-
 
 @define(slots=True, eq=False)
 class InnerMessage:

@@ -25,8 +25,6 @@ from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rocketmq_py.protocol.tag_hash import java_hash
 
-__all__ = ["INDEX_FOLDER", "INDEX_NAME_DIGITS", "KeyIndex"]
-
 _LOG = logging.getLogger(__name__)
 
 INDEX_FOLDER: Final = "index"

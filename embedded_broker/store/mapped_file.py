@@ -18,8 +18,6 @@ from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import Buffer, FileSystem, Segment
 from embedded_broker.store.side_files import keep_range, repair_command, set_aside
 
-__all__ = ["NAME_DIGITS", "MappedFileQueue", "SyncPlan", "zero_tail"]
-
 _LOG = logging.getLogger(__name__)
 
 NAME_DIGITS = 20

@@ -17,8 +17,6 @@ from typing import Final
 
 from embedded_broker.errors import StoreError
 
-__all__ = ["BUDGET_MIN", "MemoryBudget", "default_budget"]
-
 BUDGET_MIN: Final = 256 * 1024 * 1024
 SETTING: Final = "memoryStoreMaxBytes"
 _SHARE: Final = 4

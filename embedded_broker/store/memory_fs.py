@@ -18,8 +18,6 @@ from embedded_broker.errors import StoreError, StoreLockedError
 from embedded_broker.store.fault_points import NO_FAULTS, FaultPoints, Unsynced
 from embedded_broker.store.memory_budget import MemoryBudget
 
-__all__ = ["MemoryFileSystem", "MemorySegment"]
-
 _PAGE = 4096
 _BY_PAGES_TO = 1 << 20
 _MANY_PAGES = 16

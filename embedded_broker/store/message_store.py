@@ -22,12 +22,14 @@ from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQue
 from embedded_broker.store.copies import Copies
 from embedded_broker.store.disk_health import DiskHealth, Undone
 from embedded_broker.store.flush import StoreFlush
-from embedded_broker.store.fs import FileSystem, MemoryFileSystem
+from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutResult, PutStatus
 from embedded_broker.store.key_index import KeyIndex
 from embedded_broker.store.memory_budget import MemoryBudget
-from embedded_broker.store.pull import ANSWER_BYTES_MAX, GetResult, GetStatus, PullLimits
-from embedded_broker.store.recovery import NOT_QUEUED, Opening, StoreRecovery, recover
+from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.store.placing import NOT_QUEUED
+from embedded_broker.store.pull import ANSWER_BYTES_MAX, PullLimits
+from embedded_broker.store.recovery import Opening, StoreRecovery, recover
 from embedded_broker.store.run import Arrivals, Item, Run
 from embedded_broker.store.sizes import StoreSizes
 from embedded_broker.store.store_reader import StoreReader
@@ -48,16 +50,6 @@ from rocketmq_py.protocol.properties import (
 )
 from rocketmq_py.protocol.sysflag import INNER_BATCH, TRANSACTION_MASK
 from rocketmq_py.protocol.tag_hash import tags_code
-
-__all__ = [
-    "GetResult",
-    "GetStatus",
-    "InnerMessage",
-    "MessageStore",
-    "PutResult",
-    "PutStatus",
-    "StoreRecovery",
-]
 
 _LOG = logging.getLogger(__name__)
 

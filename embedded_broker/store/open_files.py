@@ -22,8 +22,6 @@ from typing import Final, Protocol
 
 from embedded_broker.errors import StoreError
 
-__all__ = ["OpenFiles", "disk_refusal", "raise_descriptor_limit"]
-
 _OPEN_MAX: Final = 16_384
 _OPEN_MIN: Final = 8
 _SPARE: Final = 4

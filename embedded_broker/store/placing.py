@@ -22,8 +22,6 @@ from rocketmq_py.protocol.sysflag import (
     TRANSACTION_ROLLBACK,
 )
 
-__all__ = ["NOT_QUEUED", "EntriesMissing", "Misnamed", "Placing"]
-
 NOT_QUEUED: Final = frozenset({TRANSACTION_PREPARED, TRANSACTION_ROLLBACK})
 """Transaction kinds whose records no queue shows."""
 

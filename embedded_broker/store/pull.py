@@ -24,18 +24,6 @@ from rocketmq_py.protocol.frame import FRAME_SIZE_MAX
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
-__all__ = [
-    "ANSWER_BYTES_MAX",
-    "Boundary",
-    "Filter",
-    "GetResult",
-    "GetStatus",
-    "PullLimits",
-    "is_wanted",
-    "read_queue",
-    "search_by_time",
-]
-
 ANSWER_BYTES_MAX: Final = FRAME_SIZE_MAX - 65_536
 """Most bytes of records in one answer: a frame has room for them and for the header."""
 COUNT_MAX: Final = 16_384

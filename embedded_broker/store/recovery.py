@@ -31,8 +31,6 @@ from embedded_broker.store.placing import NOT_QUEUED, EntriesMissing, Placing
 from embedded_broker.store.side_files import repair_command
 from rocketmq_py.protocol.sysflag import TRANSACTION_MASK
 
-__all__ = ["NOT_QUEUED", "Opening", "StoreRecovery", "recover"]
-
 _LOG = logging.getLogger(__name__)
 
 _READ_WHOLE_CLEAN: Final = 16 * 1024 * 1024

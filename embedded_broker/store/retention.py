@@ -19,13 +19,12 @@ from typing import Final, Protocol
 
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
-from embedded_broker.store.fs import FileSystem, MemoryFileSystem
+from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.memory_budget import MemoryBudget, default_budget
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.message_codec import MAGIC_V1, MAGIC_V2
-
-__all__ = ["MEMORY_OPTIONS", "AgingClock", "Retention", "allow_memory"]
 
 HOUR_MS: Final = 3_600_000
 _FILES_MIN: Final = 4

@@ -15,8 +15,6 @@ from embedded_broker.store.inner import InnerMessage
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
-__all__ = ["Arrival", "Arrivals", "Item", "Run", "tags_codes"]
-
 _TAGS = Prop.TAGS.encode()
 
 Item = tuple[int, int, bytes, bytes, int]

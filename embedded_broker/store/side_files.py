@@ -14,8 +14,6 @@ from typing import Final
 from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import Buffer, FileSystem, Segment
 
-__all__ = ["DAMAGED_FOLDER", "keep_copy", "keep_range", "repair_command", "set_aside"]
-
 DAMAGED_FOLDER: Final = "damaged"
 _CHUNK: Final = 1024 * 1024
 

@@ -16,15 +16,15 @@ from typing import Final
 from attrs import frozen
 
 from embedded_broker.errors import StoreError
-from embedded_broker.settings.config import OPTIONS, BrokerConfig
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.options import OPTIONS
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ENTRY_SIZE
-from embedded_broker.store.fs import FileSystem, MemoryFileSystem
+from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.index_file import HEADER_SIZE, IndexShape
 from embedded_broker.store.key_index import INDEX_FOLDER, INDEX_NAME_DIGITS
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.errors import ConfigError
-
-__all__ = ["StoreSizes"]
 
 _COMMIT_LOG: Final = "mappedFileSizeCommitLog"
 _CONSUME_QUEUE: Final = "mappedFileSizeConsumeQueue"

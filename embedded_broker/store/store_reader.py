@@ -25,8 +25,6 @@ from embedded_broker.store.pull import (
 )
 from rocketmq_py.protocol.message_codec import MessageRecord
 
-__all__ = ["StoreReader"]
-
 _PULL_BYTES_MAX: Final = 128 * 1024 * 1024  # MAX_PULL_MSG_SIZE
 _ALL_TIME_MS: Final = 2**63 - 1
 _BEHIND_MAX: Final = 128 * 1024

@@ -23,8 +23,6 @@ from embedded_broker.store.config_files import EntriesText, JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 from rocketmq_py.clock import Clock
 
-__all__ = ["Table", "TableFiles", "VersionedTable"]
-
 logger = logging.getLogger(__name__)
 
 SOON_MS: Final = 100

@@ -9,8 +9,6 @@ from ipaddress import ip_address
 from itertools import count
 from socket import AF_INET, AF_INET6, inet_pton
 
-__all__ = ["Peer", "is_loopback", "pack_address"]
-
 _numbers = count(1)
 
 

@@ -46,8 +46,6 @@ from rocketmq_py.protocol.names import (
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, Prop, encode_properties
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
 
-__all__ = ["ROOM_FOR_TIMER_PROPERTIES", "Admission", "strip_client_properties", "timer_tail"]
-
 ROOM_FOR_TIMER_PROPERTIES: Final = 256
 """Bytes of the 32,767 that an admitted message leaves free; rolls and release use up to 200."""
 

@@ -25,8 +25,6 @@ from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["Changes", "moved_copy"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -39,8 +39,6 @@ from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_TOPIC
 
-__all__ = ["make_engine"]
-
 _ADVICE: Final = "or use another store; this one must be open as it was until they are delivered"
 _UNKNOWN: Final = (
     "the store was not stopped cleanly, so it does not tell how many messages wait there. Open it "

@@ -18,14 +18,6 @@ from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 
-__all__ = [
-    "OFFSETS_FILE",
-    "SLICE_DELAY_OFFSET",
-    "SLICE_INBOUND",
-    "SLICE_WHEEL_END",
-    "DelayOffsetFile",
-]
-
 OFFSETS_FILE: Final = "config/delayOffset.json"
 SLICE_DELAY_OFFSET: Final = "sliceDelayOffset"
 """The next entry of the sliced engine's queue to be sent on its way."""

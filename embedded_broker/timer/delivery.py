@@ -33,21 +33,6 @@ from embedded_broker.timer.request import source_offset
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop, decode_properties
 
-__all__ = [
-    "DISK_RETRY_MS",
-    "DONE",
-    "HOPELESS",
-    "NEVER_ENQUEUED_MS",
-    "SOON_BETTER",
-    "Bridge",
-    "Delivery",
-    "LatePut",
-    "Release",
-    "RetryWait",
-    "released_copy",
-    "released_since",
-]
-
 _SOURCE: Final = Prop.TIMER_SRC_OFFSET.encode()
 _WINDOW: Final = 1 << 20
 """Bytes of the commit log that are looked through at once."""

@@ -14,8 +14,6 @@ from collections.abc import Callable
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.stage import EngineState, Stage
 
-__all__ = ["Gates"]
-
 
 class Gates:
     """Asked with every timer, so what stages and options say is kept as attributes.

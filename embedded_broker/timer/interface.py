@@ -33,8 +33,6 @@ from embedded_broker.timer.upkeep import Upkeep
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 
-__all__ = ["Listing", "NeededOffsets", "TimerEngine"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -25,19 +25,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = [
-    "BEFORE_ALL",
-    "NEVER_MS",
-    "Pending",
-    "Place",
-    "Source",
-    "TimerKind",
-    "Walk",
-    "Wanted",
-    "kind_of",
-    "pending_of",
-]
-
 NEVER_MS: Final = 2**63 - 1
 
 

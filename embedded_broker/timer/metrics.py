@@ -17,8 +17,6 @@ from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.store.fs import FileSystem
 
-__all__ = ["DISTRIBUTION_BOUNDS_S", "Distribution", "TimerMetrics"]
-
 _LOG = logging.getLogger(__name__)
 
 DISTRIBUTION_BOUNDS_S: Final = (5, 60, 300, 900, 3600, 14_400, 28_800, 86_400)

@@ -11,8 +11,6 @@ from enum import Enum
 
 from attrs import frozen
 
-__all__ = ["MoveOutcome", "RecallOutcome", "TimerRecovery"]
-
 
 class RecallOutcome(Enum):
     """What `broker.timers.recall` did."""

@@ -31,18 +31,6 @@ from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = [
-    "RECALL_TAG",
-    "Mark",
-    "PendingCopy",
-    "UnsettledMarks",
-    "check_handle",
-    "copies_among",
-    "delete_message",
-    "mark_message",
-    "messages_with_key",
-]
-
 RECALL_TAG: Final = "_RECALL_TAG_"
 """TAGS of every delete mark (`MessageConst.RECALL_MESSAGE_TAG` of the original)."""
 _BODY: Final = b"0"

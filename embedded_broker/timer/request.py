@@ -19,18 +19,6 @@ from rocketmq_py.protocol.delay import parse_number
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
-__all__ = [
-    "TimerMessage",
-    "TimerRequest",
-    "delete_key",
-    "is_rootless",
-    "parse_request",
-    "root_offset",
-    "source_offset",
-    "topic_hash",
-    "victim_root",
-]
-
 topic_hash = lru_cache(maxsize=4096)(java_hash)
 """The number by which the timer log knows a topic; remembered, since few topics recur."""
 

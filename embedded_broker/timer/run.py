@@ -23,8 +23,6 @@ from embedded_broker.timer.admission import Admission, timer_tail
 from rocketmq_py.protocol.delay import DelayKind
 from rocketmq_py.protocol.tag_hash import tags_code
 
-__all__ = ["SAMPLE_NUMBERS", "TimedShape", "TimerRun", "TimerRuns"]
-
 SAMPLE_NUMBERS: Final = ("918273645546372", "98765431", "86413", "98765437", "86417")
 """Instants, milliseconds and seconds that stand in a sample for the time asked for.
 

@@ -14,8 +14,6 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.metrics import TimerMetrics
 
-__all__ = ["EngineState", "FlushStage", "Stage", "State_co"]
-
 
 class EngineState(Protocol):
     """What the parts of an engine share, as far as all engines have it."""

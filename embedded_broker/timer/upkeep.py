@@ -26,8 +26,6 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.stage import Stage, State_co
 from rocketmq_py.protocol.names import LMQ_PREFIX, SYSTEM_TOPIC_PREFIX
 
-__all__ = ["CLEAN_EVERY_MS", "FORGET_EVERY_MS", "REVISE_EVERY_MS", "Upkeep"]
-
 _LOG = logging.getLogger(__name__)
 
 CLEAN_EVERY_MS: Final = 30_000

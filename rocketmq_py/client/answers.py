@@ -22,8 +22,6 @@ from rocketmq_py.protocol import delay
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 
-__all__ = ["broker_error", "check_answer", "is_refusal"]
-
 _CONGESTED = (
     "Too many messages are due at this time: choose another time, or raise "
     "timerCongestNumEachSlot at the broker"

@@ -17,8 +17,6 @@ from queue import SimpleQueue
 
 from rocketmq_py.clock import monotonic
 
-__all__ = ["Timer", "TimerHandle", "WorkerPool"]
-
 _log = logging.getLogger(__name__)
 
 CANCELLED_MAX = 4_096

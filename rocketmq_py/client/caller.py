@@ -13,8 +13,6 @@ from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.config import ClientConfig, ClientSettings
 from rocketmq_py.errors import NotStartedError
 
-__all__ = ["Caller"]
-
 
 class Caller:
     """Calls are possible between `start` and `shutdown`, or inside ``with``."""

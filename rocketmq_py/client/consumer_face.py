@@ -11,8 +11,6 @@ from typing import Protocol
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.command import RemotingCommand
 
-__all__ = ["ConsumerFace"]
-
 
 class ConsumerFace(Protocol):
     """What the instance needs to know about a consumer. Called from background threads."""

@@ -18,8 +18,6 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import UnregisterClientRequestHeader
 
-__all__ = ["heartbeat_body", "send_heartbeat", "unregister"]
-
 _log = logging.getLogger(__name__)
 
 UNREGISTER_TIMEOUT_MS = 1_000

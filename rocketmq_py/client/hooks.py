@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from rocketmq_py.protocol.command import RemotingCommand
     from rocketmq_py.send_result import LocalTransactionState, MessageQueue, SendResult
 
-__all__ = [
-    "CheckForbiddenContext",
-    "CheckForbiddenHook",
-    "EndTransactionContext",
-    "EndTransactionHook",
-    "RPCHook",
-    "SendMessageContext",
-    "SendMessageHook",
-]
-
 
 class RPCHook(Protocol):
     """Sees every request and every answer, in the order the hooks were given."""

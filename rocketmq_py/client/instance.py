@@ -36,8 +36,6 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport.channel import Channel
 
-__all__ = ["ClientInstance", "ConsumerFace"]
-
 _log = logging.getLogger(__name__)
 
 ROUTE_FIRST_MS = 10

@@ -19,8 +19,6 @@ from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.config import INSTANCE_NAME_DEFAULT, ClientConfig
 
-__all__ = ["acquire_instance", "client_id_of", "local_address"]
-
 _log = logging.getLogger(__name__)
 
 EXIT_TIMEOUT_S = 1.0

@@ -35,8 +35,6 @@ from rocketmq_py.protocol.headers.query import (
 )
 from rocketmq_py.protocol.message_codec import decode_records
 
-__all__ = ["Queries", "QueryResult"]
-
 CREATE_ATTEMPTS = 5
 UNIQUE_MAX = 32
 THREE_DAYS_MS = 3 * 24 * 3_600_000

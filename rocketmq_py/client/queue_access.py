@@ -33,7 +33,7 @@ from rocketmq_py.errors import (
     NoRouteError,
     RocketMQError,
 )
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.routes import ClusterInfo
 from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
@@ -42,18 +42,8 @@ from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
 from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
-from rocketmq_py.send_result import SendStatus
+from rocketmq_py.send_result import MessageQueue, SendStatus
 from rocketmq_py.transport.channel import Done
-
-__all__ = [
-    "NamespacedQueueAccess",
-    "PreparedMessage",
-    "QueueAccess",
-    "QueueBounds",
-    "RawPull",
-    "RawSend",
-    "SendOutcome",
-]
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 

@@ -15,7 +15,6 @@ from attrs import frozen
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.errors import MQBrokerException
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers import Header
@@ -30,14 +29,7 @@ from rocketmq_py.protocol.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
 )
 from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-
-__all__ = [
-    "Boundary",
-    "QueueRequests",
-    "RawPull",
-    "pull_answer",
-    "queue_request",
-]
+from rocketmq_py.send_result import MessageQueue
 
 Boundary = Literal["LOWER", "UPPER"]
 

@@ -20,8 +20,6 @@ from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, RESERVED, user_
 from rocketmq_py.protocol.sysflag import COMPRESSED, CompressionType, with_compression
 from rocketmq_py.protocol.tag_hash import java_hash
 
-__all__ = ["MessageIds", "RawMessages"]
-
 _SUFFIX_DIGITS = 12
 _SUFFIX_BITS = 48
 

@@ -20,8 +20,6 @@ from rocketmq_py.protocol.headers.send import (
     RecallMessageResponseHeader,
 )
 
-__all__ = ["parse_handle", "recall_request", "recalled_id"]
-
 
 def parse_handle(topic: str, handle: str | RecallHandle | None) -> RecallHandle:
     """Take a handle apart; raises `MQClientException` for a text that cannot be one."""

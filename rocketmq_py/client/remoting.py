@@ -27,8 +27,6 @@ from rocketmq_py.transport.channel import Channel, Done, future_of
 if TYPE_CHECKING:
     from rocketmq_py.transport.io_thread import IoThread
 
-__all__ = ["Remoting"]
-
 _log = logging.getLogger(__name__)
 
 

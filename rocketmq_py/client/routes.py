@@ -26,14 +26,12 @@ from rocketmq_py.errors import (
     RemotingException,
     RocketMQError,
 )
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.bodies.routes import MASTER_ID, TopicRouteData
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
-
-__all__ = ["PublishInfo", "RouteTable", "vip_address"]
+from rocketmq_py.send_result import MessageQueue
 
 _log = logging.getLogger(__name__)
 

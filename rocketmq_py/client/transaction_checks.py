@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rocketmq_py.protocol.command import RemotingCommand
     from rocketmq_py.protocol.headers.transactions import CheckTransactionStateRequestHeader
 
-__all__ = ["TransactionCheck", "TransactionChecks"]
-
 _log = logging.getLogger(__name__)
 
 

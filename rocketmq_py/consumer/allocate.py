@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Protocol
 
-from rocketmq_py.message import MessageQueue
+from rocketmq_py.send_result import MessageQueue
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.queue_requests import QueueRequests, queue_request
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import RocketMQError
-from rocketmq_py.message import Message, MessageExt, MessageQueue
+from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.protocol.bodies.groups import ConsumerList
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.codes import SEND_RESPONSE_STORED, PullSysFlag, RequestCode
@@ -25,6 +25,7 @@ from rocketmq_py.protocol.headers.client import GetConsumerListByGroupRequestHea
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBackRequestHeader, send_fields
 from rocketmq_py.protocol.names import INNER_PRODUCER_GROUP
 from rocketmq_py.protocol.properties import encode_properties
+from rocketmq_py.send_result import MessageQueue
 
 if TYPE_CHECKING:
     from rocketmq_py.client.instance import ClientInstance

@@ -14,7 +14,8 @@ from typing import Protocol, Self
 from attrs import define, frozen
 
 from rocketmq_py.errors import UnsupportedOperationError
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
+from rocketmq_py.send_result import MessageQueue
 
 ACK_ALL = 2**31 - 1
 """Default of `ConsumeConcurrentlyContext.ack_index`: every message of the batch succeeded."""

@@ -20,8 +20,8 @@ from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.listener import ConsumeFromWhere
 from rocketmq_py.consumer.settings import PushConsumerConfig, parse_instant
 from rocketmq_py.errors import MQClientException, RocketMQError
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.send_result import MessageQueue
 
 logger = logging.getLogger(__name__)
 

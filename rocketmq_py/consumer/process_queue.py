@@ -13,7 +13,8 @@ from bisect import insort
 from collections import deque
 from collections.abc import Iterable
 
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
+from rocketmq_py.send_result import MessageQueue
 
 
 class ProcessQueue:

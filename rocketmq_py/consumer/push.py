@@ -33,13 +33,14 @@ from rocketmq_py.errors import (
     RocketMQError,
     UnsupportedOperationError,
 )
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.names import (
     DEFAULT_CONSUMER_GROUP,
     group_problem,
     retry_topic,
     topic_problem,
 )
+from rocketmq_py.send_result import MessageQueue
 
 if TYPE_CHECKING:
     from rocketmq_py.consumer.group_member import GroupMember

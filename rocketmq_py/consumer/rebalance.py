@@ -23,8 +23,8 @@ from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import NameServerUnavailableError, RocketMQError
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.send_result import MessageQueue
 
 logger = logging.getLogger(__name__)
 

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from rocketmq_py.client.queue_requests import RawPull
 from rocketmq_py.errors import RemotingCommandException
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.message_codec import iter_records
 from rocketmq_py.protocol.names import retry_topic
 from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.send_result import MessageQueue
 
 
 class Received(NamedTuple):

@@ -23,12 +23,10 @@ from rocketmq_py.errors import (
     RocketMQError,
     SendFailedError,
 )
-from rocketmq_py.message import MessageQueue, SendResult, SendStatus
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.protocol.codes import ResponseCode
-
-__all__ = ["ASYNC", "SYNC", "Attempts", "Choose", "Mode", "failed_code"]
+from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
 
 Choose = Callable[[tuple[MessageQueue, ...]], MessageQueue]
 """Takes the queue that the caller wants out of all."""

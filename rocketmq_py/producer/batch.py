@@ -12,8 +12,6 @@ from rocketmq_py.errors import MQClientException, UnsupportedOperationError
 from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.protocol.properties import Prop, encode_properties
 
-__all__ = ["BatchRefusedError", "make_batch", "split_batch"]
-
 ITEM_OVERHEAD = 22
 """Bytes of an item besides body and properties: five numbers and the properties' length."""
 

@@ -25,9 +25,6 @@ from rocketmq_py.protocol.codes import RETRY_RESPONSE_CODES, ResponseCode
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sysflag import CompressionType
 
-__all__ = ["RETRY_RESPONSE_CODES", "ProducerConfig", "ProducerSettings"]
-
-
 _codes = must(
     "be a set of response codes",
     lambda codes: (

@@ -16,8 +16,6 @@ from rocketmq_py.producer.sending import Sender
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.handles import RecallHandle
 
-__all__ = ["ProducerEngine"]
-
 DETECT_EVERY_MS = 3_000
 
 

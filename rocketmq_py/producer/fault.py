@@ -15,8 +15,6 @@ from enum import Enum
 
 from rocketmq_py.clock import monotonic
 
-__all__ = ["BrokerFaults", "FaultTable"]
-
 _log = logging.getLogger(__name__)
 
 BROKERS_MAX = 4_096

@@ -24,7 +24,7 @@ from rocketmq_py.errors import (
     NotStartedError,
     RocketMQError,
 )
-from rocketmq_py.message import Message, MessageExt, MessageQueue, SendResult
+from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
 from rocketmq_py.producer.engine import ProducerEngine
@@ -34,6 +34,7 @@ from rocketmq_py.producer.sending import SendCallback, check_callback
 from rocketmq_py.producer.validation import check_group, check_recall_topic, checked_timeout
 from rocketmq_py.protocol.handles import RecallHandle
 from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
+from rocketmq_py.send_result import MessageQueue, SendResult
 
 if TYPE_CHECKING:
     from rocketmq_py.client.queries import Queries, QueryResult
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     _Settings = ProducerConfig
 else:
     _Settings = attributes_of(ProducerConfig)
-
-__all__ = ["DefaultMQProducer", "SendCallback"]
 
 
 class DefaultMQProducer(_Settings):

@@ -11,17 +11,10 @@ import threading
 from collections.abc import Callable, Sequence
 
 from rocketmq_py.errors import MQClientException
-from rocketmq_py.message import Message, MessageQueue
+from rocketmq_py.message import Message
 from rocketmq_py.producer.fault import BrokerFaults
 from rocketmq_py.protocol.tag_hash import java_hash
-
-__all__ = [
-    "Choice",
-    "MessageQueueSelector",
-    "QueueSelection",
-    "select_message_queue_by_hash",
-    "select_message_queue_by_random",
-]
+from rocketmq_py.send_result import MessageQueue
 
 MessageQueueSelector = Callable[[Sequence[MessageQueue], Message, object], MessageQueue | None]
 """Takes all writable queues, the message and the argument of `send`; returns the queue."""

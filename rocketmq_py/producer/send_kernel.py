@@ -23,7 +23,7 @@ from rocketmq_py.client.pool import local_address
 from rocketmq_py.client.routes import vip_address
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.errors import MQClientException, RemotingCommandException
-from rocketmq_py.message import Message, MessageBatch, MessageQueue, SendResult, SendStatus
+from rocketmq_py.message import Message, MessageBatch
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.validation import check_body, check_message, encoded_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -40,8 +40,7 @@ from rocketmq_py.protocol.sysflag import (
     CompressionType,
     with_compression,
 )
-
-__all__ = ["Outgoing", "SendKernel", "give_id"]
+from rocketmq_py.send_result import MessageQueue, SendResult, SendStatus
 
 _log = logging.getLogger(__name__)
 

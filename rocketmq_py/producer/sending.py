@@ -19,13 +19,11 @@ from rocketmq_py.client.hooks import SendMessageContext
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ClientClosedError, MQClientException, RocketMQError
-from rocketmq_py.message import MessageQueue, SendResult
 from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
 from rocketmq_py.protocol.command import RemotingCommand
-
-__all__ = ["SendCallback", "Sender", "check_callback"]
+from rocketmq_py.send_result import MessageQueue, SendResult
 
 _log = logging.getLogger(__name__)
 

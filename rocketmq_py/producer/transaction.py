@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from rocketmq_py.client.transaction_checks import TransactionCheck
     from rocketmq_py.producer.engine import ProducerEngine
 
-__all__ = ["TransactionListener", "TransactionMQProducer"]
-
 _log = logging.getLogger(__name__)
 
 TransactionDelay = Literal["error", "drop", "at_commit"]

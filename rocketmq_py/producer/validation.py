@@ -29,15 +29,6 @@ from rocketmq_py.protocol.properties import (
     encode_user_properties,
 )
 
-__all__ = [
-    "check_group",
-    "check_message",
-    "check_recall_topic",
-    "check_topic",
-    "checked_timeout",
-    "encoded_properties",
-]
-
 GOOD_TOPICS_MAX = 4_096
 """Topic names that are remembered as checked; looking at each letter costs more than a send may."""
 

@@ -24,8 +24,6 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 
-__all__ = ["Call", "CallTable", "Channel", "Done", "Handle", "Schedule", "future_of"]
-
 _log = logging.getLogger(__name__)
 
 Done = Callable[[RemotingCommand | None, RocketMQError | None], None]

@@ -12,8 +12,6 @@ import os
 from collections.abc import Container
 from typing import Protocol
 
-__all__ = ["InprocConnection", "InprocServer", "Mailbox", "lookup", "register", "unregister"]
-
 
 class Mailbox(Protocol):
     """The client's end of a connection: where the server puts whole frames."""

@@ -20,8 +20,6 @@ from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport.channel import CallTable, Channel, Done, Schedule
 from rocketmq_py.transport.inproc import InprocConnection, InprocServer
 
-__all__ = ["InprocChannel", "connect"]
-
 
 def connect(
     address: str,

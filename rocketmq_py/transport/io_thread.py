@@ -16,8 +16,6 @@ import sys
 import threading
 from typing import Protocol
 
-__all__ = ["IoThread", "Readable"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -31,8 +31,6 @@ from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport.channel import Call, CallTable, Channel, Done, Schedule
 from rocketmq_py.transport.io_thread import IoThread
 
-__all__ = ["TcpChannel", "connect"]
-
 RECEIVE_SIZE = 65_536
 RECEIVE_SIZE_MAX = 1_048_576
 """Read at once of a frame that is known to be long: fewer turns of the interpreter's lock."""

@@ -35,8 +35,6 @@ try:
 except ImportError:  # the slow path needs no numpy and gives equal rows
     np = None
 
-__all__ = ["Decoder"]
-
 UTC_TIME = pa.timestamp("us", tz="UTC")
 CRC_MASK = 0x7FFF_FFFF
 _NEEDS_PROPERTIES = {

@@ -21,8 +21,6 @@ import pyarrow.compute as pc
 
 from spark_connector.decoding.record_layout import cut_text
 
-__all__ = ["PropertyTable", "SameNames", "property_table"]
-
 NAME_END = 1
 VALUE_END = 2
 WORD = 8

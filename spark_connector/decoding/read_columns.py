@@ -15,8 +15,6 @@ from attrs import frozen
 
 from spark_connector.errors import SchemaError
 
-__all__ = ["DEFAULT_COLUMNS", "Column", "ddl_of", "is_read_column", "projection", "source_of"]
-
 TIMESTAMPS = ("timestamp", "int64")
 _TYPES: dict[str, tuple[str, ...]] = {
     "topic": ("string",),

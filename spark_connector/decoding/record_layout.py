@@ -18,8 +18,6 @@ from attrs import frozen
 
 from rocketmq_py import RawMessages
 
-__all__ = ["HEAD", "Layout", "cut", "cut_text", "layout_of", "record_starts"]
-
 HEAD = np.dtype(
     [
         ("size", ">i4"),

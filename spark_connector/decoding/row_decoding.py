@@ -17,8 +17,6 @@ from spark_connector.decoding.read_columns import (
     Column,
 )
 
-__all__ = ["DIGITS_MAX", "LEVEL_DIGITS_MAX", "decode_row", "value_of"]
-
 DIGITS_MAX = 18
 """Of a number that fits into 64 bits whatever its digits are."""
 LEVEL_DIGITS_MAX = 9

@@ -14,8 +14,6 @@ from spark_connector.errors import SchemaError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["dedupe", "for_write"]
-
 WRITE_BACK = ("body", "keys", "tags", "flag")
 
 

@@ -18,8 +18,6 @@ from spark_connector.planning.stream_offset import StreamOffset
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["Lag", "lag"]
-
 _Place = tuple[str, str, int]
 
 

@@ -21,8 +21,6 @@ from spark_connector.servers.access import access_for, retrying
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["offsets"]
-
 _FIELDS = (
     ("topic", pa.string()),
     ("broker_name", pa.string()),

@@ -23,8 +23,6 @@ from rocketmq_py import (
 from spark_connector.options.write_options import WriteOptions
 from spark_connector.servers.access import SERVER_ERRORS, access_for, is_transient
 
-__all__ = ["OUTCOME_FIELDS", "Recaller"]
-
 OUTCOME_FIELDS = (
     ("status", pa.string()),
     ("message_id", pa.string()),

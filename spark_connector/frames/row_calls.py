@@ -15,8 +15,6 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["Fields", "RowWork", "once", "option_texts", "row_call", "struct_ddl"]
-
 Fields = tuple[tuple[str, pa.DataType], ...]
 _DDL = {
     pa.string(): "string",

@@ -32,8 +32,6 @@ from spark_connector.writing.write_task import WriteTask, micro_batch
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["recall", "send"]
-
 
 def send(frame: DataFrame, **options: object) -> DataFrame:
     """Send every row as a message, now, and return one row about each of them.

@@ -17,8 +17,6 @@ from rocketmq_py import ClientConfig
 from spark_connector.errors import OptionError
 from spark_connector.options.parsing import CLIENT_PREFIX, Given, Secret
 
-__all__ = ["Connection", "Tls", "connection_of"]
-
 PORT_MOST = 65_535
 NAMESPACE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INSTEAD = {

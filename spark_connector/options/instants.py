@@ -11,8 +11,6 @@ from datetime import UTC, datetime, timedelta
 
 from spark_connector.errors import OptionError
 
-__all__ = ["instant_ms"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _SHAPE = re.compile("[0-9W-]+([Tt ].*)?")

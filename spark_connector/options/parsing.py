@@ -17,8 +17,6 @@ from attrs import fields
 from spark_connector.errors import OptionError
 from spark_connector.options.table import BY_FIELD, OPTIONS, USES
 
-__all__ = ["CLIENT_PREFIX", "Given", "HiddenOptions", "OtherUseError", "Secret"]
-
 CLIENT_PREFIX = "rocketmq."
 ALIASES = {
     "namesrvaddr": "nameserver",

@@ -16,15 +16,6 @@ from attrs import evolve, field, frozen
 from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
 
-__all__ = [
-    "Positions",
-    "Start",
-    "in_order",
-    "look",
-    "parse_start",
-    "user_positions",
-]
-
 _T = TypeVar("_T")
 
 Positions = dict[MessageQueue, int]

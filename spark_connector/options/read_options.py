@@ -18,8 +18,6 @@ from spark_connector.options.connection import Connection, connection_of
 from spark_connector.options.parsing import Given
 from spark_connector.options.positions import Start, parse_start, user_positions
 
-__all__ = ["ReadOptions", "Subscription", "named_tags", "read_options"]
-
 
 @frozen
 class Subscription:

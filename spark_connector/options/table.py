@@ -18,8 +18,6 @@ from attrs import frozen
 from spark_connector.errors import OptionError
 from spark_connector.options.instants import instant_ms
 
-__all__ = ["BATCH_BYTES_MOST", "BY_FIELD", "OPTIONS", "USES", "Option", "as_markdown", "as_text"]
-
 USES = {"B": "batch reads", "S": "streaming reads", "W": "writes"}
 
 TABLE = """\

@@ -16,8 +16,6 @@ from spark_connector.options.connection import Connection, connection_of
 from spark_connector.options.parsing import Given
 from spark_connector.options.table import BATCH_BYTES_MOST
 
-__all__ = ["WriteOptions", "write_options"]
-
 
 @frozen
 class WriteOptions:

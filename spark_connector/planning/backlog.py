@@ -16,8 +16,6 @@ from rocketmq_py import MessageQueue, QueueBounds
 from spark_connector.options.positions import Positions, in_order
 from spark_connector.planning.stream_offset import StreamOffset
 
-__all__ = ["Backlog", "Limit", "backlog_of", "share"]
-
 _K = TypeVar("_K")
 
 

@@ -24,8 +24,6 @@ from spark_connector.planning.start_places import Bounds, find_topics
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
 from spark_connector.servers.back_off import PATIENCE_S, RECHECK_S, BackOff, Place, in_background
 
-__all__ = ["Watch"]
-
 _log = logging.getLogger("spark_connector")
 
 IDLE_POLL_MOST_S = 1.0

@@ -26,8 +26,6 @@ from spark_connector.options.positions import Positions
 from spark_connector.servers.access import SERVER_ERRORS
 from spark_connector.servers.back_off import PATIENCE_S, BackOff, in_background
 
-__all__ = ["GroupProgress", "store_group_offset"]
-
 UNKNOWN_GROUP = 26
 CALL_TIMEOUT_MS = 3_000
 

@@ -11,8 +11,6 @@ from itertools import pairwise
 
 from attrs import frozen
 
-__all__ = ["QueueRange", "split"]
-
 
 @frozen
 class QueueRange:

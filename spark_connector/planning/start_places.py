@@ -21,8 +21,6 @@ from spark_connector.options.positions import EARLIEST, LATEST, Positions, Start
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.servers.access import retrying
 
-__all__ = ["Bounds", "bounds_of", "chosen", "find_topics", "first_at", "resolve"]
-
 _log = logging.getLogger("spark_connector")
 
 Bounds = dict[MessageQueue, QueueBounds]

@@ -22,8 +22,6 @@ from spark_connector.errors import OptionError
 from spark_connector.options.positions import Positions, in_order, user_positions
 from spark_connector.planning.queue_ranges import QueueRange
 
-__all__ = ["StreamOffset"]
-
 VERSION = 1
 
 

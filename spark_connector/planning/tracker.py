@@ -29,8 +29,6 @@ from spark_connector.planning.start_places import bounds_of, resolve
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
 
-__all__ = ["Tracker"]
-
 _log = logging.getLogger("spark_connector")
 
 SAMPLE_MESSAGES = 32

@@ -27,8 +27,6 @@ from spark_connector.reading.range_reader import read_range
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
 
-__all__ = ["BatchReader", "FilteringBatchReader", "RangePartition", "arrow_schema", "tasks_of"]
-
 
 class RangePartition(InputPartition):
     """One task's range of a queue."""

@@ -32,8 +32,6 @@ from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
 
-__all__ = ["Losses", "Piece", "RangePuller", "before", "is_dense", "lost"]
-
 _log = logging.getLogger("spark_connector")
 
 TRY_AGAIN_S = 0.1

@@ -27,8 +27,6 @@ from spark_connector.decoding.read_columns import US_PER_MS, source_of
 from spark_connector.errors import SchemaError
 from spark_connector.options.read_options import named_tags
 
-__all__ = ["Narrowing", "Span", "narrowing_of"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _BY_VALUE = ("topic", "broker_name", "queue_id", "tags")

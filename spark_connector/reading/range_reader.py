@@ -20,8 +20,6 @@ from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.reading.pulling import Losses, Piece, RangePuller, is_dense
 from spark_connector.servers.task_log import Progress
 
-__all__ = ["read_range"]
-
 ROOM_SHARE = 8
 """A part of so many is added to the memory of joined records, which are not always as many."""
 

@@ -32,8 +32,6 @@ from spark_connector.reading.range_reader import read_range
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
 
-__all__ = ["RefusingStreamReader", "StreamReader"]
-
 
 class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics from a first place on, batch after batch."""

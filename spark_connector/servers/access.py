@@ -37,17 +37,6 @@ from spark_connector.options.connection import Connection, Tls
 from spark_connector.options.parsing import Secret
 from spark_connector.options.read_options import ReadOptions
 
-__all__ = [
-    "SERVER_ERRORS",
-    "CredentialsFile",
-    "access_for",
-    "check_tls_files",
-    "close_all",
-    "is_transient",
-    "retrying",
-    "spark_file",
-]
-
 SERVER_ERRORS = (RemotingException, MQBrokerException, MQClientException)
 """What asking a server can raise."""
 OPEN_MOST = 16

@@ -16,8 +16,6 @@ from typing import TypeVar
 from rocketmq_py import RocketMQError
 from rocketmq_py.clock import monotonic
 
-__all__ = ["PATIENCE_S", "RECHECK_S", "BackOff", "Place", "in_background"]
-
 PATIENCE_S = 1.0
 """How long a call to a server that answered last time is waited for."""
 RECHECK_S = 0.02

@@ -13,8 +13,6 @@ from collections.abc import Callable
 
 from rocketmq_py.clock import monotonic
 
-__all__ = ["Progress"]
-
 _log = logging.getLogger("spark_connector")
 
 

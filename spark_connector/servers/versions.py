@@ -17,8 +17,6 @@ from pyspark import cloudpickle
 from rocketmq_py import __version__
 from spark_connector.errors import VersionError
 
-__all__ = ["Shipped", "check_origin", "origin"]
-
 
 def origin() -> dict[str, str]:
     """Return what must be the same in both processes, and the host for the error's text."""

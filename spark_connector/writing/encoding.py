@@ -26,8 +26,6 @@ try:
 except ImportError:  # the package imports, a write says what is missing
     np = None
 
-__all__ = ["BODY_SIZE_MAX", "Encoded", "Encoder", "fixed_width"]
-
 BODY_SIZE_MAX = 4 * 1024 * 1024
 ITEM_OVERHEAD = 22
 NAME_END = "\x01"

@@ -19,8 +19,6 @@ from spark_connector.writing.encoding import BODY_SIZE_MAX, NAME_END, VALUE_END,
 from spark_connector.writing.requests import Request
 from spark_connector.writing.write_columns import read_rows
 
-__all__ = ["redirected"]
-
 TEXT_BYTES_MAX = 4_000
 """The most of one text: all of them together stay below what properties may have."""
 NO_BODY = b"?"

@@ -32,8 +32,6 @@ from rocketmq_py.clock import monotonic
 from spark_connector.writing.encoding import Encoded
 from spark_connector.writing.send_errors import Patience, given_up
 
-__all__ = ["Places", "QueueChoice", "first_queues"]
-
 LOOK_AGAIN_S = 1.0
 
 _log = logging.getLogger("spark_connector")

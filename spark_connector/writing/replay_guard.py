@@ -18,8 +18,6 @@ from rocketmq_py import MessageQueue, MQClientException, QueueAccess, RocketMQEr
 from spark_connector.errors import OptionError
 from spark_connector.planning.group_offsets import store_group_offset
 
-__all__ = ["ReplayGuard", "mark_of"]
-
 NUMBER_BITS = 32
 NUMBER_MASK = (1 << NUMBER_BITS) - 1
 QUERY_MASK = 0x7FFF_FFFF

@@ -27,8 +27,6 @@ try:
 except ImportError:  # `Encoder` says what is missing
     np = None
 
-__all__ = ["Request", "batch_bodies", "requests"]
-
 RETRY_PREFIX = "%RETRY%"
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 

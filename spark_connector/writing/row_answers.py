@@ -21,8 +21,6 @@ try:
 except ImportError:  # `Encoder` says what is missing
     np = None
 
-__all__ = ["FAILED", "FIELDS", "INVALID", "NOT_SENT", "REDIRECTED", "SKIPPED", "Answers"]
-
 SKIPPED = "SKIPPED"
 """Not a message, and left out (``onInvalidRow=skip``)."""
 REDIRECTED = "REDIRECTED"

@@ -26,16 +26,6 @@ from spark_connector.errors import InvalidRowError, WeaklyStoredError
 from spark_connector.options.write_options import WriteOptions
 from spark_connector.writing.encoding import NAME_END
 
-__all__ = [
-    "WAIT_AGAIN_S",
-    "Patience",
-    "explained",
-    "given_up",
-    "is_permanent",
-    "plain",
-    "weakness_of",
-]
-
 MESSAGE_ILLEGAL = 13
 WAIT_AGAIN_S = 0.1
 WAIT_MOST_S = 3.2

@@ -45,8 +45,6 @@ from spark_connector.writing.send_errors import (
 )
 from spark_connector.writing.window import Window
 
-__all__ = ["Report", "Sender"]
-
 _log = logging.getLogger("spark_connector")
 
 SHOWN_PROBLEMS = 3

@@ -20,8 +20,6 @@ from spark_connector.options.write_options import WriteOptions
 from spark_connector.writing.queue_choice import QueueChoice
 from spark_connector.writing.requests import Request
 
-__all__ = ["Answered", "Window"]
-
 BATCHES_IN_FLIGHT = 2
 BATCHES_WAITING = 16
 

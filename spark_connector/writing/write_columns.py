@@ -20,8 +20,6 @@ from spark_connector.decoding.read_columns import US_PER_MS, is_read_column
 from spark_connector.errors import SchemaError
 from spark_connector.options.write_options import WriteOptions
 
-__all__ = ["DELAY_COLUMNS", "Columns", "check_columns", "read_rows"]
-
 ALIASES = {
     "value": "body",
     "key": "keys",

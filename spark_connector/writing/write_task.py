@@ -26,8 +26,6 @@ from spark_connector.writing.row_answers import Answers
 from spark_connector.writing.sending import Report, Sender
 from spark_connector.writing.write_columns import check_columns
 
-__all__ = ["WriteTask", "WrittenMessage", "log_abort", "micro_batch", "raise_failure"]
-
 _log = logging.getLogger("spark_connector")
 
 

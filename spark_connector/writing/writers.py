@@ -20,8 +20,6 @@ from pyspark.sql.types import StructType
 from spark_connector.servers.versions import Shipped
 from spark_connector.writing.write_task import WriteTask, WrittenMessage, log_abort, raise_failure
 
-__all__ = ["BatchWriter", "StreamWriter"]
-
 
 class _Writer(Shipped):
     """What a writer of either kind does in a worker."""

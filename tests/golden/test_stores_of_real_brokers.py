@@ -10,9 +10,10 @@ import pytest
 
 from embedded_broker.core.filters import TagFilter
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.key_index import KeyIndex
-from embedded_broker.store.message_store import MessageStore, StoreRecovery
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.recovery import StoreRecovery
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record, decode_records
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.tag_hash import tags_code

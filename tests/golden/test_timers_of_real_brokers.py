@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.wheel.slots import SLOTS_DEFAULT
 from tests.unit.embedded_broker.timer.timer_rig import Rig

@@ -17,7 +17,7 @@ from typing import Literal
 from attrs import field, frozen
 
 from embedded_broker import EmbeddedBroker, RecoveryReport, VirtualClock
-from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 
 Kind = Literal["wheel", "sliced", "real 5.3.3"]
 

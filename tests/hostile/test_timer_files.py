@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from embedded_broker import EmbeddedBroker, RecoveryReport, VirtualClock
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py import DefaultMQProducer, Message
 
 TIMERS = 60

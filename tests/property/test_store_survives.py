@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.mapped_file import MappedFileQueue
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from rocketmq_py.protocol.message_codec import decode_record
 from tests.unit.embedded_broker.store.store_tools import delete_before, new_store

@@ -3,13 +3,7 @@
 A view holds no state: every look enters the door, for at most a few milliseconds at a time.
 """
 
-from embedded_broker.api.views.groups import (
-    GroupMember,
-    GroupOffset,
-    GroupsView,
-    GroupView,
-    members_of,
-)
+from embedded_broker.api.views.groups import GroupMember, GroupsView, GroupView, members_of
 from embedded_broker.api.views.lookup import HasMessageId
 from embedded_broker.api.views.messages import MessagesView, StoredMessage
 from embedded_broker.api.views.retries import Retry
@@ -17,6 +11,7 @@ from embedded_broker.api.views.send import SentMessage, send_message
 from embedded_broker.api.views.timers import PendingTimer, StageView, TimersView
 from embedded_broker.api.views.topics import TopicsView, TopicView, delivered
 from embedded_broker.api.views.trace import GroupTrace, MessageState, MessageTrace
+from embedded_broker.core.administration.offsets import GroupOffset
 
 __all__ = [
     "GroupMember",

@@ -30,8 +30,6 @@ from rocketmq_py.protocol.names import (
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_MASK
 
-__all__ = ["Copies", "Journey", "follow"]
-
 _EXACT_MS: Final = 1
 
 

@@ -24,8 +24,6 @@ from embedded_broker.store.pull import is_wanted
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import dlq_topic
 
-__all__ = ["GroupMember", "GroupOffset", "GroupView", "GroupsView", "members_of"]
-
 
 @frozen(kw_only=True)
 class GroupMember:

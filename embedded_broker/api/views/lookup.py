@@ -18,20 +18,6 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.message_codec import MessageRecord
 
-__all__ = [
-    "HasMessageId",
-    "PartsSource",
-    "View",
-    "born_at",
-    "check_topic",
-    "described",
-    "find_topic",
-    "id_of",
-    "not_found",
-    "shown",
-    "told",
-]
-
 SHOWN_BODY_MAX: Final = 64
 """Bytes of a body that a ``repr`` shows; of a longer one it tells the size."""
 

@@ -29,8 +29,6 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["MessagesView", "StoredMessage", "stored_message"]
-
 
 @frozen(kw_only=True)
 class StoredMessage:

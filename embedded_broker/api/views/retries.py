@@ -23,8 +23,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, retry_topic
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["Retry", "waiting_retries"]
-
 _PAGE: Final = 1000
 
 

@@ -28,8 +28,6 @@ from rocketmq_py.protocol.handles import encode_offset_id
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.properties import Prop, encode_properties
 
-__all__ = ["DiskWord", "SentMessage", "send_message"]
-
 ANSWER_S = 60.0
 
 

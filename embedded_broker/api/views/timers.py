@@ -44,8 +44,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["PendingTimer", "StageView", "TimersView"]
-
 _TURNS_MAX: Final = 1000
 
 

@@ -12,8 +12,6 @@ from embedded_broker.api.views.lookup import PartsSource, View, find_topic, told
 from embedded_broker.lifecycle.arguments import MessageType, TopicSpec
 from embedded_broker.lifecycle.parts import BrokerParts
 
-__all__ = ["TopicView", "TopicsView", "delivered"]
-
 
 class TopicView(View):
     """One topic: its queues and how much is in them."""

@@ -25,8 +25,6 @@ from rocketmq_py.protocol.names import dlq_topic, is_dlq_topic, retry_topic
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import tags_code
 
-__all__ = ["GroupTrace", "MessageState", "MessageTrace", "groups_of", "trace", "trace_journeys"]
-
 
 class MessageState(Enum):
     """The states in the life of a message."""

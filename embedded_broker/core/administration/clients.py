@@ -32,8 +32,6 @@ from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from rocketmq_py.protocol.codes import TopicSysFlag
 from rocketmq_py.protocol.names import retry_topic
 
-__all__ = ["Clients"]
-
 GROUPS_MAX: Final = 5000
 """So many groups of consumers, and of producers, has one connection at most."""
 SECOND_NOTICE_MS: Final = 1000

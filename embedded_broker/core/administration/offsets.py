@@ -22,16 +22,10 @@ from embedded_broker.tables.consumers.registry import ConsumerRegistry
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable, offset_problem
 from embedded_broker.tables.topics.table import TopicTable
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ConsumeStats, OffsetWrapper
-from rocketmq_py.protocol.bodies.topics import (
-    MessageQueueKey,
-    TopicConfig,
-    TopicOffset,
-    TopicStatsTable,
-)
+from rocketmq_py.protocol.bodies.topics import TopicConfig, TopicOffset, TopicStatsTable
 from rocketmq_py.protocol.names import READY_MADE_GROUPS, retry_topic
-
-__all__ = ["GroupOffset", "GroupOffsets"]
 
 _TO_THE_END: Final = -1
 """The timestamp that means the end of the queue."""

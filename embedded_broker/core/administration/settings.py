@@ -26,8 +26,6 @@ from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
 from rocketmq_py.protocol.names import topic_problem
 
-__all__ = ["Settings"]
-
 _MIXED: Final = "MIXED"
 _PERM_MAX: Final = PERM_READ | PERM_WRITE | PERM_INHERIT
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")

@@ -14,8 +14,6 @@ from embedded_broker.store.consume_queue import Entry
 from rocketmq_py.protocol.bodies.heartbeat import ALL_TAGS, SubscriptionData
 from rocketmq_py.protocol.message_codec import MessageRecord
 
-__all__ = ["NO_TAG", "TagFilter", "tag_filter"]
-
 
 @frozen
 class TagFilter:

@@ -20,8 +20,6 @@ from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["EndTransactions", "Ending"]
-
 NOT_FOUND = "Find prepared transaction message failed"
 
 

@@ -26,22 +26,6 @@ from rocketmq_py.protocol.sysflag import (
     with_transaction_type,
 )
 
-__all__ = [
-    "asks_for_transaction",
-    "check_body",
-    "check_times",
-    "copy_for_check",
-    "custom_immunity_ms",
-    "delivery",
-    "destination",
-    "immune_offset",
-    "into_half",
-    "parked",
-    "removal_mark",
-    "removed_offsets",
-    "replaced_offset",
-]
-
 REMOVED_TAG: Final = "d"
 _NUMBER_DIGITS_MAX: Final = 18
 

@@ -60,8 +60,6 @@ from rocketmq_py.protocol.names import (
 )
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["TransactionalMessageService"]
-
 logger = logging.getLogger(__name__)
 
 WHAT: Final = "transaction check"

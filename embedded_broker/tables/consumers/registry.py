@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 from embedded_broker.tables.peer import Peer
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.heartbeat import BROADCASTING, ConsumerData, SubscriptionData
-from rocketmq_py.protocol.bodies.topics import MessageQueueKey
 from rocketmq_py.protocol.codes import LanguageCode
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,6 @@ from array import array
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-__all__ = ["DELIVERIES_KEPT", "DeliveryLog", "DeliveryTimes"]
-
 DELIVERIES_KEPT: Final = 10_000
 """Messages per group whose times are known; older ones still have an exact state."""
 

@@ -10,8 +10,6 @@ from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.names import is_dlq_topic, is_retry_topic
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["message_type", "type_problem"]
-
 ATTRIBUTE = "message.type"
 NORMAL, FIFO, DELAY, TRANSACTION = "NORMAL", "FIFO", "DELAY", "TRANSACTION"
 MIXED, UNSPECIFIED = "MIXED", "UNSPECIFIED"

@@ -20,8 +20,6 @@ from attrs import define
 from embedded_broker.store.inner import PutResult
 from embedded_broker.timer.delivery import LatePut
 
-__all__ = ["LOOK_EVERY_MS", "Flight", "LevelLane"]
-
 LOOK_EVERY_MS: Final = 10
 """`DELAY_FOR_A_SLEEP`: how often a lane looks for answers."""
 _RESEND_STEP_MS: Final = 100

@@ -27,8 +27,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["LevelSource", "LevelTally"]
-
 _TRIM_FROM: Final = 4096
 
 _Entry = tuple[int, int]

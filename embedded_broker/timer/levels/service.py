@@ -28,7 +28,7 @@ from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.inner import InnerMessage, PutResult
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
-from embedded_broker.timer.delay_offsets import OFFSETS_FILE, DelayOffsetFile
+from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from embedded_broker.timer.delivery import Bridge, LatePut, RetryWait
 from embedded_broker.timer.levels.lanes import Flight, LevelLane
 from embedded_broker.timer.levels.listing import LevelSource, LevelTally
@@ -38,8 +38,6 @@ from rocketmq_py.protocol.delay import DELAY_PROPERTIES, level_due_ms, parse_lev
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC
 from rocketmq_py.protocol.properties import Prop
-
-__all__ = ["OFFSETS_FILE", "LevelFlush", "ScheduleMessageService"]
 
 _LOG = logging.getLogger(__name__)
 

@@ -17,8 +17,6 @@ from itertools import pairwise
 
 from embedded_broker.timer.slices.marks import MarkTable
 
-__all__ = ["Cell", "SliceWheel", "Stored"]
-
 Stored = tuple[int, bytes | None]
 """Position of a timer in the slice's log, and its bytes where they are kept."""
 

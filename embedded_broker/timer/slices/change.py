@@ -26,8 +26,6 @@ from rocketmq_py.protocol.delay import timer_out_ms
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["SliceChanges", "find_copies"]
-
 
 def find_copies(state: SliceState, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
     """Find every timer that was sent with this id, oldest first; `topic` None means any."""

@@ -17,8 +17,6 @@ from embedded_broker.timer.slices.flush import SliceFlushService
 from embedded_broker.timer.slices.record import SECOND_MS
 from embedded_broker.timer.slices.state import SliceState
 
-__all__ = ["SliceCourse"]
-
 
 class SliceCourse:
     """Moves the current second of one store; only on a master."""

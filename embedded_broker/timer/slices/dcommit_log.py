@@ -28,15 +28,6 @@ from embedded_broker.store.fs import FileSystem, Segment
 from embedded_broker.store.mapped_file import NAME_DIGITS, zero_tail
 from rocketmq_py.protocol.message_codec import MAGIC_BLANK
 
-__all__ = [
-    "DCOMMIT_LOG_FOLDER",
-    "DCommitLog",
-    "SliceHandles",
-    "SliceLog",
-    "SliceSum",
-    "SliceSync",
-]
-
 DCOMMIT_LOG_FOLDER: Final = "dcommitlog"
 OPEN_FILES_MAX: Final = 32
 _SIZE_AND_MAGIC: Final = Struct(">ii")

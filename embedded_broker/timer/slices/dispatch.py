@@ -32,15 +32,6 @@ from embedded_broker.timer.slices.record import Glance, glance
 from embedded_broker.timer.slices.state import Late, SliceState
 from embedded_broker.timer.stage import Stage
 
-__all__ = [
-    "Inbound",
-    "Route",
-    "SliceDispatchService",
-    "SlicePreloadService",
-    "hold_late",
-    "take_into",
-]
-
 _LOG = logging.getLogger(__name__)
 
 _CHECK_BUDGET_EVERY: Final = 32

@@ -74,8 +74,6 @@ from embedded_broker.timer.slices.upkeep import SliceUpkeep, distances, recount
 from embedded_broker.timer.stage import Stage
 from rocketmq_py.clock import Clock
 
-__all__ = ["SlicedTimerStore"]
-
 _LOG = logging.getLogger(__name__)
 
 

@@ -21,8 +21,6 @@ from embedded_broker.timer.stage import Stage
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 
-__all__ = ["SliceFireService"]
-
 
 class SliceFireService(Stage[SliceState]):
     """Releases what is due."""

@@ -21,8 +21,6 @@ from embedded_broker.timer.slices.progress import SUMS, SliceProgress
 from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.stage import FlushStage
 
-__all__ = ["SliceFlush", "SliceFlushService"]
-
 _SCAN_MOST: Final = 4 * 1024 * 1024
 """Progress is also saved when recovery would otherwise have to read more of the commit log."""
 

@@ -39,8 +39,6 @@ from embedded_broker.timer.slices.state import SliceState
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_record
 
-__all__ = ["CHECKED_MOST", "SliceDamage", "differs", "find_damage", "mend", "weigh"]
-
 CHECKED_MOST: Final = 256 * 1024 * 1024
 """So many bytes are compared when a store is opened that was stopped cleanly; a second or less."""
 _SIZE_AND_MAGIC: Final = Struct(">ii")

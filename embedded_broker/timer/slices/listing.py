@@ -32,8 +32,6 @@ from embedded_broker.timer.slices.state import Late, SliceState
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 
-__all__ = ["SliceListing", "SliceSource"]
-
 _STEPS_BACK = 100
 
 

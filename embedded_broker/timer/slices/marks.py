@@ -15,8 +15,6 @@ from embedded_broker.timer.request import delete_key, parse_request, victim_root
 from embedded_broker.timer.slices.record import Glance
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["MarkTable", "MarksByKey", "hits_among", "is_hit", "is_moved"]
-
 MarksByKey = Mapping[str, list[Mark]]
 
 

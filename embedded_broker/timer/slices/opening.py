@@ -16,7 +16,8 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from embedded_broker.settings.config import OPTIONS, BrokerConfig
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.options import OPTIONS
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.delay_offsets import (
@@ -31,15 +32,6 @@ from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.state import SliceRole, SliceState
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_TOPIC
-
-__all__ = [
-    "METRICS_FILE",
-    "SCHEDULE_QUEUE",
-    "first_offset",
-    "level_offsets_behind",
-    "make_state",
-    "take_store",
-]
 
 METRICS_FILE: Final = "config/slicemetrics"
 SCHEDULE_QUEUE: Final = 1

@@ -28,8 +28,6 @@ from embedded_broker.timer.delay_offsets import SLICE_DELAY_OFFSET, SLICE_INBOUN
 from embedded_broker.timer.slices.dcommit_log import SliceSum
 from embedded_broker.timer.slices.record import SECOND_MS
 
-__all__ = ["SliceProgress"]
-
 CURRENT_TIME: Final = "sliceCurrentTime"
 SLICE_LENGTH: Final = "timeSliceLength"
 ENDS: Final = "sliceEnds"

@@ -20,8 +20,6 @@ from rocketmq_py.protocol.message_codec import MAGIC_V1, MAGIC_V2, decode_record
 from rocketmq_py.protocol.properties import decode_properties
 from rocketmq_py.protocol.sysflag import HOST_MASK
 
-__all__ = ["SECOND_MS", "Glance", "glance", "second_of", "source_of"]
-
 SECOND_MS: Final = 1000
 _PLACE: Final = Struct(">ii20xq")
 _HEAD: Final = Struct(">ii20xqi44xi")  # up to the body's length, with two IPv4 hosts

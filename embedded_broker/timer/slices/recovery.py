@@ -33,8 +33,6 @@ from embedded_broker.timer.slices.state import SliceState
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import decode_record
 
-__all__ = ["SliceFindings", "note_released", "recover"]
-
 _LOG = logging.getLogger(__name__)
 
 

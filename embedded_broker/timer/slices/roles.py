@@ -23,8 +23,6 @@ from embedded_broker.timer.slices.recovery import note_released
 from embedded_broker.timer.slices.state import Late, SliceRole, SliceState
 from rocketmq_py.errors import ConfigError
 
-__all__ = ["follow", "step_down", "take_over"]
-
 
 def step_down(state: SliceState, role: SliceRole) -> None:
     """Fire no more. What is in memory lies in the logs too; only what was fired is remembered."""

@@ -30,8 +30,6 @@ from embedded_broker.timer.slices.marks import MarksByKey, MarkTable
 from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.slices.record import Glance, glance
 
-__all__ = ["Late", "LateComers", "SliceNeededOffsets", "SliceRole", "SliceState"]
-
 
 class SliceRole(Enum):
     """What a node of a group does with its timers."""

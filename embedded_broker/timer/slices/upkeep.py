@@ -22,8 +22,6 @@ from embedded_broker.timer.slices.state import SliceState
 from embedded_broker.timer.upkeep import Upkeep
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["SliceUpkeep", "distances", "recount"]
-
 
 def recount(state: SliceState) -> dict[str, int]:
     """Count the timers in the logs, the late ones and those still to be sent on their way."""

@@ -28,8 +28,6 @@ from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["WheelArrivals"]
-
 _LOG = logging.getLogger(__name__)
 
 _CHECK_BUDGET_EVERY: Final = 32

@@ -29,8 +29,6 @@ from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 
-__all__ = ["BYTES_MOST", "Batch"]
-
 BYTES_MOST: Final = 256 * 1024
 _TIMERS_MOST: Final = 32
 _TIMER_QUEUE: Final = (TIMER_TOPIC, 0)

@@ -33,15 +33,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = [
-    "WheelChanges",
-    "find_copies",
-    "keep_passed_marks",
-    "marked_by",
-    "marks_in_slot",
-    "slot_for",
-]
-
 
 def find_copies(state: TimerState, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
     """Find every timer that was sent with this id, oldest first; `topic` None means any."""

@@ -23,15 +23,6 @@ from embedded_broker.store.side_files import set_aside
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.json_text import dumps, loads
 
-__all__ = [
-    "CHECKPOINT_SIZE",
-    "TimerCheckpoint",
-    "TimerCheckpointFile",
-    "TimerMeta",
-    "TimerMetaFile",
-    "WheelSeal",
-]
-
 _LOG = logging.getLogger(__name__)
 
 CHECKPOINT_SIZE: Final = 4096

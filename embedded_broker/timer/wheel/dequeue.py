@@ -29,12 +29,6 @@ from embedded_broker.timer.wheel.timer_log import (
     LogEntry,
 )
 
-__all__ = [
-    "TimerDequeueGetMessageService",
-    "TimerDequeueGetService",
-    "TimerDequeueWarmService",
-]
-
 _CHECK_BUDGET_EVERY: Final = 16
 _WALKED_AT_ONCE: Final = 16
 

@@ -19,8 +19,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from embedded_broker.timer.recall import Mark
 
-__all__ = ["KIND_AT", "NOT_LATE", "DueHeap", "Entry", "Kind", "Waiting"]
-
 NOT_LATE: Final = -1
 
 

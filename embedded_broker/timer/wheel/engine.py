@@ -41,7 +41,8 @@ from attrs import evolve
 
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.errors import StoreError
-from embedded_broker.settings.config import OPTIONS, BrokerConfig
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.options import OPTIONS
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
@@ -56,7 +57,7 @@ from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.arrivals import WheelArrivals
 from embedded_broker.timer.wheel.change import WheelChanges
-from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerMeta
+from embedded_broker.timer.wheel.checkpoint import TimerMeta
 from embedded_broker.timer.wheel.dequeue import (
     TimerDequeueGetMessageService,
     TimerDequeueGetService,
@@ -76,9 +77,8 @@ from embedded_broker.timer.wheel.trust import judge
 from embedded_broker.timer.wheel.upkeep import TimerUpkeep, WheelNeededOffsets, distances, recount
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.names import TIMER_TOPIC
-
-__all__ = ["TimerMessageStore"]
 
 _LOG = logging.getLogger(__name__)
 

@@ -31,8 +31,6 @@ from embedded_broker.timer.wheel.timer_log import (
 )
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["TimerEnqueueGetService", "TimerEnqueuePutService"]
-
 
 class TimerEnqueueGetService(Stage[TimerState]):
     """Reads the timer topic's queue, entry by entry; what cannot be read is counted and passed."""

@@ -19,17 +19,11 @@ from attrs import evolve, frozen
 
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.timer.stage import FlushStage
-from embedded_broker.timer.wheel.checkpoint import (
-    TimerCheckpoint,
-    TimerCheckpointFile,
-    TimerMeta,
-    TimerMetaFile,
-)
+from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMeta, TimerMetaFile
 from embedded_broker.timer.wheel.recovery import Recovered
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.trust import seal_of
-
-__all__ = ["CHECKPOINT_FILE", "META_FILE", "Checkpointer", "TimerFlush", "TimerFlushService"]
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 
 CHECKPOINT_FILE: Final = "config/timercheck"
 META_FILE: Final = "config/timermeta"

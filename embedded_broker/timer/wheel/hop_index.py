@@ -23,7 +23,6 @@ from embedded_broker.timer.request import TimerRequest
 from rocketmq_py.protocol.delay import timer_out_ms
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["HopIndex", "SortedPairs", "home_slot"]
 _CHUNK: Final = 512
 _DIGITS_MAX: Final = 18
 

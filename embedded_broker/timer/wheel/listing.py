@@ -45,8 +45,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["WheelListing", "WheelSource"]
-
 _SHORT: Final = 100
 """So many timers of a slot are read and sorted without giving the door back."""
 _SCAN_RECORDS: Final = 8192

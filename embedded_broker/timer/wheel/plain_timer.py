@@ -19,16 +19,6 @@ from rocketmq_py.protocol.delay import timer_out_ms
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
 
-__all__ = [
-    "NEVER_ROLLED",
-    "ROLL_NOTE",
-    "Destination",
-    "Destinations",
-    "Plain",
-    "plain_due_ms",
-    "plain_home_ms",
-]
-
 _PLACES_MOST: Final = 1024
 _DELAY_TOPICS: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC})
 _OUT: Final = b"\x02TIMER_OUT_MS\x01"

@@ -13,8 +13,6 @@ from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
 from embedded_broker.timer.wheel.state import TimerState
 
-__all__ = ["Pointers"]
-
 
 class Pointers:
     """Moves `curr_write_ms` and `curr_read_ms` of one wheel."""

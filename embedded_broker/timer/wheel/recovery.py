@@ -24,16 +24,15 @@ from embedded_broker.timer.request import (
     parse_request,
     topic_hash,
 )
-from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerMeta
+from embedded_broker.timer.wheel.checkpoint import TimerMeta
 from embedded_broker.timer.wheel.slots import Slot
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, RECORD_SIZE, TimerLogRecord
 from embedded_broker.timer.wheel.trust import Trusted, agrees
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
-
-__all__ = ["Recovered", "recover"]
 
 _LOG = logging.getLogger(__name__)
 _NOTHING_TO_READ = 2**63 - 1

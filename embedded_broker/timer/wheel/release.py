@@ -34,8 +34,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 
-__all__ = ["TimerDequeuePutMessageService"]
-
 _CARRIED_MOST: Final = 32
 
 

@@ -25,15 +25,6 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.fs import FileSystem, Segment
 from embedded_broker.store.side_files import set_aside
 
-__all__ = [
-    "NO_SLOT",
-    "SLOTS_DEFAULT",
-    "SLOT_SIZE",
-    "Slot",
-    "TimerWheel",
-    "WheelFlush",
-]
-
 SLOT_SIZE: Final = 32
 SLOTS_DEFAULT: Final = 7 * 86_400
 """S, half of the wheel: the original's fixed number, whatever the precision."""

@@ -36,17 +36,6 @@ from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.properties import decode_properties
 
-__all__ = [
-    "LOG_FOLDER",
-    "METRICS_FILE",
-    "SPARE_SLOTS",
-    "TIMER_TOPIC_FIELD",
-    "WHEEL_FILE",
-    "TimerRole",
-    "TimerState",
-    "new_state",
-]
-
 WHEEL_FILE: Final = "timerwheel"
 LOG_FOLDER: Final = "timerlog"
 METRICS_FILE: Final = "config/timermetrics"

@@ -37,8 +37,6 @@ from embedded_broker.timer.wheel.release import TimerDequeuePutMessageService
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import MAGIC_DEFAULT, LogEntry
 
-__all__ = ["Sweep"]
-
 _FEW: Final = 16
 """Timers of one slot: of more a step releases many in one write as well."""
 _COPIES_MOST: Final = 128

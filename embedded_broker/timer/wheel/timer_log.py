@@ -19,23 +19,6 @@ from zlib import crc32
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue, SyncPlan
 
-__all__ = [
-    "BLANK_MAGIC",
-    "BLANK_SIZE",
-    "BROKEN",
-    "ELSEWHERE",
-    "MAGIC_DEFAULT",
-    "MAGIC_DELETE",
-    "MAGIC_EARLY",
-    "MAGIC_ROLL",
-    "OFFSET_PY_AT",
-    "RECORD_SIZE",
-    "LogEntry",
-    "TimerLog",
-    "TimerLogRecord",
-    "decode_record",
-]
-
 RECORD_SIZE: Final = 52
 BLANK_SIZE: Final = 16
 MAGIC_DEFAULT: Final = 1

@@ -15,16 +15,15 @@ from typing import Final
 
 from attrs import frozen
 
-from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint, TimerMeta, WheelSeal
+from embedded_broker.timer.wheel.checkpoint import TimerMeta, WheelSeal
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import (
     MAGIC_DELETE,
     MAGIC_ROLL,
     TimerLogRecord,
 )
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.properties import Prop
-
-__all__ = ["Trusted", "agrees", "judge", "seal_of"]
 
 _CHECK: Final = "config/timercheck"
 _META: Final = "config/timermeta"

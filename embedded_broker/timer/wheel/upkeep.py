@@ -30,8 +30,6 @@ from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, OFFS
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
-__all__ = ["TimerUpkeep", "WheelNeededOffsets", "distances", "recount"]
-
 _TURN: Final = 64
 """Records between two chances to stop."""
 

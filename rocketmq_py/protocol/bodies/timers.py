@@ -16,8 +16,6 @@ from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.bodies.document import Document
 from rocketmq_py.protocol.bodies.topics import DataVersion
 
-__all__ = ["DelayOffsets", "RuntimeInfo", "TimerCheckpoint", "TimerCounts", "TimingCount"]
-
 _FIELDS: Final = struct.Struct(">7q")
 _OLD_FIELDS: Final = struct.Struct(">4q")
 

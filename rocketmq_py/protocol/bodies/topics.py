@@ -10,15 +10,6 @@ from attrs import define, field
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
 
-__all__ = [
-    "DataVersion",
-    "MessageQueueKey",
-    "TopicConfig",
-    "TopicList",
-    "TopicOffset",
-    "TopicStatsTable",
-]
-
 
 @define
 class DataVersion(Document):

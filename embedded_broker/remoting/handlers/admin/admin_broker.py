@@ -16,13 +16,14 @@ from embedded_broker.remoting.endpoint import Endpoint, Request
 from embedded_broker.remoting.long_requests import Work, elsewhere
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.registry import QueueLocks
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import (
     LockBatchRequest,
     LockBatchResponse,
     ResetOffsetBody,
     SubscriptionGroupConfig,
 )
-from rocketmq_py.protocol.bodies.topics import MessageQueueKey, TopicConfig
+from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import (

@@ -19,7 +19,7 @@ from embedded_broker.remoting.endpoint import Endpoint, Request
 from embedded_broker.remoting.long_requests import Work, elsewhere
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
-from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.levels.service import ScheduleMessageService
@@ -29,8 +29,6 @@ from rocketmq_py.protocol.bodies.topics import DataVersion
 from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
-
-__all__ = ["InspectionProcessor"]
 
 _POOLS: Final = {
     # Thread pool: the capacity of its queue in the original, whether 4.9 has it.

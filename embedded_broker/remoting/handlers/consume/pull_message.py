@@ -13,7 +13,7 @@ from attrs import define, field
 from embedded_broker.core.consume import Consume, Forbidden, Pull, Pulled, Who
 from embedded_broker.core.refusals import Refused
 from embedded_broker.remoting.endpoint import Endpoint, Request, SharedBytes
-from embedded_broker.store.message_store import GetResult, GetStatus
+from embedded_broker.store.pull import GetResult, GetStatus
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader

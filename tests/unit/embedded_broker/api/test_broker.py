@@ -24,7 +24,7 @@ from embedded_broker import (
     WaitTimeoutError,
 )
 from embedded_broker.settings.profiles import ProfileName
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.bodies.routes import TopicRouteData
 from rocketmq_py.protocol.command import RemotingCommand

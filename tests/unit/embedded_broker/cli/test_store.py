@@ -12,8 +12,8 @@ import pytest
 from embedded_broker import EmbeddedBroker, StoreDamagedError, VirtualClock
 from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.repair import repair_store
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.fs import DirectoryFileSystem
 from rocketmq_py import DefaultMQProducer, Message
 
 PROGRAM = [sys.executable, "-c", "from embedded_broker.cli import main; main()"]

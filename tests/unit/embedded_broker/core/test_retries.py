@@ -9,8 +9,8 @@ from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.retries import Retries, SentBack
 from embedded_broker.lifecycle.parts import BrokerParts
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
-from rocketmq_py.protocol.bodies.topics import MessageQueueKey
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.peers import Peer

@@ -6,7 +6,7 @@ import hashlib
 import tarfile
 from pathlib import Path
 
-from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 
 STORES = Path(__file__).parents[3] / "golden" / "stores"

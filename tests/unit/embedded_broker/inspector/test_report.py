@@ -17,7 +17,7 @@ from embedded_broker.inspector.report import (
     report_of_store,
     to_document,
 )
-from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from rocketmq_py.protocol.bodies.timers import (
     DelayOffsets,
     TimerCheckpoint,

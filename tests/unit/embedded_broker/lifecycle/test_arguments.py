@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec
 from embedded_broker.clocks.clock import VirtualClock, WallClock
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.clock import SystemClock
 from rocketmq_py.errors import ConfigError
 

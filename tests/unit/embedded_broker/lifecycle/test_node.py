@@ -7,7 +7,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.errors import StoreError
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 
 GUARD_S = 30.0
 

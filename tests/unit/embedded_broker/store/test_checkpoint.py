@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.store.checkpoint import StoreCheckpoint
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 
 
 def test_a_missing_or_short_file_knows_nothing() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from embedded_broker.store.commit_log import CommitLog
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.protocol.message_codec import encode_record
 from tests.unit.embedded_broker.store.store_tools import STORE_HOST
 

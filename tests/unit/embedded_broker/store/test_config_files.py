@@ -9,8 +9,9 @@ import pytest
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.config_files import EntriesText, JsonConfigFile
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from embedded_broker.store.consume_queue import ConsumeQueue
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from tests.unit.embedded_broker.store.store_tools import removed
 
 FILE = 100  # five entries

@@ -5,8 +5,9 @@ import pytest
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store import recovery
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.fs import MemoryFileSystem, MemorySegment
-from embedded_broker.store.message_store import MessageStore, PutStatus
+from embedded_broker.store.inner import PutStatus
+from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
+from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.side_files import DAMAGED_FOLDER
 from rocketmq_py.protocol.message_codec import decode_records
 from tests.unit.embedded_broker.store.store_tools import HandClock, message, new_store

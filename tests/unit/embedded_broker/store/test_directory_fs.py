@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 
 
 def test_a_segment_is_a_sparse_file_of_its_size(tmp_path: Path) -> None:

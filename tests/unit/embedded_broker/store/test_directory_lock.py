@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.errors import StoreError, StoreLockedError
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.directory_lock import holder_of
-from embedded_broker.store.fs import DirectoryFileSystem
 
 _HOLDER = """
 import fcntl, os, sys
@@ -66,7 +66,7 @@ def test_an_owner_in_another_process_is_named(tmp_path: Path) -> None:
 def test_an_embedded_broker_in_another_process_is_named_with_its_name(tmp_path: Path) -> None:
     program = (
         "import sys\n"
-        "from embedded_broker.store.fs import DirectoryFileSystem\n"
+        "from embedded_broker.store.directory_fs import DirectoryFileSystem\n"
         "DirectoryFileSystem(sys.argv[1]).lock('lock', 'broker-x')\n"
         "print('locked', flush=True)\n"
         "sys.stdin.read()\n"
@@ -147,7 +147,7 @@ def test_a_forked_child_that_lives_longer_keeps_nobody_out(tmp_path: Path) -> No
     """A lock of a folder belongs to whoever inherited its descriptor, unlike that of the file."""
     program = (
         "import os, sys\n"
-        "from embedded_broker.store.fs import DirectoryFileSystem\n"
+        "from embedded_broker.store.directory_fs import DirectoryFileSystem\n"
         "DirectoryFileSystem(sys.argv[1]).lock('lock', 'broker-x')\n"
         "if os.fork():\n"
         "    os._exit(0)\n"
@@ -178,7 +178,7 @@ def test_a_folder_is_locked_even_if_its_lock_file_was_deleted(tmp_path: Path) ->
     (tmp_path / "lock").unlink()
     ask = (
         "import sys\n"
-        "from embedded_broker.store.fs import DirectoryFileSystem\n"
+        "from embedded_broker.store.directory_fs import DirectoryFileSystem\n"
         "DirectoryFileSystem(sys.argv[1]).lock('lock', 'broker-b')\n"
     )
     done = subprocess.run(

@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store import directory_segment
-from embedded_broker.store.fs import DirectoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 
 _PAGE = 4096
 

@@ -7,8 +7,10 @@ from random import Random
 import pytest
 
 from embedded_broker.errors import StoreError
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.fault_points import UNDO_MAX, DiskFault, Unsynced
-from embedded_broker.store.fs import DirectoryFileSystem, FileSystem, MemoryFileSystem
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 
 PATH = "commitlog/00000000000000000000"
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.fs import DirectoryFileSystem, MemorySegment
+from embedded_broker.store.directory_fs import DirectoryFileSystem
+from embedded_broker.store.memory_fs import MemorySegment
 from tests.unit.embedded_broker.store.store_tools import FullDisk, HandClock, message, new_store
 
 

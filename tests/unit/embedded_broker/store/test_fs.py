@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.errors import StoreError, StoreLockedError
-from embedded_broker.store.fs import DirectoryFileSystem, FileSystem, MemoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 
 Make = Callable[[], FileSystem]
 

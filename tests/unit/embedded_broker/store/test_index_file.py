@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.store.index_file import IndexFile, IndexShape, index_hash
+from embedded_broker.store.memory_fs import MemoryFileSystem
 
 
 def _file(slots: int = 4, entries: int = 10) -> IndexFile:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.sysflag import TRANSACTION_ROLLBACK

@@ -6,7 +6,7 @@ import pytest
 
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from tests.unit.embedded_broker.store.store_tools import delete_before, message, new_store
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.store.mapped_file import MappedFileQueue, zero_tail
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from tests.unit.embedded_broker.store.store_tools import FullDisk, removed
 
 

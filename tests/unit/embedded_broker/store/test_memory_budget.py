@@ -4,8 +4,8 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.fs import MemoryFileSystem
 from embedded_broker.store.memory_budget import BUDGET_MIN, MemoryBudget, default_budget
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.retention import allow_memory
 from embedded_broker.store.sizes import StoreSizes
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from embedded_broker.errors import StoreError, StoreLockedError
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 
 
 def test_a_new_segment_is_zero_and_keeps_what_is_written() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.errors import StoreLockedError
-from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutResult, PutStatus
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrival, Arrivals
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC, retry_topic

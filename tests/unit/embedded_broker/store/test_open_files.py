@@ -11,8 +11,8 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store import open_files
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.directory_segment import DirectorySegment
-from embedded_broker.store.fs import DirectoryFileSystem
 from embedded_broker.store.open_files import disk_refusal, raise_descriptor_limit
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store import recovery
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.sysflag import TRANSACTION_ROLLBACK
 from tests.unit.embedded_broker.store.store_tools import HandClock, bodies, message, new_store

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.settings.config import OPTIONS, BrokerConfig
-from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.settings.options import OPTIONS
+from embedded_broker.store.directory_fs import DirectoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.sizes import StoreSizes
 from rocketmq_py.errors import ConfigError
 from tests.unit.embedded_broker.store.store_tools import SMALL_FILES, message, new_store

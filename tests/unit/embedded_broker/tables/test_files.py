@@ -12,7 +12,7 @@ from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.config_files import EntriesText
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient

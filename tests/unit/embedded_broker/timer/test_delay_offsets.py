@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreDamagedError
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.timer.delay_offsets import OFFSETS_FILE, DelayOffsetFile
 from tests.unit.embedded_broker.timer.slices.slice_rig import SliceRig
 from tests.unit.embedded_broker.timer.timer_rig import Rig

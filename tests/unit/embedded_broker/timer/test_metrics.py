@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.timer.metrics import TimerMetrics
 
 PATH = "config/timermetrics"

@@ -9,8 +9,8 @@ import pytest
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.queries import CREATE_ATTEMPTS, Queries
 from rocketmq_py.errors import MQBrokerException, MQClientException, NoRouteError
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.client.conftest import InstanceMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
 

@@ -12,8 +12,8 @@ from rocketmq_py.client.queue_requests import (
     queue_request,
 )
 from rocketmq_py.errors import FlowControlError, MQBrokerException, MQClientException
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import ADDRESS, pulled, refusal
 from tests.unit.rocketmq_py.scripted import ScriptedCluster
 

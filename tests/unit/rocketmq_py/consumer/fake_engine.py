@@ -16,13 +16,14 @@ from rocketmq_py.client.background import TimerHandle, WorkerPool
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.routes import RouteTable
 from rocketmq_py.errors import NoRouteError, RemotingConnectException
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.pull import PullMessageResponseHeader
 from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
+from rocketmq_py.send_result import MessageQueue
 
 GROUP = "group-under-test"
 ME = "10.0.0.1@1#1"

@@ -15,7 +15,7 @@ from rocketmq_py.consumer.allocate import (
     AllocateMessageQueueConsistentHash,
     AllocateMessageQueueStrategy,
 )
-from rocketmq_py.message import MessageQueue
+from rocketmq_py.send_result import MessageQueue
 
 VECTORS = json.loads((Path(__file__).parent / "allocate_vectors.json").read_text(encoding="utf-8"))[
     "rows"

@@ -5,8 +5,8 @@ import pytest
 from rocketmq_py.consumer.calls import ConsumerCalls, java_order
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import MQBrokerException, MQClientException
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     ADDRESS,
     GROUP,

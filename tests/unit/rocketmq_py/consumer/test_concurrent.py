@@ -13,8 +13,9 @@ from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
 from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     GROUP,
     FakeClock,

@@ -13,7 +13,8 @@ from rocketmq_py.consumer.listener import (
     consume_function,
 )
 from rocketmq_py.errors import UnsupportedOperationError
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
+from rocketmq_py.send_result import MessageQueue
 
 OK = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 CONTEXT = ConsumeConcurrentlyContext(MessageQueue("T", "broker-a", 0))

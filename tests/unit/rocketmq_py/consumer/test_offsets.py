@@ -10,8 +10,8 @@ from rocketmq_py.consumer.listener import ConsumeFromWhere
 from rocketmq_py.consumer.offsets import OffsetStore, first_offset
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.errors import MQBrokerException, MQClientException, RemotingException
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     ADDRESS,
     GROUP,

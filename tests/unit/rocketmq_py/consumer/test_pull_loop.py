@@ -12,8 +12,9 @@ from rocketmq_py.consumer.pull_loop import PullLoop
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import RemotingConnectException
-from rocketmq_py.message import MessageExt, MessageQueue
+from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     GROUP,
     FakeClock,

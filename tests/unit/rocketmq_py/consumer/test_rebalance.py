@@ -10,8 +10,8 @@ from rocketmq_py.consumer.rebalance import Rebalancer
 from rocketmq_py.consumer.settings import PushConsumerConfig, PushConsumerSettings
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import MQClientException, NameServerUnavailableError
-from rocketmq_py.message import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     GROUP,
     ME,

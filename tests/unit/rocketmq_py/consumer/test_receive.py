@@ -8,7 +8,7 @@ from attrs import evolve
 from rocketmq_py.client.queue_requests import RawPull, pull_answer
 from rocketmq_py.consumer.receive import receive
 from rocketmq_py.errors import BodyError, RecordError
-from rocketmq_py.message import MessageQueue
+from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import GROUP, pulled, record, same_hash
 
 QUEUE = MessageQueue("T", "broker-a", 3)

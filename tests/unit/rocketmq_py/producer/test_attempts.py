@@ -18,13 +18,13 @@ from rocketmq_py.errors import (
     RemotingTooMuchRequestException,
     SendFailedError,
 )
-from rocketmq_py.message import MessageQueue, SendResult
 from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode, failed_code
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.fault import BrokerFaults, FaultTable
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.send_result import MessageQueue, SendResult
 from tests.unit.rocketmq_py.conftest import ClusterMaker
 from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, stored

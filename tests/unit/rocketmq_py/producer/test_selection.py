@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from rocketmq_py.message import Message, MessageQueue
+from rocketmq_py.message import Message
 from rocketmq_py.producer.fault import BrokerFaults, FaultTable
 from rocketmq_py.producer.selection import (
     TOPICS_MAX,
@@ -15,6 +15,7 @@ from rocketmq_py.producer.selection import (
     select_message_queue_by_hash,
     select_message_queue_by_random,
 )
+from rocketmq_py.send_result import MessageQueue
 
 QUEUES = tuple(MessageQueue("T", name, n) for name in ("a", "b") for n in range(4))
 EIGHT = tuple(MessageQueue("T", "a", n) for n in range(8))

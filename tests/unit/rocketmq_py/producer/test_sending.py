@@ -30,7 +30,7 @@ from rocketmq_py.errors import (
     RemotingTooMuchRequestException,
     RocketMQError,
 )
-from rocketmq_py.producer.producer import SendCallback
+from rocketmq_py.producer.sending import SendCallback
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.conftest import ClusterMaker

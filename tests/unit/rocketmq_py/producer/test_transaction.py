@@ -31,10 +31,11 @@ from rocketmq_py.errors import (
     MQClientException,
     UnsupportedOperationError,
 )
-from rocketmq_py.message import MessageBatch, SendStatus
+from rocketmq_py.message import MessageBatch
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.properties import decode_properties
+from rocketmq_py.send_result import SendStatus
 from tests.unit.rocketmq_py.conftest import ClusterMaker
 from tests.unit.rocketmq_py.scripted import Peer
 

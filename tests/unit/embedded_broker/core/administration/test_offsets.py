@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
-from rocketmq_py.protocol.bodies.topics import MessageQueueKey
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker

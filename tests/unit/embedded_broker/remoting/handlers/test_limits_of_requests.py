@@ -171,7 +171,7 @@ def test_locks_are_bounded_and_those_that_nobody_renews_make_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from embedded_broker.tables.consumers import registry
-    from rocketmq_py.protocol.bodies.topics import MessageQueueKey
+    from rocketmq_py.protocol.bodies.document import MessageQueueKey
 
     monkeypatch.setattr(registry, "LOCKS_MAX", 2)
     locks = registry.QueueLocks()

@@ -10,8 +10,8 @@ from embedded_broker.tables.consumers.registry import (
     ProducerRegistry,
     QueueLocks,
 )
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, SubscriptionData
-from rocketmq_py.protocol.bodies.topics import MessageQueueKey
 
 Q0, Q1 = (MessageQueueKey("T", "b", number) for number in range(2))
 

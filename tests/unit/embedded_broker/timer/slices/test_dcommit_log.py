@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.fs import FileSystem, MemoryFileSystem
+from embedded_broker.store.fs import FileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.timer.slices.dcommit_log import DCommitLog, SliceLog, remove_slice
 from rocketmq_py.protocol.message_codec import MAGIC_BLANK
 

@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker.errors import StoreDamagedError
 from embedded_broker.store.checkpoint import StoreCheckpoint
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.timer.slices import integrity
 from embedded_broker.timer.slices.dcommit_log import SliceSum
 from tests.unit.embedded_broker.timer.slices.slice_rig import START_MS, SliceRig

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
 from tests.sim.disk import Disk
 from tests.unit.embedded_broker.timer.slices.slice_rig import START_MS, SliceRig

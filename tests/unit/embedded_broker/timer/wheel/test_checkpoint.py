@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from embedded_broker.store.fs import MemoryFileSystem
-from embedded_broker.timer.wheel.checkpoint import (
-    TimerCheckpoint,
-    TimerCheckpointFile,
-    TimerMeta,
-    TimerMetaFile,
-)
+from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMeta, TimerMetaFile
 from rocketmq_py.errors import RecordError
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 
 PATH = "config/timercheck"
 GOLDEN = (

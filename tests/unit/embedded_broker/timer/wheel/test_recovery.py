@@ -9,13 +9,14 @@ from random import Random
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.fs import DirectoryFileSystem, MemoryFileSystem
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.store.inner import PutStatus
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS
 from embedded_broker.timer.outcomes import RecallOutcome
-from embedded_broker.timer.wheel.checkpoint import TimerCheckpoint
 from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.timer_rig import START_MS, FailingPuts, Rig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.errors import StoreError
-from embedded_broker.store.fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.timer.wheel.timer_log import (
     TimerLog,
     TimerLogRecord,

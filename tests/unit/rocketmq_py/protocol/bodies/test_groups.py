@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import (
     ClientConfigCheck,
     Connection,
@@ -17,7 +18,6 @@ from rocketmq_py.protocol.bodies.groups import (
     SubscriptionGroupConfig,
 )
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
-from rocketmq_py.protocol.bodies.topics import MessageQueueKey
 
 QUEUE = MessageQueueKey("T", "b", 3)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.topics import (
     DataVersion,
-    MessageQueueKey,
     TopicConfig,
     TopicList,
     TopicOffset,

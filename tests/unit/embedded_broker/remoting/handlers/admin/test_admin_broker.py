@@ -7,8 +7,9 @@ import json
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ConsumerConnection, ConsumeStats, LockBatchResponse
-from rocketmq_py.protocol.bodies.topics import MessageQueueKey, TopicStatsTable
+from rocketmq_py.protocol.bodies.topics import TopicStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker
