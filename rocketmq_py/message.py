@@ -15,11 +15,7 @@ from typing import Literal, Self
 
 from attrs import define, field
 
-from rocketmq_py.errors import (
-    DelayConflictError,
-    ReservedPropertyError,
-    UnsupportedOperationError,
-)
+from rocketmq_py.errors import DelayConflictError, ReservedPropertyError, UnsupportedOperationError
 from rocketmq_py.protocol import delay as delays
 from rocketmq_py.protocol.compression import BODY_SIZE_MAX
 from rocketmq_py.protocol.delay import Delay, DelayKind

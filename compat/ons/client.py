@@ -13,13 +13,7 @@ from contextlib import contextmanager
 from typing import Self, TypedDict
 
 from compat.ons.message import Message
-from compat.ons.properties import (
-    Properties,
-    PropertyKeyConst,
-    check_known,
-    credentials_of,
-    text_of,
-)
+from compat.ons.properties import Properties, PropertyKeyConst, check_known, credentials_of, text_of
 from rocketmq_py.config import Credentials, CredentialsSource
 from rocketmq_py.errors import ONSClientException, RocketMQError
 

@@ -32,11 +32,7 @@ from embedded_broker.remoting.handlers.consume.query_message import QueryMessage
 from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import (
-    ConsumerRegistry,
-    ProducerRegistry,
-    QueueLocks,
-)
+from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import OffsetTable

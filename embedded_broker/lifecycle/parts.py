@@ -28,11 +28,7 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, Limits, Profile
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.groups import GroupTable
-from embedded_broker.tables.consumers.registry import (
-    ConsumerRegistry,
-    ProducerRegistry,
-    QueueLocks,
-)
+from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import OffsetTable

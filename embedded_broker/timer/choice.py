@@ -18,11 +18,7 @@ from typing import Any, Final
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.timer.delay_offsets import (
-    SLICE_INBOUND,
-    SLICE_WHEEL_END,
-    DelayOffsetFile,
-)
+from embedded_broker.timer.delay_offsets import SLICE_INBOUND, SLICE_WHEEL_END, DelayOffsetFile
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.metrics import TimerMetrics
 from embedded_broker.timer.request import parse_request

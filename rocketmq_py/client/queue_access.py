@@ -28,11 +28,7 @@ from rocketmq_py.client.queue_requests import (
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings
-from rocketmq_py.errors import (
-    MQClientException,
-    NoRouteError,
-    RocketMQError,
-)
+from rocketmq_py.errors import MQClientException, NoRouteError, RocketMQError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.routes import ClusterInfo
 from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable

@@ -7,11 +7,7 @@ Callers: ``producer/engine.py`` for one message, ``queue_access.py`` for many at
 from __future__ import annotations
 
 from rocketmq_py.client.answers import broker_error
-from rocketmq_py.errors import (
-    MQClientException,
-    RecallNotSupportedError,
-    RemotingCommandException,
-)
+from rocketmq_py.errors import MQClientException, RecallNotSupportedError, RemotingCommandException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.handles import RecallHandle

@@ -13,11 +13,7 @@ import logging
 from attrs import define
 
 from rocketmq_py.client.answers import broker_error
-from rocketmq_py.client.hooks import (
-    CheckForbiddenHook,
-    SendMessageContext,
-    SendMessageHook,
-)
+from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageContext, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
 from rocketmq_py.client.routes import vip_address

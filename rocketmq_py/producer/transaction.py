@@ -41,11 +41,7 @@ from rocketmq_py.protocol.handles import decode_offset_id
 from rocketmq_py.protocol.headers.transactions import EndTransactionRequestHeader
 from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.protocol.properties import Prop
-from rocketmq_py.protocol.sysflag import (
-    TRANSACTION_COMMIT,
-    TRANSACTION_NONE,
-    TRANSACTION_ROLLBACK,
-)
+from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK
 from rocketmq_py.send_result import (
     LocalTransactionState,
     SendResult,

@@ -23,11 +23,7 @@ from rocketmq_py.protocol.names import (
     is_retry_topic,
     topic_problem,
 )
-from rocketmq_py.protocol.properties import (
-    PROPERTIES_SIZE_MAX,
-    Prop,
-    encode_user_properties,
-)
+from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, Prop, encode_user_properties
 
 GOOD_TOPICS_MAX = 4_096
 """Topic names that are remembered as checked; looking at each letter costs more than a send may."""

@@ -10,11 +10,7 @@ import threading
 from collections.abc import Callable, Container, Sequence
 
 from rocketmq_py.clock import monotonic
-from rocketmq_py.errors import (
-    RemotingCommandException,
-    RemotingConnectException,
-    RocketMQError,
-)
+from rocketmq_py.errors import RemotingCommandException, RemotingConnectException, RocketMQError
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport.channel import CallTable, Channel, Done, Schedule

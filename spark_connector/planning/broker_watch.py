@@ -12,12 +12,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future, wait
 from functools import partial
 
-from rocketmq_py import (
-    MessageQueue,
-    NoRouteError,
-    QueueAccess,
-    RocketMQError,
-)
+from rocketmq_py import MessageQueue, NoRouteError, QueueAccess, RocketMQError
 from rocketmq_py.clock import monotonic
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.start_places import Bounds, find_topics

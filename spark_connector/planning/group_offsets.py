@@ -15,12 +15,7 @@ from functools import partial
 
 from attrs import define, field
 
-from rocketmq_py import (
-    MessageQueue,
-    MQBrokerException,
-    QueueAccess,
-    RocketMQError,
-)
+from rocketmq_py import MessageQueue, MQBrokerException, QueueAccess, RocketMQError
 from rocketmq_py.clock import monotonic
 from spark_connector.options.positions import Positions
 from spark_connector.servers.access import SERVER_ERRORS

@@ -19,13 +19,7 @@ from socket import gethostname
 
 from attrs import frozen
 
-from rocketmq_py import (
-    MessageQueue,
-    MQClientException,
-    QueueAccess,
-    RawPull,
-    RemotingException,
-)
+from rocketmq_py import MessageQueue, MQClientException, QueueAccess, RawPull, RemotingException
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import time
 
-from rocketmq_py import (
-    ConsumeConcurrentlyStatus,
-    DefaultMQProducer,
-    DefaultMQPushConsumer,
-    Message,
-)
+from rocketmq_py import ConsumeConcurrentlyStatus, DefaultMQProducer, DefaultMQPushConsumer, Message
 from tests.perf.measure import RUNS, figure, keep
 from tests.perf.server_process import served
 

@@ -20,11 +20,7 @@ from embedded_broker.store.inner import InnerMessage
 from rocketmq_py.protocol.message_codec import MessageRecord, encode_record
 from rocketmq_py.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from rocketmq_py.protocol.properties import Prop, encode_properties
-from rocketmq_py.protocol.sysflag import (
-    TRANSACTION_COMMIT,
-    TRANSACTION_NONE,
-    with_transaction_type,
-)
+from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, with_transaction_type
 
 REMOVED_TAG: Final = "d"
 _NUMBER_DIGITS_MAX: Final = 18

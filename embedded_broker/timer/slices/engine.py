@@ -56,11 +56,7 @@ from embedded_broker.timer.run import TimerRuns
 from embedded_broker.timer.slices.change import SliceChanges, find_copies
 from embedded_broker.timer.slices.course import SliceCourse
 from embedded_broker.timer.slices.dcommit_log import folder_of
-from embedded_broker.timer.slices.dispatch import (
-    Inbound,
-    SliceDispatchService,
-    SlicePreloadService,
-)
+from embedded_broker.timer.slices.dispatch import Inbound, SliceDispatchService, SlicePreloadService
 from embedded_broker.timer.slices.fire import SliceFireService
 from embedded_broker.timer.slices.flush import SliceFlush, SliceFlushService
 from embedded_broker.timer.slices.listing import SliceListing

@@ -20,10 +20,7 @@ from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, released_since
 from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import Mark
-from embedded_broker.timer.request import (
-    parse_request,
-    topic_hash,
-)
+from embedded_broker.timer.request import parse_request, topic_hash
 from embedded_broker.timer.wheel.checkpoint import TimerMeta
 from embedded_broker.timer.wheel.slots import Slot
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState

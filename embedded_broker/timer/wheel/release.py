@@ -25,10 +25,7 @@ from embedded_broker.timer.stage import Stage
 from embedded_broker.timer.wheel.batch import Batch
 from embedded_broker.timer.wheel.change import marked_by
 from embedded_broker.timer.wheel.due_heap import KIND_AT, NOT_LATE, Kind, Waiting
-from embedded_broker.timer.wheel.plain_timer import (
-    Destinations,
-    plain_due_ms,
-)
+from embedded_broker.timer.wheel.plain_timer import Destinations, plain_due_ms
 from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import TIMER_TOPIC

@@ -17,11 +17,7 @@ from attrs import frozen
 
 from embedded_broker.timer.wheel.checkpoint import TimerMeta, WheelSeal
 from embedded_broker.timer.wheel.state import TimerState
-from embedded_broker.timer.wheel.timer_log import (
-    MAGIC_DELETE,
-    MAGIC_ROLL,
-    TimerLogRecord,
-)
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, TimerLogRecord
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.properties import Prop
 

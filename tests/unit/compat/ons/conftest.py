@@ -4,11 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from compat.ons import (
-    ONSFactory,
-    Producer,
-    PropertyKeyConst,
-)
+from compat.ons import ONSFactory, Producer, PropertyKeyConst
 from embedded_broker import EmbeddedBroker, VirtualClock
 
 

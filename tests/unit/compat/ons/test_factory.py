@@ -2,13 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from compat.ons import (
-    Message,
-    ONSClientException,
-    ONSFactory,
-    Properties,
-    PropertyKeyConst,
-)
+from compat.ons import Message, ONSClientException, ONSFactory, Properties, PropertyKeyConst
 from embedded_broker import EmbeddedBroker
 from tests.unit.compat.ons import aliyun_programs
 from tests.unit.compat.ons.ons_bench import PATIENCE

@@ -4,13 +4,7 @@ import threading
 
 import pytest
 
-from compat.ons import (
-    Message,
-    ONSClientException,
-    Producer,
-    SendCallback,
-    SendResult,
-)
+from compat.ons import Message, ONSClientException, Producer, SendCallback, SendResult
 from embedded_broker import EmbeddedBroker
 from rocketmq_py import MQClientException
 from tests.unit.compat.ons.ons_bench import PATIENCE, Outcome

@@ -6,12 +6,7 @@ from threading import Event
 
 import pytest
 
-from embedded_broker import (
-    ClockError,
-    EmbeddedBroker,
-    SettleTimeout,
-    VirtualClock,
-)
+from embedded_broker import ClockError, EmbeddedBroker, SettleTimeout, VirtualClock
 from embedded_broker.clocks.settle import Settled, wait_until_settled
 from embedded_broker.door import Door
 from rocketmq_py import (

@@ -13,12 +13,7 @@ from embedded_broker.core.waiters import Waiter, Waiters
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.wire_peer import (
-    Connect,
-    WirePeer,
-    bodies,
-    pull_fields,
-)
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, bodies, pull_fields
 
 
 @pytest.fixture

@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.queue_requests import (
-    QueueRequests,
-    RawPull,
-    pull_answer,
-    queue_request,
-)
+from rocketmq_py.client.queue_requests import QueueRequests, RawPull, pull_answer, queue_request
 from rocketmq_py.errors import FlowControlError, MQBrokerException, MQClientException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.send_result import MessageQueue

@@ -10,12 +10,7 @@ from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.wire_peer import (
-    Connect,
-    WirePeer,
-    consumer,
-    pull_fields,
-)
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, consumer, pull_fields
 
 GROUP = "consumers"
 

@@ -13,12 +13,7 @@ from embedded_broker.timer.stage import Stage
 from rocketmq_py.protocol.properties import Prop
 from tests.unit.embedded_broker.store.store_tools import delete_before
 from tests.unit.embedded_broker.timer.dying_fs import DyingFileSystem, Killed
-from tests.unit.embedded_broker.timer.slices.slice_rig import (
-    START_MS,
-    Endless,
-    Short,
-    SliceRig,
-)
+from tests.unit.embedded_broker.timer.slices.slice_rig import START_MS, Endless, Short, SliceRig
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 
 DAY_MS = 86_400_000

@@ -13,13 +13,7 @@ from embedded_broker.store.fs import Segment
 from embedded_broker.store.inner import InnerMessage, PutRefusal, PutStatus
 from embedded_broker.timer.wheel.timer_log import BROKEN, LogEntry
 from rocketmq_py.protocol.properties import encode_properties
-from tests.unit.embedded_broker.timer.timer_rig import (
-    START_MS,
-    Endless,
-    FailingPuts,
-    Rig,
-    Short,
-)
+from tests.unit.embedded_broker.timer.timer_rig import START_MS, Endless, FailingPuts, Rig, Short
 
 
 class Curious:

@@ -6,11 +6,7 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.store.memory_fs import MemoryFileSystem
-from embedded_broker.timer.wheel.timer_log import (
-    TimerLog,
-    TimerLogRecord,
-    decode_record,
-)
+from embedded_broker.timer.wheel.timer_log import TimerLog, TimerLogRecord, decode_record
 from rocketmq_py.protocol.tag_hash import java_hash
 
 GOLDEN = (

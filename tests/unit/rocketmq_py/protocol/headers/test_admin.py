@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from rocketmq_py.protocol.headers.admin import (
-    CreateTopicRequestHeader,
-    ResetOffsetRequestHeader,
-)
+from rocketmq_py.protocol.headers.admin import CreateTopicRequestHeader, ResetOffsetRequestHeader
 
 
 def test_an_order_that_is_not_sent_is_false() -> None:

@@ -10,13 +10,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.message_codec import encode_batch
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.store.store_tools import delete_before
-from tests.unit.embedded_broker.wire_peer import (
-    Connect,
-    WirePeer,
-    bodies,
-    consumer,
-    pull_fields,
-)
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, bodies, consumer, pull_fields
 
 FROM_HEARTBEAT = "0"
 SUSPEND = "2"
