@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from attrs import asdict, fields
 
 from embedded_broker.cli.asking import ask_brokers
-from embedded_broker.inspector.pending import PendingEntry
 from embedded_broker.inspector.reader import StoreFiles
-from embedded_broker.inspector.report import Report, plain_value, report_of_store, to_document
+from embedded_broker.inspector.report import (
+    COLUMNS,
+    Report,
+    plain_row,
+    report_of_store,
+    to_document,
+)
 from rocketmq_py import RocketMQError, SystemClock
 from rocketmq_py.protocol.json_text import dumps
 
@@ -174,16 +178,15 @@ def _print_json(reports: list[Report]) -> None:
 
 
 def _print_csv(reports: list[Report]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
     if reports and reports[0].kind == "broker":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(["broker", "topic", "waiting"])
         for report in reports:
             writer.writerows([report.source, line.topic, line.count] for line in report.topics)
         return
-    names = [one.name for one in fields(PendingEntry)]
-    writer.writerow(["due", *names])
+    rows = csv.DictWriter(sys.stdout, ["due", *COLUMNS], lineterminator="\n")
+    rows.writeheader()
     for report in reports:
-        for entry in report.listed:
-            due = datetime.fromtimestamp(entry.due_ms / 1000, UTC)
-            row = asdict(entry, value_serializer=plain_value)
-            writer.writerow([due.isoformat(timespec="milliseconds"), *row.values()])
+        for one in report.listed:
+            due = datetime.fromtimestamp(one.pending.due_ms / 1000, UTC)
+            rows.writerow({"due": due.isoformat(timespec="milliseconds"), **plain_row(one)})

@@ -68,10 +68,11 @@ class _View:
             write(f"[yellow]warning: {escape(warning)}[/]")
         oldest = report.oldest_overdue
         if oldest is not None:
-            late = _span(report.now_ms - oldest.due_ms)
+            one = oldest.pending
+            late = _span(report.now_ms - one.due_ms)
             write(
-                f"[red]oldest overdue: {escape(oldest.topic)} {escape(oldest.message_id)}, "
-                f"due {self._time(oldest.due_ms)}, {late} late[/]"
+                f"[red]oldest overdue: {escape(one.topic)} {escape(one.msg_id)}, "
+                f"due {self._time(one.due_ms)}, {late} late[/]"
             )
         if report.kind == "broker":
             write("[dim]a running broker does not tell due times; ask its store directory[/]")
@@ -120,13 +121,13 @@ class _View:
         table = _table(f"next messages ({left} more are not shown)" if left else "messages")
         for name in ("due", "topic", "id", "where"):
             table.add_column(name, overflow="fold")
-        for one in listed:
-            where = f"level {one.level}" if one.level else one.place.name.lower()
+        for line in listed:
+            one = line.pending
+            where = f"level {line.level}" if line.level else line.where.name.lower()
             if one.rolls:
                 where += f", {one.rolls} rolls"
-            table.add_row(
-                self._time(one.due_ms, millis=True), escape(one.topic), one.message_id, where
-            )
+            due = self._time(one.due_ms, millis=True)
+            table.add_row(due, escape(one.topic), escape(one.msg_id), where)
         self._console.print(table)
 
     def _stages(self) -> None:

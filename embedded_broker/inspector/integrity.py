@@ -228,8 +228,8 @@ class _Check:
         pending = self._pending
         true = Counter(
             pending.topics[topic]
-            for topic, place in zip(pending.topic, pending.place, strict=True)
-            if place != Whereabouts.LEVEL
+            for topic, where in zip(pending.topic, pending.where, strict=True)
+            if where != Whereabouts.LEVEL
         )
         saved = self._files.counts
         for topic in sorted({*saved, *true}):

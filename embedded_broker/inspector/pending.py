@@ -6,28 +6,38 @@ not know yet, the queue entries that are not in the log yet, and the entries of 
 Marks and what they remove do not count, nor do timers whose released copy is in the commit log
 (only our broker writes down which; after a real one the slot in progress counts whole).
 
-Must not know: how the answer is shown. A waiting message costs 21 bytes here and a place in a set.
+Must not know: how the answer is shown. A waiting message costs 29 bytes here and a place in a set;
+a walk (`timer/listing.py`) lists them as it lists those of an engine, and costs 4 bytes for each.
 Read on: `integrity.py` for whether the files can be believed.
 """
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import partial
+from itertools import islice
 from typing import Final
-
-from attrs import define, field, frozen
 
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.timer.delivery import released_since
+from embedded_broker.timer.listing import (
+    Pending,
+    Place,
+    Source,
+    Wanted,
+    first_stored_ms,
+    pending_of,
+)
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key, is_rootless, parse_request, root_offset
 from embedded_broker.timer.wheel.timer_log import TimerLogRecord
 from rocketmq_py.protocol.delay import release_due_ms
 from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketmq_py.protocol.names import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import java_hash
 
@@ -47,100 +57,107 @@ class Whereabouts(IntEnum):
     """In the queue of a delay level."""
 
 
-@frozen(kw_only=True)
-class PendingEntry:
-    """One waiting message, read back from the commit log; times in epoch milliseconds."""
-
-    due_ms: int
-    topic: str
-    queue_id: int
-    message_id: str
-    keys: str
-    place: Whereabouts
-    level: int
-    rolls: int
-    accepted_ms: int
-    size: int
-    offset: int
-
-
-@define(slots=True)
-class PendingTimers:
+class PendingTimers(Source):
     """All waiting messages as columns; row `i` is the same message in each of them."""
 
-    files: StoreFiles
-    due_ms: array[int] = field(factory=lambda: array("q"))
-    topic: array[int] = field(factory=lambda: array("i"))
-    offset: array[int] = field(factory=lambda: array("q"))
-    place: array[int] = field(factory=lambda: array("b"))
-    topics: list[str] = field(factory=list)
-    numbers: dict[str, int] = field(factory=dict)
-    """Where each topic stands among them."""
-    marks: int = 0
-    """Delete marks that wait beside them."""
-    recalled: int = 0
-    """Timers that a mark removes; not among the rows."""
-    released: int = 0
-    """Timers of unfinished slots whose copy is already delivered; not among the rows."""
-    findings: list[Finding] = field(factory=list)
+    def __init__(self, files: StoreFiles) -> None:
+        super().__init__(files)
+        self.files = files
+        self.due_ms = array("q")
+        self.root = array("q")
+        self.topic = array("i")
+        self.offset = array("q")
+        self.where = array("b")
+        self.topics: list[str] = []
+        self.numbers: dict[str, int] = {}
+        """Where each topic stands among them."""
+        self.marks = 0
+        """Delete marks that wait beside them."""
+        self.recalled = 0
+        """Timers that a mark removes; not among the rows."""
+        self.released = 0
+        """Timers of unfinished slots whose copy is already delivered; not among the rows."""
+        self.findings: list[Finding] = []
+        self._order: array[int] | None = None
 
     def __len__(self) -> int:
         return len(self.due_ms)
 
-    def rows(self, topic: str | None = None, before_ms: int | None = None) -> list[int]:
-        """Give the rows in order of their due times, of one topic, or due before a time."""
-        wanted = None if topic is None else self.numbers.get(topic, -1)
-        found = [
-            row
-            for row in range(len(self))
-            if (wanted is None or self.topic[row] == wanted)
-            and (before_ms is None or self.due_ms[row] < before_ms)
-        ]
-        due_ms = self.due_ms
-        found.sort(key=lambda row: due_ms[row])
-        return found
+    # --- listing -----------------------------------------------------------------------------
 
-    def entry(self, row: int) -> PendingEntry | None:
-        """Read one message back; None when its record is gone (a running broker's store)."""
-        record = self.files.record(self.offset[row])
-        if record is None:
-            return None
-        properties = record.properties
-        queue_id = properties.get(Prop.REAL_QID, "")
-        place = Whereabouts(self.place[row])
-        level = properties.get(Prop.DELAY, "")
-        rolls = properties.get(Prop.TIMER_ROLL_TIMES, "")
-        return PendingEntry(
-            due_ms=self.due_ms[row],
-            topic=self.topics[self.topic[row]],
-            queue_id=int(queue_id) if queue_id.isdecimal() else -1,
-            message_id=record.msg_id,
-            keys=properties.get(Prop.KEYS, ""),
-            place=place,
-            level=int(level) if place is Whereabouts.LEVEL and level.isdecimal() else 0,
-            rolls=int(rolls) if rolls.isdecimal() else 0,
-            accepted_ms=record.store_timestamp,
-            size=record.size,
-            offset=record.commit_log_offset,
+    def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
+        """Read what is asked for back from the commit log; None where a record is gone."""
+        for row in self.rows(wanted):
+            yield self._pending(row)
+
+    def rows(self, wanted: Wanted) -> Iterator[int]:
+        """Give the rows that may be asked for, in the order of their places; kinds are not known.
+
+        Nothing is read for it, so it also serves to count.
+        """
+        order = self._in_order()
+        topic = None if wanted.topic is None else self.numbers.get(wanted.topic, -1)
+        begin = bisect_right(order, wanted.after, key=self._place)
+        end = bisect_left(order, wanted.before_ms, key=self.due_ms.__getitem__)
+        return (
+            row for row in islice(order, begin, end) if topic is None or self.topic[row] == topic
         )
 
-    def add(self, due_ms: int, topic: str, offset: int, place: Whereabouts) -> None:
+    def whereabouts(self, one: Pending) -> Whereabouts:
+        """Say where a message of a walk lies."""
+        order = self._in_order()
+        return Whereabouts(self.where[order[bisect_left(order, one.place, key=self._place)]])
+
+    def _in_order(self) -> array[int]:
+        if self._order is None:
+            by_root = sorted(range(len(self)), key=self.root.__getitem__)
+            self._order = array("i", sorted(by_root, key=self.due_ms.__getitem__))
+        return self._order
+
+    def _place(self, row: int) -> Place:
+        return Place(self.due_ms[row], self.root[row])
+
+    def _pending(self, row: int) -> Pending | None:
+        topic = SCHEDULE_TOPIC if self.where[row] == Whereabouts.LEVEL else TIMER_TOPIC
+        read = partial(self._record, topic)
+        record = read(self.offset[row])
+        if record is None:
+            return None
+        stored_ms = record.store_timestamp
+        return pending_of(
+            record,
+            due_ms=self.due_ms[row],
+            root=self.root[row],
+            accepted_ms=stored_ms if topic == SCHEDULE_TOPIC else first_stored_ms(record, read),
+            read=partial(read, self.offset[row]),
+        )
+
+    def _record(self, topic: str, offset: int) -> MessageRecord | None:
+        record = self.files.record(offset)
+        return None if record is None or record.topic != topic else record
+
+    # --- filling -----------------------------------------------------------------------------
+
+    def add(self, due_ms: int, root: int, topic: str, offset: int, where: Whereabouts) -> None:
         """Add a row."""
         number = self.numbers.get(topic)
         if number is None:
             number = self.numbers[topic] = len(self.topics)
             self.topics.append(topic)
         self.due_ms.append(due_ms)
+        self.root.append(root)
         self.topic.append(number)
         self.offset.append(offset)
-        self.place.append(place)
+        self.where.append(where)
+        self._order = None
 
     def drop(self, rows: set[int]) -> None:
         """Remove rows."""
-        for name in ("due_ms", "topic", "offset", "place"):
+        for name in ("due_ms", "root", "topic", "offset", "where"):
             old: array[int] = getattr(self, name)
             kept = (one for row, one in enumerate(old) if row not in rows)
             setattr(self, name, array(old.typecode, kept))
+        self._order = None
 
 
 def find_pending(files: StoreFiles) -> PendingTimers:
@@ -245,15 +262,20 @@ class _Search:
                 self._take(message, None)
 
     def take_level(self, level: int, queue: ConsumeQueue) -> None:
-        """Take what waits at a delay level; the queue entry itself holds the due time."""
+        """Take what waits at a delay level; the queue entry itself holds the due time.
+
+        A level is a row: what stands behind a later one leaves with it.
+        """
         start = self._files.level_offsets.get(level, 0)
-        for _, (offset, _, due_ms) in queue.iterate(start):
+        due_ms = 0
+        for _, (offset, _, deliver_ms) in queue.iterate(start):
+            due_ms = max(due_ms, deliver_ms)
             message = self._files.record(offset)
             topic = None if message is None else message.properties.get(Prop.REAL_TOPIC)
             if message is None or message.topic != SCHEDULE_TOPIC or not topic:
                 self._unreadable(offset, f"the queue of level {level} names no message here")
-            else:
-                self.found.add(due_ms, topic, offset, Whereabouts.LEVEL)
+            elif topic != HALF_TOPIC:  # that is no topic a level delivers to
+                self.found.add(due_ms, offset, topic, offset, Whereabouts.LEVEL)
 
     def apply_marks(self) -> None:
         """Remove the timers that a waiting mark takes back, as the release will."""
@@ -299,10 +321,10 @@ class _Search:
             self._files.precision_ms,
             _MESSAGE_STEP_MS,
         )
-        place = Whereabouts.QUEUED
+        where = Whereabouts.QUEUED
         if slot_ms is not None:
-            place = Whereabouts.HOP if request.out_ms > slot_ms else Whereabouts.WHEEL
-        self.found.add(due_ms, request.real_topic, offset, place)
+            where = Whereabouts.HOP if request.out_ms > slot_ms else Whereabouts.WHEEL
+        self.found.add(due_ms, root_offset(properties, offset), request.real_topic, offset, where)
 
     def _message(self, offset: int, size: int) -> MessageRecord | None:
         record = self._files.record(offset)

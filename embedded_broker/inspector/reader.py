@@ -91,6 +91,7 @@ class StoreFiles:
     precision_ms: int = _PRECISION_DEFAULT_MS
     has_slices: bool = False
     findings: list[Finding] = field(factory=list)
+    is_open: bool = True
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str]) -> Self:
@@ -119,6 +120,7 @@ class StoreFiles:
 
     def close(self) -> None:
         """Give the handles back."""
+        self.is_open = False
         for queue in (self.timer_queue, *self.level_queues.values()):
             if queue is not None:
                 queue.files.close()

@@ -8,15 +8,17 @@ how full the wheel is, what the check point says. Must not know: terminals, file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from attrs import asdict, field, frozen
+from attrs import asdict, evolve, field, fields, frozen
 
+from embedded_broker.clocks.timeline import Budget
 from embedded_broker.inspector.integrity import Checked, check
-from embedded_broker.inspector.pending import PendingEntry, PendingTimers, Whereabouts, find_pending
+from embedded_broker.inspector.pending import PendingTimers, Whereabouts, find_pending
 from embedded_broker.inspector.reader import StoreFiles
+from embedded_broker.timer.listing import NEVER_MS, Pending, Walk, Wanted
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, TimerCheckpoint, TimerCounts
 
 _WIDTHS_S: Final = (
@@ -63,6 +65,20 @@ class StageLine:
     """A time that belongs at the end of the remark; who shows it chooses the zone."""
 
 
+@frozen
+class Listed:
+    """One waiting message, and where the files have it.
+
+    `level` is 0 unless it waits at one, `size` is that of the whole record.
+    """
+
+    pending: Pending
+    where: Whereabouts
+    level: int
+    offset: int
+    size: int
+
+
 @frozen(kw_only=True)
 class WheelLine:
     """How full wheel and timer log are."""
@@ -93,12 +109,12 @@ class Report:
     total: int
     selected: int
     overdue: int | None = None
-    oldest_overdue: PendingEntry | None = None
+    oldest_overdue: Listed | None = None
     recalled: int | None = None
     already_released: int | None = None
     buckets: Sequence[Bucket] = ()
     topics: Sequence[TopicLine] = ()
-    listed: Sequence[PendingEntry] = ()
+    listed: Sequence[Listed] = ()
     stages: Sequence[StageLine] = ()
     wheel: WheelLine | None = None
     checkpoint: TimerCheckpoint | None = None
@@ -127,9 +143,11 @@ def report_of_store(
     `verify` the files are not checked against each other.
     """
     pending = find_pending(files)
-    rows = pending.rows(topic, before_ms)
+    wanted = Wanted(
+        topic=topic, before_ms=NEVER_MS if before_ms is None else before_ms, limit=limit
+    )
+    rows = list(pending.rows(wanted))
     overdue = sum(pending.due_ms[row] <= now_ms for row in rows)
-    listed = (pending.entry(row) for row in rows[:limit])
     return Report(
         kind="store",
         source=str(files.root),
@@ -137,18 +155,38 @@ def report_of_store(
         total=len(pending),
         selected=len(rows),
         overdue=overdue,
-        oldest_overdue=pending.entry(rows[0]) if overdue else None,
+        oldest_overdue=next(iter(_listed(pending, evolve(wanted, limit=1))), None)
+        if overdue
+        else None,
         recalled=pending.recalled,
         already_released=pending.released,
         buckets=histogram(pending, rows, buckets),
         topics=_topic_lines(pending, rows, now_ms),
-        listed=tuple(entry for entry in listed if entry is not None),
+        listed=_listed(pending, wanted),
         stages=_stages_of_store(files, pending, now_ms),
         wheel=_wheel_line(files),
         checkpoint=files.checkpoint,
         clean=files.clean,
         integrity=check(files, pending) if verify else None,
         warnings=tuple(_warnings(files)),
+    )
+
+
+def _listed(pending: PendingTimers, wanted: Wanted) -> tuple[Listed, ...]:
+    walk = Walk(pending, wanted)
+    while not walk.done:
+        walk.step(Budget())
+    found = ((one, one.read()) for one in walk.found)
+    return tuple(
+        Listed(
+            one,
+            where := pending.whereabouts(one),
+            record.queue_id + 1 if where is Whereabouts.LEVEL else 0,
+            record.commit_log_offset,
+            record.size,
+        )
+        for one, record in found
+        if record is not None
     )
 
 
@@ -233,7 +271,7 @@ def _stages_of_store(
         due = [
             pending.due_ms[row]
             for row in range(len(pending))
-            if pending.place[row] != Whereabouts.LEVEL and pending.due_ms[row] <= now_ms
+            if pending.where[row] != Whereabouts.LEVEL and pending.due_ms[row] <= now_ms
         ]
         lag_ms, at_ms = now_ms - min(due) if due else 0, checkpoint.last_read_time_ms
         lines += [
@@ -378,15 +416,40 @@ def _number(text: str) -> int | None:
 
 # --- one document ------------------------------------------------------------------------------
 
+COLUMNS: Final[Mapping[str, Callable[[Listed], int | str]]] = {
+    "due_ms": lambda one: one.pending.due_ms,
+    "topic": lambda one: one.pending.topic,
+    "queue_id": lambda one: one.pending.queue_id,
+    "msg_id": lambda one: one.pending.msg_id,
+    "keys": lambda one: " ".join(one.pending.keys),
+    "place": lambda one: one.where.name.lower(),
+    "level": lambda one: one.level,
+    "rolls": lambda one: one.pending.rolls,
+    "accepted_ms": lambda one: one.pending.accepted_ms,
+    "size": lambda one: one.size,
+    "offset": lambda one: one.offset,
+}
+"""What JSON and CSV tell of a listed message."""
+
 
 def to_document(report: Report) -> dict[str, Any]:  # Any: plain JSON values of many kinds
     """Give the report as plain values for JSON; enums by name, what is not known as null."""
-    document = asdict(report, value_serializer=plain_value)
+    messages = {fields(Report).listed, fields(Report).oldest_overdue}
+    document = asdict(
+        report, filter=lambda one, _: one not in messages, value_serializer=_plain_value
+    )
+    oldest = report.oldest_overdue
+    document["listed"] = [plain_row(one) for one in report.listed]
+    document["oldest_overdue"] = None if oldest is None else plain_row(oldest)
     if report.integrity is not None:
         document["integrity"]["damaged"] = report.integrity.is_damaged
     return document
 
 
-def plain_value(_owner: object, _attribute: object, value: Any) -> Any:  # Any: as to_document
-    """Give an enum by its name; for `attrs.asdict`."""
+def plain_row(one: Listed) -> dict[str, Any]:
+    """Give a listed message as plain values for JSON and CSV."""
+    return {name: value_of(one) for name, value_of in COLUMNS.items()}
+
+
+def _plain_value(_owner: object, _attribute: object, value: Any) -> Any:  # Any: as to_document
     return value.name.lower() if isinstance(value, Enum) else value

@@ -6,8 +6,9 @@ of waiting messages, and one walk goes through any of them. A listing never chan
 at. It is made in turns, so that the door is never held for long: `Walk.step` under the door,
 `Walk.arrange` outside of it, until `Walk.done`.
 
-Read on: `wheel/listing.py`, `slices/listing.py` and `levels/listing.py` for the sources,
-`embedded_broker/api/views/timers.py` for who asks.
+Read on: `wheel/listing.py`, `slices/listing.py`, `levels/listing.py` and, for files that no broker
+has open, `embedded_broker/inspector/pending.py` for the sources; for who asks,
+`embedded_broker/api/views/timers.py` and `embedded_broker/inspector/report.py`.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from attrs import field, frozen
 
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.store.message_store import MessageStore
+from embedded_broker.timer.request import root_offset, victim_root
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.protocol.properties import Prop
 
 NEVER_MS: Final = 2**63 - 1
+_STEPS_BACK: Final = 100
 
 
 class TimerKind(Enum):
@@ -54,8 +56,8 @@ class Pending:
 
     due_ms: int
     root: int
-    id: str
-    """UNIQ_KEY; empty when the message has none."""
+    msg_id: str
+    """UNIQ_KEY, or where the message lies when it has none."""
     topic: str
     """Where it will go."""
     queue_id: int
@@ -96,14 +98,28 @@ class Wanted:
         return self.kinds is None or one.kind in self.kinds
 
 
+class Readable(Protocol):
+    """What a source reads from; it may be closed while a walk is under way."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be read."""
+        ...
+
+
 class Source(ABC):
     """One place where messages wait, as one walk goes through it."""
 
     is_arranged = True
     """False: `arrange` must be called before the walk goes on."""
 
-    def __init__(self, store: MessageStore) -> None:
-        self.store = store
+    def __init__(self, files: Readable) -> None:
+        self._files = files
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is anything to read: a walk ends where it is closed."""
+        return self._files.is_open
 
     def begin(self, budget: Budget) -> bool:  # noqa: ARG002 - most sources stay as they are
         """Begin a turn; True when `turns` must begin anew because something has moved."""
@@ -136,7 +152,7 @@ class Walk:
     def step(self, budget: Budget) -> None:
         """Go on until the budget is used up, or `arrange` must be called. Under the door."""
         source = self._source
-        self.done = self.done or not source.store.is_open
+        self.done = self.done or not source.is_open
         if source.begin(budget):
             self._turns = source.turns(self._wanted)
         while not self.done:
@@ -178,6 +194,23 @@ def kind_of(properties: Mapping[str, str], topic: str) -> TimerKind:
     return TimerKind.DELIVER_AT
 
 
+def first_stored_ms(record: MessageRecord, read: Callable[[int], MessageRecord | None]) -> int:
+    """Give when the first copy was stored, over hops and changes of time; else the oldest left.
+
+    `read` gives the timer at a commit-log offset.
+    """
+    for _ in range(_STEPS_BACK):
+        back: int | None = root_offset(record.properties, record.commit_log_offset)
+        if back == record.commit_log_offset:
+            back = victim_root(record.properties)
+        is_before = back is not None and 0 <= back < record.commit_log_offset
+        earlier = read(back) if back is not None and is_before else None
+        if earlier is None:
+            break
+        record = earlier
+    return record.store_timestamp
+
+
 def pending_of(
     record: MessageRecord,
     *,
@@ -193,7 +226,7 @@ def pending_of(
     return Pending(
         due_ms=due_ms,
         root=root,
-        id=properties.get(Prop.UNIQ_KEY, ""),
+        msg_id=record.msg_id,
         topic=topic,
         queue_id=int(queue_id) if queue_id.isdecimal() else 0,
         accepted_ms=accepted_ms,

@@ -124,7 +124,7 @@ def test_what_a_real_broker_left_ours_delivers_once_and_in_time(
     assert report.integrity is not None
     assert not report.integrity.is_damaged, report.integrity.findings
     assert report.recalled == 1
-    found = {one.message_id: one.due_ms for one in report.listed}
+    found = {one.pending.msg_id: one.pending.due_ms for one in report.listed}
     assert found.keys() == due.keys()
     clock = VirtualClock()
     with EmbeddedBroker(store=real.store, clock=clock) as broker:
@@ -205,7 +205,7 @@ def test_what_ours_left_a_real_broker_delivers_and_never_early(
     report = look(store)
     assert report.integrity is not None
     assert not report.integrity.is_damaged, report.integrity.findings
-    assert {one.message_id for one in report.listed} == due.keys()
+    assert {one.pending.msg_id for one in report.listed} == due.keys()
     inbox = Inbox()
     with real_cluster(tmp_path) as real:
         started_ms = CLOCK.now_ms

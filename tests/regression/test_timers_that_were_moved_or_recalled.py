@@ -16,7 +16,7 @@ def listed(rig: Rig) -> list[str]:
     while not walk.done:
         walk.step(Endless())
         walk.arrange()
-    return [one.id for one in walk.found]
+    return [one.msg_id for one in walk.found]
 
 
 def test_a_late_mark_outlives_another_mark_of_the_same_slot() -> None:

@@ -50,7 +50,7 @@ def check_listing(life: Life, truth: Truth, page: int) -> None:
             walk.arrange()
         if not walk.found:
             break
-        found += [(one.due_ms, one.root, one.id) for one in walk.found]
+        found += [(one.due_ms, one.root, one.msg_id) for one in walk.found]
         wanted = Wanted(limit=page, after=walk.found[-1].place)
     if found != expected:
         raise Violation(f"listed are {found}; waiting are {expected}")

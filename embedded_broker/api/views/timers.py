@@ -381,7 +381,7 @@ def _pending_timer(parts: BrokerParts, one: Pending) -> PendingTimer:
             return one.read()
 
     return PendingTimer(
-        msg_id=one.id,
+        msg_id=one.msg_id,
         topic=one.topic,
         queue_id=one.queue_id,
         due_at=instant(one.due_ms),

@@ -56,6 +56,7 @@ class LevelSource(Source):
 
     def __init__(self, store: MessageStore, clock: Clock, levels: Levels) -> None:
         super().__init__(store)
+        self._store = store
         self._clock = clock
         self._levels = levels
 
@@ -88,7 +89,7 @@ class LevelSource(Source):
 
     def _row(self, level: int) -> Iterator[_Entry]:
         """Give (due, offset) of what waits at a level."""
-        queue = self.store.consume_queue(SCHEDULE_TOPIC, level - 1)
+        queue = self._store.consume_queue(SCHEDULE_TOPIC, level - 1)
         index = self._levels.waiting_from().get(level, 0)
         head_ms = self._levels.head_due_ms(level)
         due_ms = 0
@@ -123,7 +124,7 @@ class LevelSource(Source):
         )
 
     def _record(self, offset_py: int) -> MessageRecord | None:
-        record = self.store.record(offset_py)
+        record = self._store.record(offset_py)
         return None if record is None or record.topic != SCHEDULE_TOPIC else record
 
 

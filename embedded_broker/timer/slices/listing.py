@@ -20,9 +20,9 @@ from embedded_broker.timer.listing import (
     Source,
     Walk,
     Wanted,
+    first_stored_ms,
     pending_of,
 )
-from embedded_broker.timer.request import victim_root
 from embedded_broker.timer.slices.cells import SliceWheel
 from embedded_broker.timer.slices.change import find_copies
 from embedded_broker.timer.slices.dispatch import take_into
@@ -31,8 +31,6 @@ from embedded_broker.timer.slices.record import SECOND_MS, glance, second_of
 from embedded_broker.timer.slices.state import Late, SliceState
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
-
-_STEPS_BACK = 100
 
 
 class SliceListing:
@@ -60,19 +58,14 @@ class SliceListing:
             record,
             due_ms=second * SECOND_MS,
             root=record.commit_log_offset,
-            accepted_ms=self._accepted_ms(record),
+            accepted_ms=first_stored_ms(record, self.record),
             read=lambda: record,
         )
 
-    def _accepted_ms(self, record: MessageRecord) -> int:
-        """Give the store time of the first copy, over changes of its time; else of the oldest."""
-        for _ in range(_STEPS_BACK):
-            back = victim_root(record.properties)
-            earlier = None if back is None else self.state.store.record(back)
-            if earlier is None or earlier.topic != self.state.topic:
-                break
-            record = earlier
-        return record.store_timestamp
+    def record(self, offset: int) -> MessageRecord | None:
+        """Read a message of the inbound queue's topic."""
+        record = self.state.store.record(offset)
+        return None if record is None or record.topic != self.state.topic else record
 
     def wheel(self, number: int) -> Generator[None, None, SliceWheel | None]:
         """Read a slice as far as needed, in turns; gives its cells, None when it is over."""
@@ -159,8 +152,8 @@ class SliceSource(Source):
         """Give the strays of earlier seconds, from the end of the list; None: all that are left."""
         while strays and (before is None or strays[-1].second < before):
             stray = strays.pop()
-            record = self._state.store.record(stray.source)
-            if record is None or record.topic != self._state.topic:
+            record = self._listing.record(stray.source)
+            if record is None:
                 yield None
                 continue
             yield self._pending(record, stray.second, self._state.late.marks(stray.second))

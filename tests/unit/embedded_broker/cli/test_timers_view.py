@@ -8,9 +8,10 @@ from rich.console import Console
 
 from embedded_broker.cli.timers_view import show
 from embedded_broker.inspector.integrity import Checked
-from embedded_broker.inspector.pending import PendingEntry, Whereabouts
+from embedded_broker.inspector.pending import Whereabouts
 from embedded_broker.inspector.reader import Finding, Severity
-from embedded_broker.inspector.report import Bucket, Report, TopicLine
+from embedded_broker.inspector.report import Bucket, Listed, Report, TopicLine
+from embedded_broker.timer.listing import Pending, TimerKind
 
 
 class AsciiStream(io.StringIO):
@@ -57,22 +58,23 @@ def test_a_plain_terminal_gets_plain_characters() -> None:
 
 
 def test_names_with_brackets_are_shown_as_they_are() -> None:
-    entry = PendingEntry(
+    pending = Pending(
         due_ms=1_700_000_000_123,
+        root=0,
         topic="[red]T",
         queue_id=0,
-        message_id="ID",
-        keys="",
-        place=Whereabouts.HOP,
-        level=0,
+        msg_id="[b]ID",
+        keys=(),
         rolls=2,
         accepted_ms=0,
         size=1,
-        offset=0,
+        kind=TimerKind.MS,
+        read=lambda: None,
     )
+    line = Listed(pending, Whereabouts.HOP, level=0, offset=0, size=1)
     text = shown(
         report(
-            listed=(entry,),
+            listed=(line,),
             topics=(TopicLine(topic="[red]T", count=3),),
             warnings=("[bold]careful",),
         )
@@ -80,6 +82,7 @@ def test_names_with_brackets_are_shown_as_they_are() -> None:
     assert text.count("[red]T") == 2
     assert "[bold]careful" in text
     assert "2023-11-14 22:13:20.123Z" in text
+    assert "[b]ID" in text
     assert "hop, 2 rolls" in text
 
 

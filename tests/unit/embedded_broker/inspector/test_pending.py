@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 from embedded_broker.inspector.pending import PendingTimers, Whereabouts, find_pending
 from embedded_broker.inspector.reader import Severity, StoreFiles
+from embedded_broker.timer.listing import Pending, Place, Walk, Wanted
 from embedded_broker.timer.outcomes import RecallOutcome
 from tests.unit.embedded_broker.inspector.store_tools import (
     fingerprint,
@@ -17,11 +19,19 @@ from tests.unit.embedded_broker.inspector.store_tools import (
     rig_in,
     unpacked,
 )
+from tests.unit.embedded_broker.timer.timer_rig import Endless
+
+
+def walked(source: PendingTimers, **wanted: Any) -> list[Pending]:
+    walk = Walk(source, Wanted(**{"limit": 1_000_000, **wanted}))
+    while not walk.done:
+        walk.step(Endless())
+        walk.arrange()
+    return walk.found
 
 
 def due_by_id(pending: PendingTimers) -> dict[str, int]:
-    entries = [pending.entry(row) for row in range(len(pending))]
-    return {one.message_id: one.due_ms for one in entries if one is not None}
+    return {one.msg_id: one.due_ms for one in walked(pending)}
 
 
 @pytest.mark.parametrize("name", ["r533-clean", "r533-crash", "r497-levels"])
@@ -33,15 +43,15 @@ def test_everything_a_real_broker_left_waiting_is_found_at_its_time(
     with StoreFiles.open(root) as files:
         pending = find_pending(files)
         expected = manifest(name, tmp_path)
-        found = {one.message_id: one for row in pending.rows() if (one := pending.entry(row))}
+        found = {one.msg_id: one for one in walked(pending)}
         assert found.keys() == expected.keys()
-        for message_id, (topic, due_ms) in expected.items():
-            one = found[message_id]
+        for msg_id, (topic, due_ms) in expected.items():
+            one = found[msg_id]
             assert one.topic == topic
             late_ms = 0 if topic == "FIX_timer" else 113  # levels count from the store time
             assert due_ms <= one.due_ms <= due_ms + late_ms
-            assert one.place is (Whereabouts.WHEEL if topic == "FIX_timer" else Whereabouts.LEVEL)
-            assert one.level == (0 if topic == "FIX_timer" else 5 + int(one.keys[2:4]) % 2)
+            where = pending.whereabouts(one)
+            assert where is (Whereabouts.WHEEL if topic == "FIX_timer" else Whereabouts.LEVEL)
         assert pending.findings == []
     assert fingerprint(root) == before
 
@@ -93,13 +103,12 @@ def test_hops_queue_entries_and_levels_are_told_apart(tmp_path: Path) -> None:
     rig.abandon()
     with StoreFiles.open(tmp_path) as files:
         pending = find_pending(files)
-        entries = [pending.entry(row) for row in pending.rows()]
-        found = {one.message_id: (one.place, one.topic, one.level) for one in entries if one}
+        found = {one.msg_id: (pending.whereabouts(one), one.topic) for one in walked(pending)}
     assert found == {
-        near: (Whereabouts.WHEEL, "T", 0),
-        queued: (Whereabouts.QUEUED, "T", 0),
-        "K4": (Whereabouts.LEVEL, "Levelled", 3),
-        far: (Whereabouts.HOP, "T", 0),
+        near: (Whereabouts.WHEEL, "T"),
+        queued: (Whereabouts.QUEUED, "T"),
+        "K4": (Whereabouts.LEVEL, "Levelled"),
+        far: (Whereabouts.HOP, "T"),
     }
     assert list(found) == [near, queued, "K4", far]
 
@@ -115,7 +124,7 @@ def test_a_recalled_timer_and_its_mark_do_not_wait(tmp_path: Path) -> None:
         assert (pending.recalled, pending.marks) == (1, 1)
 
 
-def test_rows_are_chosen_by_topic_and_time(tmp_path: Path) -> None:
+def test_rows_are_chosen_by_topic_and_time_without_a_look_at_messages(tmp_path: Path) -> None:
     rig = rig_in(tmp_path)
     start_ms = rig.clock.now_ms
     for delay_ms, topic in ((3_000, "A"), (1_000, "B"), (2_000, "A")):
@@ -123,11 +132,17 @@ def test_rows_are_chosen_by_topic_and_time(tmp_path: Path) -> None:
     rig.close()
     with StoreFiles.open(tmp_path) as files:
         pending = find_pending(files)
-        due = [pending.due_ms[row] - start_ms for row in pending.rows()]
-        assert due == [1_000, 2_000, 3_000]
-        assert [pending.due_ms[row] - start_ms for row in pending.rows("A")] == [2_000, 3_000]
-        assert len(pending.rows("A", start_ms + 3_000)) == 1
-        assert pending.rows("unknown") == []
+        files.commit_log = None
+
+        def due(**wanted: Any) -> list[int]:
+            return [pending.due_ms[row] - start_ms for row in pending.rows(Wanted(**wanted))]
+
+        assert due() == [1_000, 2_000, 3_000]
+        assert due(topic="A") == [2_000, 3_000]
+        assert due(topic="A", before_ms=start_ms + 3_000) == [2_000]
+        assert due(after=Place(start_ms + 2_000, -1)) == [2_000, 3_000]
+        assert due(after=Place(start_ms + 2_000, 2**62)) == [3_000]
+        assert due(topic="unknown") == []
 
 
 def test_a_message_that_is_gone_is_a_finding(tmp_path: Path) -> None:
@@ -139,11 +154,9 @@ def test_a_message_that_is_gone_is_a_finding(tmp_path: Path) -> None:
     with StoreFiles.open(tmp_path) as files:
         pending = find_pending(files)
         first_offset = min(pending.offset)
-        rows = {pending.offset[row]: row for row in range(2)}
-        row = rows[first_offset]
-    overwrite(log, first_offset + 4, b"\0\0\0\0")
+        overwrite(log, first_offset + 4, b"\0\0\0\0")
+        assert [one.msg_id for one in walked(pending)] == [second]  # somebody changed it meanwhile
     with StoreFiles.open(tmp_path) as files:
-        assert pending.entry(row) is None
         pending = find_pending(files)
         assert due_by_id(pending).keys() == {second}
         assert [(one.severity, one.position) for one in pending.findings] == [

@@ -74,18 +74,16 @@ def test_topics_and_time_limits_choose_what_is_shown(root: Path) -> None:
     assert (one.total, one.selected) == (5, 2)
     assert [(line.topic, line.count) for line in one.topics] == [("A", 2)]
     (listed,) = one.listed
-    assert (listed.due_ms, listed.message_id, listed.place) == (
-        START_MS + 2_000,
-        "K1",
-        Whereabouts.WHEEL,
-    )
+    pending = listed.pending
+    assert (pending.due_ms, pending.msg_id) == (START_MS + 2_000, "K1")
+    assert (listed.where, listed.level) == (Whereabouts.WHEEL, 0)
 
 
 def test_what_is_overdue_is_counted_and_the_oldest_named(root: Path) -> None:
     one = report(root, START_MS + 50_000)
     assert one.overdue == 4
     assert one.oldest_overdue is not None
-    assert one.oldest_overdue.message_id == "K1"
+    assert one.oldest_overdue.pending.msg_id == "K1"
     assert [(line.topic, line.overdue) for line in one.topics] == [("A", 3), ("B", 1), ("C", 0)]
     stages = {line.stage: line for line in one.stages}
     assert stages["TimerDequeueGetService"].waiting == 4
@@ -106,6 +104,12 @@ def test_levels_are_stages_of_their_own(tmp_path: Path) -> None:
     one = report(root, 1_795_226_790_835 + 30)
     stages = {line.stage: (line.waiting, line.lag_ms) for line in one.stages}
     assert stages == {"delay level 5": (10, 30), "delay level 6": (10, 0)}
+    assert {(line.where, line.level) for line in report(root, limit=100).listed} == {
+        (Whereabouts.LEVEL, 5),
+        (Whereabouts.LEVEL, 6),
+    }
+    for line in report(root, limit=100).listed:
+        assert line.level == 5 + int(line.pending.keys[0][2:4]) % 2
 
 
 def test_timers_of_the_sliced_engine_in_the_queue_of_a_level_are_no_level_messages(
@@ -151,7 +155,7 @@ def test_a_report_is_one_json_document(root: Path) -> None:
     assert document["kind"] == "store"
     assert document["integrity"]["damaged"] is False
     assert document["listed"][1]["place"] == "wheel"
-    assert document["oldest_overdue"]["message_id"] == "K1"
+    assert document["oldest_overdue"]["msg_id"] == "K1"
     assert document["stages"][-1]["lag_ms"] is None
 
 

@@ -83,7 +83,7 @@ def test_a_copy_in_a_later_slot_says_so_to_who_lists() -> None:
     magics = [record.magic for _, record in rig.timers._state.log.scan(0)]
 
     assert [magic & MAGIC_EARLY for magic in magics] == [0, MAGIC_EARLY, 0]
-    assert [one.id for one in rig.listed()] == [key]
+    assert [one.msg_id for one in rig.listed()] == [key]
 
 
 def test_a_moved_copy_begins_a_life_of_its_own() -> None:
@@ -392,7 +392,7 @@ def test_listing_counts_and_deliveries_agree_with_the_truth(seed: int) -> None:
         else:
             rig.restart()
         truth = {key: due_ms for key, due_ms in truth.items() if due_ms > rig.clock.now_ms}
-        listed = [(one.id, one.due_ms) for one in rig.listed(limit=random.choice((1, 9, 100)))]
+        listed = [(one.msg_id, one.due_ms) for one in rig.listed(limit=random.choice((1, 9, 100)))]
         assert sorted(listed) == sorted(truth.items())
         assert [due_ms for _, due_ms in listed] == sorted(truth.values())
         assert rig.timers.count() == len(truth)

@@ -37,7 +37,7 @@ def test_a_pending_timer_tells_where_it_goes_and_how_it_was_sent() -> None:
 
     (one,) = rig.listed()
 
-    assert (one.id, one.topic, one.queue_id, one.keys) == ("K1", "Orders", 3, ("a", "b"))
+    assert (one.msg_id, one.topic, one.queue_id, one.keys) == ("K1", "Orders", 3, ("a", "b"))
     assert one.due_ms == rig.clock.now_ms + 30_000
     assert one.accepted_ms == rig.clock.now_ms
     assert (one.rolls, one.size, one.kind) == (0, 1, TimerKind.SEC)
@@ -52,7 +52,7 @@ def test_only_the_topics_and_kinds_that_are_asked_for_fit() -> None:
     rig.send({"TIMER_DELAY_SEC": "2"}, topic="A")
     rig.timer(3000, topic="B")
 
-    assert [one.id for one in rig.listed(topic="A")] == ["K1", "K2"]
-    assert [one.id for one in rig.listed(kinds=frozenset({TimerKind.MS}))] == ["K1", "K3"]
-    assert [one.id for one in rig.listed(topic="B", kinds=frozenset({TimerKind.SEC}))] == []
+    assert [one.msg_id for one in rig.listed(topic="A")] == ["K1", "K2"]
+    assert [one.msg_id for one in rig.listed(kinds=frozenset({TimerKind.MS}))] == ["K1", "K3"]
+    assert [one.msg_id for one in rig.listed(topic="B", kinds=frozenset({TimerKind.SEC}))] == []
     assert Wanted().limit == 100

@@ -50,7 +50,7 @@ def test_all_levels_are_one_row_in_due_order(limit: int, turns: int) -> None:
     found = listed(rig, limit=limit, turns=turns)
 
     assert [one.due_ms for one in found] == sorted(truth.values())
-    assert {one.id: one.due_ms for one in found} == truth
+    assert {one.msg_id: one.due_ms for one in found} == truth
     assert {one.kind for one in found} == {TimerKind.LEVEL}
     assert len(found) == rig.levels.count()
 
@@ -97,8 +97,8 @@ def test_only_what_is_asked_for_is_given() -> None:
     level(rig, 2, "U")
     level(rig, 3)
 
-    assert [one.id for one in listed(rig, topic="T")] == ["K1", "K3"]
-    assert [one.id for one in listed(rig, before_ms=rig.clock.now_ms + 5001)] == ["K1", "K2"]
+    assert [one.msg_id for one in listed(rig, topic="T")] == ["K1", "K3"]
+    assert [one.msg_id for one in listed(rig, before_ms=rig.clock.now_ms + 5001)] == ["K1", "K2"]
     assert listed(rig, kinds=frozenset({TimerKind.MS})) == []
     assert rig.levels.pending(Wanted(limit=0)).done
 

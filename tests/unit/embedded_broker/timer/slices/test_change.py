@@ -210,6 +210,6 @@ def test_what_the_commit_log_has_let_go_is_found_in_its_slice() -> None:
     assert delete_before(rig.store, rig.store.log.max_offset) > 0
     state = rig.timers._state
     assert [len(find_copies(state, key)) for key in (*keys, recent)] == [1] * 4
-    assert [one.id for one in rig.timers.find(keys[1])] == [keys[1]]
+    assert [one.msg_id for one in rig.timers.find(keys[1])] == [keys[1]]
     assert rig.timers.find(keys[0]) == []
     assert rig.timers.count() == 3

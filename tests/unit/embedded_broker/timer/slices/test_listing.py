@@ -19,7 +19,7 @@ def listed(rig: SliceRig, wanted: Wanted | None = None, *, turns: int = 0) -> li
 
 
 def ids(found: list[Pending]) -> list[str]:
-    return [one.id for one in found]
+    return [one.msg_id for one in found]
 
 
 @pytest.mark.parametrize("turns", [0, 3])
@@ -39,7 +39,7 @@ def test_pages_give_every_timer_once_in_due_order(turns: int, cell: str) -> None
         found += page
         after = page[-1].place
     waiting = sorted((due, int(key[1:])) for key, due in dues.items() if due > START_MS + 10_000)
-    assert [(one.due_ms, int(one.id[1:])) for one in found] == waiting
+    assert [(one.due_ms, int(one.msg_id[1:])) for one in found] == waiting
     assert len(found) == rig.timers.count()
     assert rig.store.log.max_offset == before
 
@@ -48,7 +48,7 @@ def test_a_pending_timer_tells_where_it_goes_and_how_it_asked() -> None:
     rig = SliceRig()
     rig.send({"TIMER_DELAY_SEC": "100", "KEYS": "a b"}, topic="Orders", queue_id=2)
     (found,) = listed(rig)
-    assert (found.topic, found.queue_id, found.id) == ("Orders", 2, "K1")
+    assert (found.topic, found.queue_id, found.msg_id) == ("Orders", 2, "K1")
     assert (found.kind, found.keys, found.size) == (TimerKind.SEC, ("a", "b"), 1)
     assert (found.accepted_ms, found.due_ms, found.rolls) == (START_MS, START_MS + 100_000, 0)
     record = found.read()
@@ -74,7 +74,7 @@ def test_recalled_released_and_moved_timers_are_not_listed() -> None:
     rig.timers.recall(second)
     rig.timers.reschedule(third, rig.clock.now_ms + 30_000)
     (found,) = listed(rig)
-    assert (found.id, found.due_ms) == (third, rig.clock.now_ms + 30_000)
+    assert (found.msg_id, found.due_ms) == (third, rig.clock.now_ms + 30_000)
     assert found.accepted_ms == START_MS
     assert first == "K1"
 
@@ -110,7 +110,7 @@ def test_a_slice_may_end_while_it_is_listed(taken: int) -> None:
         counting.step(Short(3))
     later = [one for one in walk.found if one.due_ms == START_MS + 130_000]
     assert len(later) == 30
-    assert len(walk.found) == len({one.id for one in walk.found})
+    assert len(walk.found) == len({one.msg_id for one in walk.found})
     assert ids(listed(rig)) == ids(later)
 
 
@@ -147,7 +147,7 @@ def test_a_timer_is_found_by_its_id() -> None:
     rig = SliceRig()
     key = rig.timer(100_000)
     (found,) = rig.timers.find(key)
-    assert (found.id, found.due_ms) == (key, START_MS + 100_000)
+    assert (found.msg_id, found.due_ms) == (key, START_MS + 100_000)
     assert rig.timers.find(key, "other") == []
     rig.timers.recall(key)
     assert rig.timers.find(key) == []

@@ -58,7 +58,7 @@ def test_a_flush_before_the_queue_was_read_again_repeats_no_timer(
     rig.flush()
     rig.settings["timerStopEnqueue"] = False
     rig.crash() if is_killed else rig.restart()
-    assert [one.id for one in rig.listed()] == ["K1", "K2", "K5", "K3", "K4"]
+    assert [one.msg_id for one in rig.listed()] == ["K1", "K2", "K5", "K3", "K4"]
     assert rig.timers.count() == 5
     rig.advance(400_000)
     assert rig.bodies() == [b"1", b"2", b"5", b"3", b"4"]

@@ -59,7 +59,7 @@ def held(request: pytest.FixtureRequest) -> Held:
 
 
 def listed(rig: Rig) -> list[str]:
-    return [one.id for one in rig.listed()]
+    return [one.msg_id for one in rig.listed()]
 
 
 @pytest.mark.case("P26")

@@ -26,7 +26,7 @@ def test_a_recall_that_cannot_be_stored_says_so_and_the_timer_stays(rig: Rig) ->
     fill(rig, "commitlog")
     with pytest.raises(StoreError, match="'K1' is not recalled"):
         rig.timers.recall(key)
-    assert [one.id for one in rig.listed()] == [key]
+    assert [one.msg_id for one in rig.listed()] == [key]
     assert rig.timers.count() == 1
     rig.fs.faults.clear()
     assert rig.timers.recall(key) is RecallOutcome.RECALLED

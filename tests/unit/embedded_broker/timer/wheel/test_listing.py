@@ -17,7 +17,7 @@ WINDOW = {"timerRollWindowSlot": 40, "timerMaxDelaySec": 3000}
 
 
 def dues(found: list[Pending], rig: Rig) -> list[tuple[str, int]]:
-    return [(one.id, one.due_ms - rig.clock.now_ms) for one in found]
+    return [(one.msg_id, one.due_ms - rig.clock.now_ms) for one in found]
 
 
 def test_timers_in_memory_in_slots_in_hops_and_in_the_queue_are_one_row() -> None:
@@ -59,9 +59,9 @@ def test_many_timers_of_one_instant_are_listed_in_the_order_of_their_arrival() -
     ids = [rig.timer(20_500) for _ in range(250)]
     far = [rig.timer(60_500) for _ in range(250)]
 
-    assert [one.id for one in rig.listed(limit=40)] == ids + far
+    assert [one.msg_id for one in rig.listed(limit=40)] == ids + far
     rig.advance(19_600)
-    assert [one.id for one in rig.listed(limit=40)] == ids + far
+    assert [one.msg_id for one in rig.listed(limit=40)] == ids + far
 
 
 def test_listing_changes_nothing() -> None:
@@ -105,7 +105,7 @@ def test_a_recalled_timer_is_not_listed_wherever_it_waits(delay_ms: int, after: 
     elif after == "hops" and delay_ms > 50_000:
         rig.advance(95_000)
 
-    assert [one.id for one in rig.listed()] == [kept]
+    assert [one.msg_id for one in rig.listed()] == [kept]
     assert rig.timers.count() == 1
 
 
@@ -161,7 +161,7 @@ def test_rolls_are_counted_and_the_time_of_acceptance_stays() -> None:
 
     (one,) = rig.listed()
 
-    assert (one.id, one.accepted_ms, one.due_ms) == (key, accepted_ms, accepted_ms + 150_123)
+    assert (one.msg_id, one.accepted_ms, one.due_ms) == (key, accepted_ms, accepted_ms + 150_123)
     assert one.rolls == 3
     assert rig.timers.find(key) == [one]
 
@@ -181,7 +181,7 @@ def test_a_timer_that_hops_between_two_pages_is_given_once() -> None:
         rest.step(Endless())
         rest.arrange()
 
-    assert [one.id for one in (*walk.found, *rest.found)] == ["K1", "K2", "K3", "K4"]
+    assert [one.msg_id for one in (*walk.found, *rest.found)] == ["K1", "K2", "K3", "K4"]
 
 
 def test_time_may_go_on_between_the_turns_of_one_listing() -> None:
@@ -195,7 +195,7 @@ def test_time_may_go_on_between_the_turns_of_one_listing() -> None:
         rig.advance(900)
     late_ms = rig.clock.now_ms - begin_ms
 
-    found = [one.id for one in walk.found]
+    found = [one.msg_id for one in walk.found]
 
     assert len(found) == len(set(found))
     assert [one.place for one in walk.found] == sorted(one.place for one in walk.found)
@@ -240,7 +240,7 @@ def test_a_message_that_is_no_timer_is_passed_over() -> None:
     rig.store.put(InnerMessage(TIMER_TOPIC, 0, b"x", {"UNIQ_KEY": "odd"}, born_host=HOST))
     rig.timer(5000)
 
-    assert [one.id for one in rig.listed()] == ["K1"]
+    assert [one.msg_id for one in rig.listed()] == ["K1"]
 
 
 def test_the_second_page_of_a_long_slot_reads_no_more_than_it_gives() -> None:
@@ -262,7 +262,7 @@ def test_the_second_page_of_a_long_slot_reads_no_more_than_it_gives() -> None:
 
     assert turns > 200
     assert more_turns < 20
-    assert second.found[0].id == "K11"
+    assert second.found[0].msg_id == "K11"
 
 
 def test_the_next_timer_is_foreseen_behind_slots_hops_and_marks() -> None:
@@ -280,7 +280,7 @@ def test_the_next_timer_is_foreseen_behind_slots_hops_and_marks() -> None:
     assert head is not None
     assert head.due_ms < rig.clock.now_ms + 10_000
     assert ahead.first_due_ms == rig.clock.now_ms + 90_321
-    assert [one.id for one in ahead.found] == [key]
+    assert [one.msg_id for one in ahead.found] == [key]
 
 
 def test_without_timers_nothing_is_foreseen() -> None:
@@ -299,9 +299,9 @@ def test_a_timer_that_lies_behind_its_time_and_was_recalled_is_not_listed(pass_m
     for one, delay_ms in ((key, 20_700), (other, 20_800)):
         rig.timers.reschedule(one, rig.clock.now_ms + delay_ms)
     rig.advance(pass_ms)
-    assert [one.id for one in rig.listed()] == [key, other]
+    assert [one.msg_id for one in rig.listed()] == [key, other]
 
     rig.timers.recall(key)
 
-    assert [one.id for one in rig.listed()] == [other]
+    assert [one.msg_id for one in rig.listed()] == [other]
     assert rig.timers.count() == 1

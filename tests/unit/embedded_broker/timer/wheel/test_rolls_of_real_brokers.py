@@ -73,7 +73,7 @@ def state_of(rig: Rig) -> tuple[int, int, list[str], list[bytes]]:
     """Give counts, what is listed and what was delivered."""
     rig.fire()
     timers = rig.timers
-    return timers.count(), timers.count("T"), [one.id for one in rig.listed()], rig.bodies()
+    return timers.count(), timers.count("T"), [one.msg_id for one in rig.listed()], rig.bodies()
 
 
 NOTHING_LEFT: tuple[int, int, list[str], list[bytes]] = (0, 0, [], [])
