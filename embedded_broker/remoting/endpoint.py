@@ -26,6 +26,7 @@ from embedded_broker.remoting.client_calls import answer_of, request_for
 from embedded_broker.remoting.code_meanings import action_of, code_for, resources_of
 from embedded_broker.remoting.journal import Exchange, Journal, kept_header
 from embedded_broker.remoting.long_requests import LongRequests, Work, do_at_once, do_in_turns
+from embedded_broker.remoting.turns import TURN_NS
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.clock import Clock, monotonic_ns
@@ -74,6 +75,10 @@ class Connection(Peer):
     @abstractmethod
     def deliver(self, frames: list[bytes]) -> None:
         """Send whole frames in order. Called outside the door, on any thread; never blocks."""
+
+    def give_way(self, go_on: Callable[[], None]) -> bool:  # noqa: ARG002 - for others to use
+        """Let others have their turn before ``go_on``; false where there are no turns."""
+        return False
 
 
 class Request(NamedTuple):
@@ -244,24 +249,27 @@ class Endpoint:
         if frames:
             self.receive(connection, frames)
 
-    def receive(self, connection: Connection, frames: list[Frame]) -> None:
+    def receive(
+        self, connection: Connection, frames: list[Frame], arrived_ns: int | None = None
+    ) -> None:
         """Handle whole frames in order. A header that cannot be decoded closes the connection.
 
         Called by adapters on their own thread, outside the door. While the broker is paused they
-        wait.
+        wait. What takes long is done in turns, where the adapter has turns.
         """
         pause = self.door.pause
         if pause.on and not connection.is_own:
 
             def later() -> None:
-                self._take(connection, frames)
+                self._take(connection, frames, arrived_ns)
 
             if pause.keep(connection, frames, later):
                 return
-        self._take(connection, frames)
+        self._take(connection, frames, arrived_ns)
 
-    def _take(self, connection: Connection, frames: list[Frame]) -> None:
-        started_ns = monotonic_ns()
+    def _take(self, connection: Connection, frames: list[Frame], arrived_ns: int | None) -> None:
+        begun_ns = monotonic_ns()
+        started_ns = begun_ns if arrived_ns is None else arrived_ns
         handled = 0
         while handled < len(frames) and not connection.closed:
             some = frames[handled : handled + COMMANDS_PER_ENTRY]
@@ -271,6 +279,10 @@ class Endpoint:
                 logger.warning("closing %r: %s", connection, error)
                 connection.close()
                 return
+            if handled < len(frames) and monotonic_ns() - begun_ns >= TURN_NS:
+                rest = frames[handled:]
+                if connection.give_way(partial(self.receive, connection, rest, started_ns)):
+                    return
 
     def _handle(self, connection: Connection, frames: list[Frame], started_ns: int) -> int:
         """Handle frames in one hold of the door, as many as it may take; give their number.

@@ -1,9 +1,10 @@
 """Clients over TCP: one asyncio loop on a thread of its own carries bytes to the endpoints.
 
 Answers: how sockets become frames and answers become writes, on uvloop when it is installed.
-Imported only when a broker listens, because asyncio is slow to import. A long answer that many get
-waits here and not in their transports, and is written in pieces: so it is in memory once. Must not
-know: requests. Read on: ``traffic.py`` for what all connections may hold up together,
+Imported only when a broker listens, because asyncio is slow to import. A long answer waits here and
+not in transports, and is written in pieces: so it is in memory once, however many get it, and
+nobody waits until all of it is written. Must not know: requests. Read on: ``turns.py`` for who is
+served next, ``traffic.py`` for what all connections may hold up together,
 ``endpoint.py`` (``receive``), and ``inproc.py`` for clients of the same process.
 """
 
@@ -12,13 +13,15 @@ import logging
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from threading import Event, Lock, Thread, get_ident
 from typing import Any, cast
 
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.remoting.endpoint import Connection, Endpoint, SharedBytes
 from embedded_broker.remoting.traffic import Traffic
+from embedded_broker.remoting.turns import TURN_NS, Turns
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.frame import FrameDecoder
@@ -34,9 +37,11 @@ WRITE_BUFFER_PAUSE = 4 * 1024 * 1024
 WRITE_BUFFER_MAX = 64 * 1024 * 1024
 """A peer that leaves this much unread is disconnected."""
 PIECE = 128 * 1024
-"""What many get is written in pieces of this size, each when the transport has taken the last."""
-TURN_NS = 2_000_000
-"""For so long such pieces are written before others have their turn."""
+"""Long answers are written in pieces of this size, each when the transport has taken the last."""
+LONG = 4 * PIECE
+"""So many bytes are a long answer, or a long request."""
+STEP_NS = 500_000
+"""Only what takes longer is counted as time of a turn."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -69,6 +74,7 @@ class TcpServer:
         self._connections: dict[TcpConnection, str] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writing: deque[TcpConnection] = deque()
+        self.turns = Turns(self.call_soon)
         self._stop: asyncio.Event | None = None
         self._someone_left: asyncio.Event | None = None
         self._reset = False
@@ -258,7 +264,8 @@ class TcpConnection(Connection):
     __slots__ = (
         "_at",
         "_ends",
-        "_is_full",
+        "_is_owing",
+        "_is_waiting",
         "_is_writing",
         "_later",
         "_later_bytes",
@@ -267,6 +274,7 @@ class TcpConnection(Connection):
         "_server",
         "_traffic",
         "_transport",
+        "is_full",
         "noted",
         "unfinished",
     )
@@ -287,7 +295,9 @@ class TcpConnection(Connection):
         self._later: deque[bytes] = deque()
         self._later_bytes = 0
         self._at = 0
-        self._is_full = False
+        self.is_full = False
+        self._is_owing = False
+        self._is_waiting = False
         self._is_writing = False
         self._ends = False
         self.noted = self.unfinished = 0
@@ -339,9 +349,9 @@ class TcpConnection(Connection):
         """Give the bytes that the transport holds."""
         return self._transport.get_write_buffer_size()
 
-    def long_answers(self) -> list[bytes]:
+    def long_answers(self) -> Sequence[bytes]:
         """Give what is not written yet."""
-        return list(self._later)
+        return self._later
 
     def _flush(self) -> None:
         with self._outbox_lock:
@@ -353,25 +363,38 @@ class TcpConnection(Connection):
         transport = self._transport
         if transport.is_closing():
             return
-        if self._later or (len(frames) > 1 and SharedBytes in map(type, frames)):
+        data = frames[0]
+        if self._later or len(data) >= LONG or (len(frames) > 1 and _are_long(frames)):
             self._write_later(frames)
             return
-        transport.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        transport.write(data if len(frames) == 1 else b"".join(frames))
         size = transport.get_write_buffer_size()
         if size or self.noted:
             self._note(size)
 
     def _write_later(self, frames: list[bytes]) -> None:
+        short: list[bytes] = []
         for frame in frames:
-            self._later.append(frame)
-            self._later_bytes += len(frame)
-            self._traffic.hold(frame)
+            if len(frame) < PIECE and type(frame) is not SharedBytes:
+                short.append(frame)
+                continue
+            if short:
+                self._hold(b"".join(short))
+                short = []
+            self._hold(frame)
+        if short:
+            self._hold(b"".join(short))
         self._write_on()
         self._note(self._transport.get_write_buffer_size())
 
+    def _hold(self, data: bytes) -> None:
+        self._later.append(data)
+        self._later_bytes += len(data)
+        self._traffic.hold(self, data)
+
     def _write_on(self) -> None:
         """Go on writing pieces, unless it does already."""
-        if self._later and not self._is_writing and not self._is_full:
+        if self._later and not self._is_writing and not self.is_full:
             self._is_writing = True
             self._server.write_later(self)
 
@@ -395,7 +418,7 @@ class TcpConnection(Connection):
         self._note(transport.get_write_buffer_size())
         if self._ends and not later:
             transport.close()
-        self._is_writing = bool(later) and not self._is_full
+        self._is_writing = bool(later) and not self.is_full
         return self._is_writing
 
     def _note(self, size: int) -> None:
@@ -406,18 +429,45 @@ class TcpConnection(Connection):
             self.abort()
             return
         if owed > WRITE_BUFFER_PAUSE:
+            self._is_owing = True
             self._transport.pause_reading()
         self._traffic.note_unread(self, size)
 
     def note_full(self) -> None:
         """The transport wants nothing more for now."""
-        self._is_full = True
+        self.is_full = True
 
     def note_drained(self) -> None:
         """The transport takes more; once nothing waits the peer may ask again."""
-        self._is_full = False
+        self.is_full = False
         self._write_on()
-        if not (self._later or self.closed or self._transport.is_closing()):
+        if not self._later:
+            self._is_owing = False
+            self._read_on()
+
+    def give_way(self, go_on: Callable[[], None]) -> bool:
+        """Let others have their turn; true on the loop's thread only."""
+        if self._server.thread_id != get_ident():
+            return False
+        self.wait_turn(go_on, again=True)
+        return True
+
+    def wait_turn(self, go_on: Callable[[], None], *, again: bool) -> None:
+        """Go on when it is our turn; nothing is read until then. On the loop's thread."""
+        self._is_waiting = True
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._server.turns.wait(partial(self._go_on, go_on), again=again)
+
+    def _go_on(self, go_on: Callable[[], None]) -> None:
+        self._is_waiting = False
+        if not self.closed:
+            go_on()
+            self._read_on()
+
+    def _read_on(self) -> None:
+        """Read what the peer sends, unless it has to wait."""
+        if not (self._is_waiting or self._is_owing or self.closed or self._transport.is_closing()):
             self._transport.resume_reading()
 
     def note_unfinished(self, size: int) -> None:
@@ -428,7 +478,15 @@ class TcpConnection(Connection):
 class SocketProtocol(asyncio.Protocol):
     """Frames in, and nothing else: one object per accepted socket."""
 
-    __slots__ = ("_address", "_connection", "_decoder", "_endpoint", "_server", "_transport")
+    __slots__ = (
+        "_address",
+        "_connection",
+        "_decoder",
+        "_endpoint",
+        "_server",
+        "_transport",
+        "_turns",
+    )
 
     def __init__(self, server: TcpServer, endpoint: Endpoint, address: str) -> None:
         self._server = server
@@ -437,6 +495,7 @@ class SocketProtocol(asyncio.Protocol):
         self._decoder = FrameDecoder()
         self._connection: TcpConnection | None = None
         self._transport: asyncio.Transport | None = None
+        self._turns = server.turns
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving a socket (TCP_NODELAY is set by the loop)."""
@@ -452,11 +511,22 @@ class SocketProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Have the endpoint cut and handle frames."""
         connection = self._connection
-        if connection is not None and not connection.closed:
-            self._endpoint.read(connection, self._decoder, data)
-            size = self._decoder.buffered
-            if size != connection.unfinished:
-                connection.note_unfinished(size)
+        if connection is None or connection.closed:
+            return
+        if self._turns.is_over:
+            connection.wait_turn(partial(self._read, connection, data), again=False)
+        else:
+            self._read(connection, data)
+
+    def _read(self, connection: TcpConnection, data: bytes) -> None:
+        started_ns = monotonic_ns()
+        self._endpoint.read(connection, self._decoder, data)
+        size = self._decoder.buffered
+        if size != connection.unfinished:
+            connection.note_unfinished(size)
+        took_ns = monotonic_ns() - started_ns
+        if took_ns > STEP_NS or size >= LONG:
+            self._turns.use(took_ns)
 
     def pause_writing(self) -> None:
         """Keep what is written from now on: the peer does not read so fast."""
@@ -479,6 +549,10 @@ class SocketProtocol(asyncio.Protocol):
             connection.forget_answers()
             self._server.forget(connection)
             self._endpoint.disconnected(connection)
+
+
+def _are_long(frames: list[bytes]) -> bool:
+    return SharedBytes in map(type, frames) or sum(map(len, frames)) >= LONG
 
 
 def _pair(address: object) -> tuple[str, int]:

@@ -7,7 +7,7 @@ Used on the thread of the sockets only. Read on: ``server.py``, which counts.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from attrs import define, field
@@ -18,6 +18,8 @@ from rocketmq_py.clock import monotonic_ns
 logger = logging.getLogger(__name__)
 
 _TELL_EVERY_NS: Final = 1_000_000_000
+_LOOK_PART: Final = 64
+"""Who has read meanwhile is looked up once for each such part of the limit that was added."""
 UNREAD: Final = "unreadAnswersMaxBytes"
 UNFINISHED: Final = "unfinishedRequestsMaxBytes"
 
@@ -29,12 +31,14 @@ class Holder(Protocol):
     """Bytes of a request that has not arrived as a whole."""
     noted: int
     """Bytes of answers that only it waits for, as they were counted last."""
+    is_full: bool
+    """Whether it does not take what was written: it may be slow, and not just wait its turn."""
 
     def count_unread(self) -> int:
         """Give the bytes of answers that only it waits for, now."""
         ...
 
-    def long_answers(self) -> list[bytes]:
+    def long_answers(self) -> Sequence[bytes]:
         """Give the long answers that it waits for and others may, too."""
         ...
 
@@ -68,6 +72,7 @@ class Traffic:
     _slow: dict[Holder, None] = field(factory=dict, init=False)
     _partial: dict[Holder, None] = field(factory=dict, init=False)
     _long: dict[int, _Long] = field(factory=dict, init=False)
+    _look_at: int = field(default=0, init=False)
     _told_ns: int = field(default=0, init=False)
     _untold: int = field(default=0, init=False)
 
@@ -80,11 +85,12 @@ class Traffic:
     def note_unread(self, holder: Holder, size: int) -> None:
         """Note that so many bytes wait for a connection alone; may end the greediest ones."""
         self._count(holder, size)
-        if self.unread > self.unread_max:
+        if self.unread > self.unread_max and self.unread >= self._look_at:
             self._relieve_unread()
 
-    def hold(self, answer: bytes) -> None:
-        """Note that one more connection waits for a long answer."""
+    def hold(self, holder: Holder, answer: bytes) -> None:
+        """Note that one more connection waits for a long answer; ``note_unread`` follows."""
+        self._slow[holder] = None
         found = self._long.get(id(answer))
         if found is None:
             found = self._long[id(answer)] = _Long(len(answer))
@@ -102,7 +108,7 @@ class Traffic:
     def _count(self, holder: Holder, size: int) -> None:
         self.unread += size - holder.noted
         holder.noted = size
-        if size:
+        if size or holder.long_answers():
             self._slow[holder] = None
         else:
             self._slow.pop(holder, None)
@@ -110,9 +116,13 @@ class Traffic:
     def _relieve_unread(self) -> None:
         for holder in list(self._slow):
             self._count(holder, holder.count_unread())
+        self._look_at = self.unread + self.unread_max // _LOOK_PART
         if self.unread > self.unread_max:
+            self._look_at = 0
+            # Who takes its answers as they come is ended only when nobody else is left.
+            some = sorted(self._slow, key=lambda one: (one.is_full, self._share(one)), reverse=True)
             self._end_greediest(
-                self._slow, self._share, lambda: self.unread, self.unread_max, "unread", UNREAD
+                some, self._share, lambda: self.unread, self.unread_max, "unread", UNREAD
             )
 
     def _share(self, holder: Holder) -> int:
@@ -131,8 +141,9 @@ class Traffic:
         else:
             self._partial.pop(holder, None)
         if self.unfinished > self.unfinished_max:
+            some = sorted(self._partial, key=lambda one: one.unfinished, reverse=True)
             self._end_greediest(
-                self._partial,
+                some,
                 lambda one: one.unfinished,
                 lambda: self.unfinished,
                 self.unfinished_max,
@@ -151,20 +162,19 @@ class Traffic:
 
     def _end_greediest(
         self,
-        holders: dict[Holder, None],
+        holders: Sequence[Holder],
         size_of: Callable[[Holder], int],
         total: Callable[[], int],
         most: int,
         what: str,
         setting: str,
     ) -> None:
-        """End connections until an eighth of the limit is free, the greediest first."""
+        """End connections in this order until an eighth of the limit is free."""
         before, enough = total(), most - most // 8
-        for size, holder in sorted(
-            ((size_of(one), one) for one in holders), key=lambda pair: pair[0], reverse=True
-        ):
+        for holder in holders:
             if total() <= enough:
                 return
+            size = size_of(holder)
             self.closed += 1
             self._tell(
                 "closing %r: %d bytes %s; all connections together have %d, at most %d (%s)",

@@ -25,6 +25,11 @@ Buffer = bytes | bytearray | memoryview
 _LENGTH_SIZE: Final = 4
 _HEAD_SIZE: Final = 8
 _HEAD: Final = Struct(">iI")
+_LONG: Final = 256 * 1024
+"""A longer frame is kept in the pieces it came in until it is complete: a buffer that grows is
+copied again and again."""
+_PIECE_MIN: Final = 64 * 1024
+"""Smaller pieces are put together, so that their number is small."""
 
 
 class Frame(NamedTuple):
@@ -43,11 +48,22 @@ class FrameDecoder:
     frame and one chunk.
     """
 
-    __slots__ = ("_buffer", "_failure", "_frame_size_max", "_passed", "_wanted", "salvaged")
+    __slots__ = (
+        "_buffer",
+        "_failure",
+        "_frame_size_max",
+        "_passed",
+        "_pieces",
+        "_pieces_size",
+        "_wanted",
+        "salvaged",
+    )
 
     def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
         self._frame_size_max = frame_size_max
         self._buffer = bytearray()
+        self._pieces: list[bytes | bytearray] = []  # of a long frame; they come before the buffer
+        self._pieces_size = 0
         self._wanted = _LENGTH_SIZE
         self._passed = 0
         self._failure: FrameError | None = None
@@ -57,12 +73,12 @@ class FrameDecoder:
     @property
     def buffered(self) -> int:
         """Bytes kept of a frame that is not complete yet."""
-        return len(self._buffer)
+        return self._pieces_size + len(self._buffer)
 
     @property
     def missing(self) -> int:
         """Bytes that the next frame lacks for certain: worth asking the socket for at once."""
-        return self._wanted - len(self._buffer)
+        return self._wanted - self.buffered
 
     def feed(self, data: Buffer) -> list[Frame]:
         """Take bytes in the order of their arrival; give the frames that are complete now.
@@ -73,15 +89,27 @@ class FrameDecoder:
         if self._failure is not None:
             raise self._failure
         buffer = self._buffer
-        if buffer:
+        frames: list[Frame] = []
+        if self._wanted > _LONG:
+            missing = self._wanted - self._pieces_size - len(buffer)
+            if len(data) < missing:
+                self._keep(data)
+                return frames
+            frames.append(self._join(memoryview(data)[:missing]))
+            self._passed += self._wanted
+            self._wanted = _LENGTH_SIZE
+            if len(data) == missing:
+                return frames
+            source: bytes | memoryview = bytes(memoryview(data)[missing:])
+            buffer = self._buffer
+        elif buffer:
             buffer += data
             if len(buffer) < self._wanted:
-                return []
-            source: bytes | memoryview = memoryview(buffer)  # cut from here: copied only once
+                return frames
+            source = memoryview(buffer)  # cut from here: copied only once
             buffer = self._buffer = bytearray()
         else:
             source = data if isinstance(data, bytes) else bytes(data)
-        frames: list[Frame] = []
         try:
             rest = self._cut(source, frames)
         except FrameError as error:
@@ -89,9 +117,40 @@ class FrameDecoder:
             self.salvaged = frames
             raise
         if rest < len(source):
-            buffer += memoryview(source)[rest:]
+            if isinstance(source, bytes) and not rest and self._wanted > _LONG:
+                self._keep(source)
+            else:
+                buffer += memoryview(source)[rest:]
         self._passed += rest
         return frames
+
+    def _keep(self, data: Buffer) -> None:
+        """Keep a piece of a long frame: as it is, unless it is small."""
+        buffer = self._buffer
+        if len(buffer) < _PIECE_MIN and len(data) < _PIECE_MIN:
+            buffer += data
+            return
+        if buffer:
+            self._pieces.append(buffer)
+            self._pieces_size += len(buffer)
+            buffer = self._buffer = bytearray()
+        if len(data) < _PIECE_MIN:
+            buffer += data
+        else:
+            self._pieces.append(bytes(data))  # no copy of what is bytes
+            self._pieces_size += len(data)
+
+    def _join(self, last: memoryview) -> Frame:
+        """Put a long frame together, of which this is the last piece; its body is copied once."""
+        pieces: list[Buffer] = [*self._pieces, self._buffer, last]
+        self._pieces, self._pieces_size, self._buffer = [], 0, bytearray()
+        _, kind_and_size = _HEAD.unpack_from(pieces[0])
+        body_at = _HEAD_SIZE + (kind_and_size & HEADER_SIZE_MAX)
+        if len(pieces[0]) < body_at:
+            pieces = [b"".join(pieces)]
+        first = memoryview(pieces[0])
+        body = b"".join((first[body_at:], *pieces[1:]))
+        return Frame(kind_and_size >> 24, bytes(first[_HEAD_SIZE:body_at]), body)
 
     def _cut(self, source: bytes | memoryview, frames: list[Frame]) -> int:
         """Append the frames of `source`; return where the incomplete rest begins."""

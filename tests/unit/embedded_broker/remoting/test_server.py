@@ -2,12 +2,14 @@
 
 import socket
 from collections.abc import Callable, Iterator
+from threading import Event
 from threading import enumerate as threads
 
 import pytest
 
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting.endpoint import Request, SharedBytes
+from embedded_broker.remoting import endpoint, turns
+from embedded_broker.remoting.endpoint import Handler, Request, SharedBytes
 from embedded_broker.remoting.server import TcpServer, listen
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -264,13 +266,18 @@ def shared(request: Request) -> RemotingCommand:
     return answer
 
 
+def own(request: Request) -> RemotingCommand:
+    return request.command.answer(ResponseCode.SUCCESS, body=bytes(SHARED))
+
+
 SHARED = SharedBytes(bytes(range(256)) * 8_192)
 
 
-def test_what_many_get_arrives_whole_and_in_order_with_what_comes_behind(
-    rig: Rig, dial: Dial
+@pytest.mark.parametrize("answer_long", [shared, own])
+def test_a_long_answer_arrives_whole_and_in_order_with_what_comes_behind(
+    rig: Rig, dial: Dial, answer_long: Handler
 ) -> None:
-    rig.parts.endpoint.register(BIG, shared)
+    rig.parts.endpoint.register(BIG, answer_long)
     clients = [dial(rig.address) for _ in range(5)]
     for client in clients:
         client.send(ask(1), RemotingCommand(code=BIG, opaque=2), ask(3), ask(4))
@@ -283,6 +290,35 @@ def test_what_many_get_arrives_whole_and_in_order_with_what_comes_behind(
     client = clients[0]
     client.send(ask(5))
     assert client.receive().opaque == 5
+
+
+def test_many_requests_of_one_client_do_not_hold_up_another(
+    rig: Rig, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, sent, seen = Event(), Event(), list[int]()
+
+    def handle(request: Request) -> RemotingCommand:
+        seen.append(request.command.opaque)
+        if request.command.opaque == 1:
+            begun.set()
+            assert sent.wait(20)
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    monkeypatch.setattr(endpoint, "TURN_NS", 0)
+    monkeypatch.setattr(turns, "TURN_NS", 0)
+    monkeypatch.setattr(endpoint, "COMMANDS_PER_ENTRY", 4)
+    rig.parts.endpoint.register(BIG, handle)
+    many, other = dial(rig.address), dial(rig.address)
+    many.send(*(RemotingCommand(code=BIG, opaque=number) for number in range(1, 401)))
+    assert begun.wait(20)
+    other.send(RemotingCommand(code=BIG, opaque=1000))
+    many.send(RemotingCommand(code=BIG, opaque=401))
+    sent.set()
+
+    assert other.receive().opaque == 1000
+    assert [many.receive().opaque for _ in range(401)] == list(range(1, 402))
+    assert [one for one in seen if one != 1000] == list(range(1, 402))
+    assert seen.index(1000) < 100
 
 
 def test_a_connection_that_is_closed_behind_a_long_answer_gives_it_before(

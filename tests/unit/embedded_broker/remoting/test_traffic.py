@@ -20,6 +20,7 @@ class Reader:
         self.name = name
         self.noted = self.unfinished = 0
         self.waiting = 0
+        self.is_full = False
         self.answers: list[bytes] = []
         self.ended = False
 
@@ -32,7 +33,7 @@ class Reader:
 
     def get(self, answer: bytes) -> None:
         self.answers.append(answer)
-        self.traffic.hold(answer)
+        self.traffic.hold(self, answer)
 
     def count_unread(self) -> int:
         return self.waiting
@@ -97,6 +98,44 @@ def test_a_long_answer_counts_once_however_many_wait_for_it(traffic: Traffic) ->
         reader.abort()
         traffic.forget(reader)
     assert traffic.unread == 0
+
+
+def test_who_waits_only_for_long_answers_is_counted_and_ended_as_well(traffic: Traffic) -> None:
+    readers = [Reader(traffic) for _ in range(12)]
+    for reader in readers:
+        reader.get(bytes(100))
+        reader.owe(0)
+    assert traffic.unread <= 1000
+    assert [reader.ended for reader in readers].count(True) == traffic.closed > 0
+
+
+def test_who_takes_what_it_gets_is_ended_last(traffic: Traffic) -> None:
+    quick, slow = Reader(traffic), Reader(traffic)
+    slow.is_full = True
+    quick.owe(600)
+
+    slow.owe(500)
+
+    assert (quick.ended, slow.ended) == (False, True)
+
+
+def test_readers_are_not_looked_through_for_every_byte_above_the_limit(traffic: Traffic) -> None:
+    looks = []
+
+    class Counted(Reader):
+        def count_unread(self) -> int:
+            looks.append(self)
+            return super().count_unread()
+
+    slow = Counted(traffic)
+    slow.owe(1000)
+    for _ in range(150):
+        quick = Reader(traffic)
+        quick.owe(1)
+        quick.waiting = 0  # it has read, and nobody told of it
+
+    assert 1 <= len(looks) <= 11
+    assert not slow.ended
 
 
 def test_unfinished_requests_have_a_bound_of_their_own(traffic: Traffic) -> None:

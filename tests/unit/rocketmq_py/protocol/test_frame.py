@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from rocketmq_py.errors import FrameError
@@ -39,6 +41,43 @@ def test_an_incomplete_frame_waits_and_is_counted() -> None:
     assert decoder.feed(whole + whole[:9]) == [Frame(0, b"{}", b"body")]
     assert decoder.buffered == 9
     assert decoder.feed(whole[9:]) == [Frame(0, b"{}", b"body")]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_long_frames_come_out_the_same_whatever_the_pieces(seed: int) -> None:
+    random = Random(seed)
+    wanted = [
+        Frame(number % 2, random.randbytes(header), random.randbytes(body))
+        for number, (header, body) in enumerate(
+            [(10, 900_000), (3, 5), (400_000, 300_000), (0, 262_145), (7, 70_000), (5, 600_000)]
+        )
+    ]
+    data = b"".join(encode_frame(*one) for one in wanted)
+    decoder, found, at, most = (
+        FrameDecoder(),
+        list[Frame](),
+        0,
+        random.choice((9, 100_000, 400_000)),
+    )
+    while at < len(data):
+        piece = data[at : at + random.randint(1, most * random.choice((1, 1, 500)))]
+        at += len(piece)
+        found += decoder.feed(piece)
+        passed = sum(len(encode_frame(*one)) for one in found)
+        assert decoder.buffered == at - passed
+
+    assert found == wanted
+    assert all(type(one.header) is type(one.body) is bytes for one in found)
+    assert decoder.missing == 4
+
+
+def test_what_follows_a_long_frame_is_checked_at_its_place() -> None:
+    decoder, whole = FrameDecoder(), encode_frame(0, b"h", bytes(500_000))
+    assert decoder.feed(whole[:300_000]) == []
+    with pytest.raises(FrameError) as caught:
+        decoder.feed(whole[300_000:] + b"\xff" * 8)
+    assert caught.value.offset == len(whole)
+    assert [len(one.body) for one in decoder.salvaged] == [500_000]
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
