@@ -34,11 +34,9 @@ class Receiver(Protocol):
     @property
     def is_own(self) -> bool:
         """Whether it is the test itself, which also a paused broker answers."""
-        ...
 
     def deliver(self, frames: list[bytes]) -> None:
         """Take frames in order. Called outside the door, on any thread; must not block."""
-        ...
 
 
 class Door:
@@ -261,7 +259,6 @@ class Sender(Protocol):
 
     def close(self) -> None:
         """End it."""
-        ...
 
 
 class Pause:

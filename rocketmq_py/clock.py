@@ -20,11 +20,9 @@ class Clock(Protocol):
     @property
     def now_ms(self) -> int:
         """Milliseconds since 1970-01-01 UTC."""
-        ...
 
     def now(self) -> datetime:
         """Give the same instant as an aware UTC datetime."""
-        ...
 
 
 class SystemClock:

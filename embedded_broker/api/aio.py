@@ -25,27 +25,21 @@ class Watched(Protocol):
     @property
     def clock(self) -> BrokerClock:
         """What moves its time."""
-        ...
 
     def watch(self, event: Event) -> None:
         """Set the event after every change."""
-        ...
 
     def unwatch(self, event: Event) -> None:
         """Leave the event alone."""
-        ...
 
     def has_delivered(self, topic: str, count: int) -> bool:
         """Whether so many messages became visible in a topic."""
-        ...
 
     def has_members(self, group: str, count: int) -> bool:
         """Whether so many consumers of a group are connected."""
-        ...
 
     def seen(self) -> str:
         """Tell in words what there is, for a wait that fails."""
-        ...
 
 
 Broker = TypeVar("Broker", bound=Watched)

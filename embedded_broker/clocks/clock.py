@@ -78,33 +78,27 @@ class Track(Protocol):
 
     def peek(self) -> Deadline | None:
         """Return the earliest deadline. Enters the door."""
-        ...
 
     def foresee(self) -> Deadline | None:
         """Return the earliest deadline at which a user sees something. Enters the door."""
-        ...
 
     def run(self, limit_ms: int, pin: Callable[[int], None], horizon_ms: int) -> int:
         """Fire in due order up to ``limit_ms``, telling ``pin`` each due time first.
 
         Enters the door for at most its budget. Returns how many were fired.
         """
-        ...
 
     def finish(self, now_ms: int, horizon_ms: int, *, age: bool) -> int:
         """End a jump: let every source see the final time, and do the housekeeping once.
 
         With ``age`` what is too old now is removed afterwards.
         """
-        ...
 
     def hand_over(self) -> None:
         """Wait (bounded) until what was delivered has left; outside the door."""
-        ...
 
     def wake(self) -> None:
         """Look again: the clock was moved."""
-        ...
 
 
 class BrokerClock(ABC):

@@ -24,7 +24,6 @@ class Step(Protocol):
     @property
     def fired(self) -> int:
         """How many events that a user can see."""
-        ...
 
 
 class Head(Protocol):
@@ -33,12 +32,10 @@ class Head(Protocol):
     @property
     def due_ms(self) -> int:
         """When, in epoch milliseconds."""
-        ...
 
     @property
     def what(self) -> str:
         """What it is."""
-        ...
 
 
 class Runner(Protocol):
@@ -47,19 +44,15 @@ class Runner(Protocol):
     @property
     def now_ms(self) -> int:
         """The time now."""
-        ...
 
     def settle(self, timeout: float = 5, *, check: bool = True) -> Settled:
         """Wait until the clients are idle."""
-        ...
 
     def next_deadline(self) -> Head | None:
         """Return the next event that a user can see."""
-        ...
 
     def jump_to_ms(self, when_ms: int) -> Step:
         """Move time forward to this instant; ``ClockError`` when it has passed."""
-        ...
 
 
 @define(eq=False)

@@ -43,18 +43,15 @@ class Resident(Protocol):
     @property
     def door(self) -> Door:
         """Where everything that happens in the broker goes through."""
-        ...
 
     def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
         """Say in words what is still going on, for these consumer groups or all. Outside the door.
 
         Raises ``BrokerStateError`` when the broker is not running.
         """
-        ...
 
     def notes(self, groups: frozenset[str] | None) -> Sequence[str]:
         """Say what may be a mistake although nobody is busy with it. Outside the door."""
-        ...
 
 
 def wait_until_settled(

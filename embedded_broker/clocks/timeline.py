@@ -60,7 +60,6 @@ class DeadlineSource(Protocol):
 
     def next_deadline(self) -> Deadline | None:
         """Return the earliest deadline, or None. Cheap: it is asked after every request."""
-        ...
 
     def fire(self, now_ms: int, *, horizon_ms: int, budget: Budget) -> int:
         """Fire what is due at or before ``now_ms`` in due order, until ``budget`` is exhausted.
@@ -69,7 +68,6 @@ class DeadlineSource(Protocol):
         ``now_ms``. Returns how many things a user can see were released. After a call that did
         not exhaust the budget ``next_deadline`` is later than ``now_ms``.
         """
-        ...
 
 
 @runtime_checkable
@@ -82,7 +80,6 @@ class Ranked(Protocol):
         ``UNRANKED`` when it is a preparation, or not known. Asked only when another source has
         something due at the same time.
         """
-        ...
 
 
 class LookAhead(Protocol):
@@ -92,16 +89,13 @@ class LookAhead(Protocol):
 
     def step(self, budget: Budget) -> None:
         """Go on until the budget is used up. Under the door."""
-        ...
 
     def arrange(self) -> None:
         """Do what needs no state; between two steps, outside the door."""
-        ...
 
     @property
     def first_due_ms(self) -> int | None:
         """When the first such thing is due; None when there is none."""
-        ...
 
 
 @runtime_checkable
@@ -110,4 +104,3 @@ class Foreseeing(Protocol):
 
     def look_ahead(self) -> LookAhead:
         """Begin to search for the first thing that a user will see. Under the door."""
-        ...

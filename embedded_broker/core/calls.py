@@ -84,7 +84,6 @@ class Wire(Protocol):
 
     def call(self, peer: Peer, call: Call) -> int | None:
         """Send a call and give its number; None when the client is not reached this way."""
-        ...
 
 
 @frozen(eq=False)

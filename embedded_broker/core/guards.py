@@ -52,7 +52,6 @@ class Guard(Protocol):
 
     def check(self, peer: Peer, action: Action, resources: Sequence[Resource]) -> Refused | None:
         """Give the refusal of a request, or None to let it pass."""
-        ...
 
 
 class Guards(list[Guard]):

@@ -108,11 +108,9 @@ class Interceptor(Protocol):
 
     def incoming(self, endpoint: "Endpoint", request: Request) -> bool:
         """Say whether the request is dealt with, so that it must not be handled."""
-        ...
 
     def outgoing(self, request: Request, data: bytes, emit: Callable[[bytes], None]) -> None:
         """Let an answer leave by ``emit``, or not."""
-        ...
 
 
 @define(slots=True, eq=False)
@@ -130,11 +128,9 @@ class Sends(Protocol):
 
     def read(self, frame: Frame) -> Send | None:
         """Give the send if it is one in its usual form."""
-        ...
 
     def take(self, connection: Connection, sends: Sequence[Send]) -> Iterator[bytes | Handler]:
         """Accept sends; give the header of each answer, or who answers the request."""
-        ...
 
 
 @define(eq=False, kw_only=True)

@@ -36,15 +36,12 @@ class Holder(Protocol):
 
     def count_unread(self) -> int:
         """Give the bytes of answers that only it waits for, now."""
-        ...
 
     def long_answers(self) -> Sequence[bytes]:
         """Give the long answers that it waits for and others may, too."""
-        ...
 
     def abort(self) -> None:
         """End at once."""
-        ...
 
 
 @define(slots=True)

@@ -22,12 +22,10 @@ class FlushWork(Protocol):
 
     def run(self) -> None:
         """Sync them. Outside the door; raises ``StoreError`` when the disk refuses."""
-        ...
 
     @property
     def failed(self) -> Callable[[], None]:
         """To be called when ``run`` never will be: what was captured is to be synced again."""
-        ...
 
 
 @frozen

@@ -126,8 +126,6 @@ class PutHook(Protocol):
     @property
     def name(self) -> str:
         """The name of the hook in logs (``hookName`` in RocketMQ)."""
-        ...
 
     def before_put(self, msg: InnerMessage, now_ms: int) -> PutResult | PutRefusal | None:
         """Look at the message, change it, or refuse it."""
-        ...

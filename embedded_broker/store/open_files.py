@@ -41,19 +41,15 @@ class Resting(Protocol):
     @property
     def descriptor(self) -> int:
         """The descriptor that is open to be written; negative while there is none."""
-        ...
 
     def data_end(self) -> int:
         """Tell up to where it was written."""
-        ...
 
     def rest(self) -> None:
         """Close the descriptor."""
-        ...
 
     def unmap(self) -> None:
         """Forget the map."""
-        ...
 
 
 class OpenFiles:

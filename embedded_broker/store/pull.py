@@ -58,16 +58,13 @@ class Filter(Protocol):
     @property
     def codes(self) -> frozenset[int] | None:
         """The tags codes of the messages that may be wanted; None: the code does not matter."""
-        ...
 
     @property
     def reads_records(self) -> bool:
         """Whether the answer depends on more than the tags code."""
-        ...
 
     def accepts(self, entry: Entry, record: MessageRecord | None) -> bool:
         """Say whether a message is wanted; ``record`` is never None if it ``reads_records``."""
-        ...
 
 
 class Boundary(Enum):

@@ -52,7 +52,6 @@ class AgingClock(Clock, Protocol):
 
     def aged_ms(self, since_ms: int) -> int:
         """Give the milliseconds since an instant that count as age."""
-        ...
 
 
 class Retention:

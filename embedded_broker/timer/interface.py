@@ -41,11 +41,9 @@ class NeededOffsets(Protocol):
 
     def ahead(self) -> Iterator[int]:
         """Give offsets of what is not in memory; may be gone through in turns."""
-        ...
 
     def now(self) -> list[int]:
         """Give the other offsets; to be asked last."""
-        ...
 
 
 class Listing(Protocol):
@@ -53,11 +51,9 @@ class Listing(Protocol):
 
     def walk(self, wanted: Wanted) -> Walk:
         """Begin a listing."""
-        ...
 
     def find(self, unique_key: str, topic: str | None) -> list[Pending]:
         """Give every waiting timer with this id, oldest first."""
-        ...
 
 
 class TimerEngine(ABC):

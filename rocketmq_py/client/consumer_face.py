@@ -18,22 +18,18 @@ class ConsumerFace(Protocol):
     @property
     def group(self) -> str:
         """Consumer group."""
-        ...
 
     @property
     def consume_type(self) -> str:
         """``CONSUME_PASSIVELY`` (push) or ``CONSUME_ACTIVELY`` (pull)."""
-        ...
 
     @property
     def message_model(self) -> str:
         """``CLUSTERING`` or ``BROADCASTING``."""
-        ...
 
     @property
     def consume_from_where(self) -> str:
         """``CONSUME_FROM_LAST_OFFSET`` and so on."""
-        ...
 
     def subscriptions(self) -> list[SubscriptionData]:
         """Return what the group subscribes, retry topic included; goes into every heartbeat."""

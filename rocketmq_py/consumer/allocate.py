@@ -27,7 +27,6 @@ class AllocateMessageQueueStrategy(Protocol):
     @property
     def name(self) -> str:
         """The strategy's name, the same in every member of the group."""
-        ...
 
     def allocate(
         self,
@@ -37,7 +36,6 @@ class AllocateMessageQueueStrategy(Protocol):
         client_ids: Sequence[str],
     ) -> list[MessageQueue]:
         """Queues of `client_id`; `queues` and `client_ids` come sorted and not empty."""
-        ...
 
 
 class _ByPlace(ABC):
@@ -176,11 +174,9 @@ class MachineRoomResolver(Protocol):
 
     def broker_deploy_in(self, queue: MessageQueue) -> str:
         """Room of the broker that holds `queue`."""
-        ...
 
     def consumer_deploy_in(self, client_id: str) -> str:
         """Room of the member `client_id`."""
-        ...
 
 
 class AllocateMachineRoomNearby:

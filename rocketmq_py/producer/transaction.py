@@ -76,11 +76,9 @@ class TransactionListener(Protocol):
 
     def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
         """Do the local work, on the thread that sends; ``message.transaction_id`` names it."""
-        ...
 
     def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
         """Say what became of earlier work. Called on another thread, perhaps after a restart."""
-        ...
 
 
 class _JavaTransactionListener(Protocol):

@@ -53,22 +53,18 @@ class Channel(Protocol):
     @property
     def address(self) -> str:
         """``host:port`` of the server."""
-        ...
 
     @property
     def is_open(self) -> bool:
         """False once closed by either side."""
-        ...
 
     @property
     def in_flight(self) -> int:
         """Calls that wait for their answer."""
-        ...
 
     @property
     def last_used(self) -> float:
         """Monotonic seconds of the latest call or broker request."""
-        ...
 
     def invoke(self, command: RemotingCommand, timeout_ms: float) -> RemotingCommand:
         """Call and wait for the answer, whatever its code.

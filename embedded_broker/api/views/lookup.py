@@ -45,7 +45,6 @@ class HasMessageId(Protocol):
     @property
     def msg_id(self) -> str:
         """The unique id, or the offset id."""
-        ...
 
 
 def told(what: str, look: Callable[[], str]) -> str:

@@ -40,15 +40,12 @@ class Levels(Protocol):
 
     def waiting_from(self) -> Mapping[int, int]:
         """Give the first queue offset of each level that still waits."""
-        ...
 
     def level_deliver_ms(self, level: int, store_timestamp: int) -> int:
         """Give the time of delivery of a message stored now or then."""
-        ...
 
     def head_due_ms(self, level: int) -> int | None:
         """Give when the first message of a level goes."""
-        ...
 
 
 class LevelSource(Source):
