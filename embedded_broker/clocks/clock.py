@@ -158,7 +158,11 @@ class BrokerClock(ABC):
         written, unless ``roll_elision=False``. Raises ``ClockError`` on a wall clock and for a
         negative amount.
         """
-        del amount, days, hours, minutes, seconds, age, roll_elision
+        span = _span("advance", amount, days, hours, minutes, seconds)
+        return self._advance(span, age=age, roll_elision=roll_elision)
+
+    def _advance(self, span: timedelta, *, age: bool, roll_elision: bool) -> Advanced:
+        del span, age, roll_elision
         self._refuse("advance")
 
     def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
@@ -243,8 +247,12 @@ class BrokerClock(ABC):
         ...     broker.clock.run(days=5).fired
         1
         """
-        del amount, days, hours, minutes, seconds, timeout
-        self._refuse("run")
+        run = self._begin_run("run", _span("run", amount, days, hours, minutes, seconds), timeout)
+        refuse_in_event_loop("clock.run(...)", "await broker.aio.run(...)")
+        run.settle()
+        while run.step():
+            pass
+        return Advanced(fired=run.fired, until=self.now())
 
     def run_until(
         self,
@@ -263,13 +271,23 @@ class BrokerClock(ABC):
         ``at_most`` is time of the clock, and time stands at its end then. Raises ``ClockError`` on
         a wall clock.
         """
-        del condition, at_most, timeout
-        self._refuse("run_until")
+        run = self.begin_run_until(at_most, timeout)
+        refuse_in_event_loop("clock.run_until(...)", "await broker.aio.run_until(...)")
+        run.settle()
+        while not run.holds(condition):
+            if not run.step():
+                raise run.failed(condition)
+        return Advanced(fired=run.fired, until=self.now())
 
     def begin_run_until(self, at_most: float | timedelta | None, timeout: float | None) -> Run:
         """Prepare ``run_until``, for its blocking form and that of ``aio``."""
-        del at_most, timeout
-        self._refuse("run_until")
+        span = None if at_most is None else _span("run_until", at_most)
+        return self._begin_run("run_until", span, timeout)
+
+    def _begin_run(self, call: str, span: timedelta | None, timeout: float | None) -> Run:
+        """Prepare a run over ``span``, or one that ends when nothing waits."""
+        del span, timeout
+        self._refuse(call)
 
     def autojump(self) -> AbstractContextManager[None]:
         """Within the ``with`` block, move time to the next deadline whenever clients are idle.
@@ -406,19 +424,7 @@ class VirtualClock(BrokerClock):
         """Whether a jump is under way; what is due is fired by it."""
         return self._jumper != 0
 
-    def advance(
-        self,
-        amount: float | timedelta = 0,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        age: bool = False,
-        roll_elision: bool = True,
-    ) -> Advanced:
-        """Move time forward; see ``BrokerClock.advance``."""
-        span = _span("advance", amount, days, hours, minutes, seconds)
+    def _advance(self, span: timedelta, *, age: bool, roll_elision: bool) -> Advanced:
         # Rounded up as a delay is: advance(d) delivers what was sent with the delay d.
         span_ms = -(-span // timedelta(milliseconds=1))
         with self._jump():
@@ -430,49 +436,10 @@ class VirtualClock(BrokerClock):
                 )
             return self._move_to(now_ms + span_ms, elide=roll_elision, age=age)
 
-    def run(
-        self,
-        amount: float | timedelta = 0,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        timeout: float | None = None,
-    ) -> Advanced:
-        """Move time forward and let the clients react on the way; see ``BrokerClock.run``."""
-        refuse_in_event_loop("clock.run(...)", "await broker.aio.run(...)")
-        run = self._begin_run(_span("run", amount, days, hours, minutes, seconds), timeout)
-        run.settle()
-        while run.step():
-            pass
-        return Advanced(fired=run.fired, until=self.now())
-
-    def run_until(
-        self,
-        condition: Callable[[], object],
-        *,
-        at_most: float | timedelta | None = None,
-        timeout: float | None = None,
-    ) -> Advanced:
-        """Go forward until ``condition()`` is true; see ``BrokerClock.run_until``."""
-        refuse_in_event_loop("clock.run_until(...)", "await broker.aio.run_until(...)")
-        run = self.begin_run_until(at_most, timeout)
-        run.settle()
-        while not run.holds(condition):
-            if not run.step():
-                raise run.failed(condition)
-        return Advanced(fired=run.fired, until=self.now())
-
-    def begin_run_until(self, at_most: float | timedelta | None, timeout: float | None) -> Run:
-        """Prepare ``run_until``."""
-        return self._begin_run(None if at_most is None else _span("run_until", at_most), timeout)
-
-    def _begin_run(self, span: timedelta | None, timeout: float | None) -> Run:
-        """Prepare a run over ``span``, or one that ends when nothing waits."""
+    def _begin_run(self, call: str, span: timedelta | None, timeout: float | None) -> Run:
         until_ms = None if span is None else self.now_ms - (-span // timedelta(milliseconds=1))
         if until_ms is not None and until_ms > LATEST_MS:
-            raise ClockError(f"clock.run({span}): that is after the year 9999")
+            raise ClockError(f"clock.{call}({span}): that is after the year 9999")
         return Run(self, until_ms, self.watchdog if timeout is None else timeout)
 
     def jump_to(self, when: datetime, *, age: bool = False, roll_elision: bool = True) -> Advanced:
