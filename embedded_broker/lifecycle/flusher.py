@@ -12,6 +12,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from threading import Condition, Event, Thread
 
+from attrs import define, field
+
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError, StoreError
 from embedded_broker.store.flush import FlushWork
@@ -23,6 +25,7 @@ OTHER_S = 5.0
 AFTER_A_FAILURE_S = 0.2
 
 
+@define(eq=False, repr=False)
 class Flusher:
     """Runs one flush cycle whenever it is asked to; requests that arrive meanwhile share the next.
 
@@ -31,26 +34,19 @@ class Flusher:
     each cycle, outside the door: it sees whether there still is a place to write to.
     """
 
-    def __init__(
-        self,
-        door: Door,
-        begin: Callable[[bool], list[FlushWork]],
-        done: Callable[[], None],
-        look: Callable[[], None],
-    ) -> None:
-        self._door = door
-        self._look = look
-        self._begin = begin
-        self._done = done
-        self._asked = Event()
-        self._log = False
-        self._everything = False
-        self._other: deque[Callable[[], None]] = deque()
-        self._other_done = Condition()
-        self._other_left = 0
-        self._stopped = Event()
-        self._thread: Thread | None = None
-        self._failure = ""
+    _door: Door
+    _begin: Callable[[bool], list[FlushWork]]
+    _done: Callable[[], None]
+    _look: Callable[[], None]
+    _asked: Event = field(factory=Event, init=False)
+    _log: bool = field(default=False, init=False)
+    _everything: bool = field(default=False, init=False)
+    _other: deque[Callable[[], None]] = field(factory=deque, init=False)
+    _other_done: Condition = field(factory=Condition, init=False)
+    _other_left: int = field(default=0, init=False)
+    _stopped: Event = field(factory=Event, init=False)
+    _thread: Thread | None = field(default=None, init=False)
+    _failure: str = field(default="", init=False)
 
     def start(self) -> None:
         """Start the thread."""

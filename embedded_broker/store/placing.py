@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from embedded_broker.store.commit_log import CommitLog, Parts
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
@@ -65,31 +65,22 @@ class _Disputed:
     entry: Entry
 
 
+@define(eq=False, repr=False)
 class Placing:
     """Sees every record from `start` on, in order. `clean`: the queues were complete."""
 
-    def __init__(
-        self,
-        queues: dict[_Key, ConsumeQueue],
-        queue_for: Callable[[str, int], ConsumeQueue],
-        tags_code: Callable[[str, bytes, int], int],
-        start: int,
-        *,
-        whole: bool,
-        clean: bool,
-    ) -> None:
-        self.added = 0
-        self.next_offsets: dict[_Key, int] = {}
-        self._queues = queues
-        self._queue_for = queue_for
-        self._tags_code = tags_code
-        self._start = start
-        self._whole = whole
-        self._clean = clean
-        self._seen: dict[_Key, _Seen] = {}
-        self._appended: set[int] = set()
-        self._disputed: dict[int, _Disputed] = {}
-        self._impossible: dict[int, Misnamed] = {}
+    _queues: dict[_Key, ConsumeQueue]
+    _queue_for: Callable[[str, int], ConsumeQueue]
+    _tags_code: Callable[[str, bytes, int], int]
+    _start: int
+    _whole: bool
+    _clean: bool
+    added: int = field(default=0, init=False)
+    next_offsets: dict[_Key, int] = field(factory=dict, init=False)
+    _seen: dict[_Key, _Seen] = field(factory=dict, init=False)
+    _appended: set[int] = field(factory=set, init=False)
+    _disputed: dict[int, _Disputed] = field(factory=dict, init=False)
+    _impossible: dict[int, Misnamed] = field(factory=dict, init=False)
 
     def see(self, parts: Parts) -> None:
         """Make sure that a record has its entry. Raises ``EntriesMissing``."""

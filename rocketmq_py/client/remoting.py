@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Container, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from attrs import define, field
+
 from rocketmq_py.client.answers import is_refusal
 from rocketmq_py.client.background import Timer, WorkerPool
 from rocketmq_py.client.hooks import RPCHook
@@ -30,39 +32,28 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+@define(eq=False, repr=False)
 class Remoting:
     """All connections of one client instance. Every call is safe from any thread."""
 
-    def __init__(
-        self,
-        config: ClientConfig,
-        hooks: tuple[RPCHook, ...],
-        *,
-        client_id: str,
-        timer: Timer,
-        background: WorkerPool,
-        on_request: Callable[[Channel, RemotingCommand], None],
-        on_connected: Callable[[str], None],
-        run_user_code: Callable[..., None],
-        is_busy: Callable[[], str | None],
-        unrouted: Callable[[Container[str]], list[tuple[str, str]]],
-    ) -> None:
-        self._config = config
-        self._hooks = hooks
-        self._client_id = client_id
-        self._timer = timer
-        self._background = background
-        self._on_request = on_request
-        self._on_connected = on_connected
-        self._run_user_code = run_user_code
-        self._is_busy = is_busy
-        self._unrouted = unrouted
-        self._lock = threading.Lock()
-        self._channels: dict[str, Channel] = {}
-        self._opening: dict[str, threading.Lock] = {}
-        self._leaving: list[Channel] = []  # told GO_AWAY: open until their calls have ended
-        self._io: IoThread | None = None
-        self._closed = False
+    _config: ClientConfig
+    _hooks: tuple[RPCHook, ...]
+    _client_id: str
+    _timer: Timer
+    _background: WorkerPool
+    _on_request: Callable[[Channel, RemotingCommand], None]
+    _on_connected: Callable[[str], None]
+    _run_user_code: Callable[..., None]
+    _is_busy: Callable[[], str | None]
+    _unrouted: Callable[[Container[str]], list[tuple[str, str]]]
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _channels: dict[str, Channel] = field(factory=dict, init=False)
+    _opening: dict[str, threading.Lock] = field(factory=dict, init=False)
+    _leaving: list[Channel] = field(
+        factory=list, init=False
+    )  # told GO_AWAY: open until their calls have ended
+    _io: IoThread | None = field(default=None, init=False)
+    _closed: bool = field(default=False, init=False)
 
     # --- calls -----------------------------------------------------------------------------
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from functools import partial
 
+from attrs import define, field
+
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.queue_requests import RawPull, pull_answer
 from rocketmq_py.clock import monotonic
@@ -40,6 +42,7 @@ NOTHING_TO_GET = ""
 MIB = 1024 * 1024
 
 
+@define(eq=False, repr=False, kw_only=True)
 class PullLoop:
     """Pulls of all queues of one consumer.
 
@@ -47,34 +50,21 @@ class PullLoop:
     are in the process queue already, `offset_illegal` a queue whose offset the broker corrected.
     """
 
-    def __init__(
-        self,
-        *,
-        engine: ClientInstance,
-        calls: ConsumerCalls,
-        config: PushConsumerConfig,
-        offsets: OffsetStore,
-        subscriptions: SubscriptionTable,
-        group: str,
-        limits: Callable[[], tuple[int, int]],
-        deliver: Callable[[PullState, list[MessageExt]], None],
-        offset_illegal: Callable[[PullState], None],
-    ) -> None:
-        self._engine = engine
-        self._calls = calls
-        self._config = config
-        self._offsets = offsets
-        self._subscriptions = subscriptions
-        self._group = group
-        self._limits = limits
-        self._deliver = deliver
-        self._offset_illegal = offset_illegal
-        self._lock = threading.Lock()
-        self._parked: list[PullState] = []
-        self._waiting: dict[PullState, str] = {}
-        self._retries: dict[PullState, object] = {}
-        self.paused = False
-        self._stopped = False
+    _engine: ClientInstance
+    _calls: ConsumerCalls
+    _config: PushConsumerConfig
+    _offsets: OffsetStore
+    _subscriptions: SubscriptionTable
+    _group: str
+    _limits: Callable[[], tuple[int, int]]
+    _deliver: Callable[[PullState, list[MessageExt]], None]
+    _offset_illegal: Callable[[PullState], None]
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _parked: list[PullState] = field(factory=list, init=False)
+    _waiting: dict[PullState, str] = field(factory=dict, init=False)
+    _retries: dict[PullState, object] = field(factory=dict, init=False)
+    paused: bool = field(default=False, init=False)
+    _stopped: bool = field(default=False, init=False)
 
     def pull(self, state: PullState) -> None:
         """Ask for the next messages of a queue, now or as soon as the flow control allows."""

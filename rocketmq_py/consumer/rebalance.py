@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable
 from math import ceil
 
+from attrs import define, field
+
 from rocketmq_py.client.background import TimerHandle
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic
@@ -37,44 +39,33 @@ PULL_IDLE_MAX = 120.0
 """Seconds without a pull after which a queue is dropped and taken afresh."""
 
 
+@define(eq=False, repr=False, kw_only=True)
 class Rebalancer:
     """The queues of one group member.
 
     `first_offset` may block and raise RocketMQError; `pull` starts pulling of a fresh queue.
     """
 
-    def __init__(
-        self,
-        *,
-        group: str,
-        engine: ClientInstance,
-        calls: ConsumerCalls,
-        config: PushConsumerConfig,
-        offsets: OffsetStore,
-        subscriptions: SubscriptionTable,
-        first_offset: Callable[[MessageQueue], int],
-        pull: Callable[[PullState], None],
-    ) -> None:
-        self._group = group
-        self._engine = engine
-        self._calls = calls
-        self._config = config
-        self._offsets = offsets
-        self._subscriptions = subscriptions
-        self._first_offset = first_offset
-        self._pull = pull
-        self._lock = threading.Lock()
-        self._table: dict[MessageQueue, PullState] = {}
-        self._members: dict[str, list[str]] = {}
-        self._held: dict[MessageQueue, float] = {}
-        self._known_routes: set[str] = set()
-        self._route_waits: dict[str, tuple[float, int]] = {}
-        self._name_servers_silent = False
-        self._ask_now = False
-        self._joining: list[str] = []
-        self._next: TimerHandle | None = None
-        self._announced = False
-        self._stopped = False
+    _group: str
+    _engine: ClientInstance
+    _calls: ConsumerCalls
+    _config: PushConsumerConfig
+    _offsets: OffsetStore
+    _subscriptions: SubscriptionTable
+    _first_offset: Callable[[MessageQueue], int]
+    _pull: Callable[[PullState], None]
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _table: dict[MessageQueue, PullState] = field(factory=dict, init=False)
+    _members: dict[str, list[str]] = field(factory=dict, init=False)
+    _held: dict[MessageQueue, float] = field(factory=dict, init=False)
+    _known_routes: set[str] = field(factory=set, init=False)
+    _route_waits: dict[str, tuple[float, int]] = field(factory=dict, init=False)
+    _name_servers_silent: bool = field(default=False, init=False)
+    _ask_now: bool = field(default=False, init=False)
+    _joining: list[str] = field(factory=list, init=False)
+    _next: TimerHandle | None = field(default=None, init=False)
+    _announced: bool = field(default=False, init=False)
+    _stopped: bool = field(default=False, init=False)
 
     @property
     def states(self) -> list[PullState]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 
-from attrs import define
+from attrs import define, field
 
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageContext, SendMessageHook
@@ -74,23 +74,16 @@ class Outgoing:
     body: bytes
 
 
+@define(eq=False, repr=False)
 class SendKernel:
     """Makes requests of messages and results of answers, for one producer."""
 
-    def __init__(
-        self,
-        group: str,
-        config: ProducerConfig,
-        instance: ClientInstance,
-        send_hooks: list[SendMessageHook],
-        forbidden_hooks: list[CheckForbiddenHook],
-    ) -> None:
-        self.group = group
-        self.config = config
-        self.instance = instance
-        self.send_hooks = send_hooks
-        self.forbidden_hooks = forbidden_hooks
-        self._shared: dict[tuple[str, int, str, int, bool], dict[str, str]] = {}
+    group: str
+    config: ProducerConfig
+    instance: ClientInstance
+    send_hooks: list[SendMessageHook]
+    forbidden_hooks: list[CheckForbiddenHook]
+    _shared: dict[tuple[str, int, str, int, bool], dict[str, str]] = field(factory=dict, init=False)
 
     # --- before ----------------------------------------------------------------------------
 
