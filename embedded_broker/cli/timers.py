@@ -8,6 +8,7 @@ picture. Exit status: 0, 1 when the files are damaged, 2 when there is nothing t
 from __future__ import annotations
 
 import csv
+import os
 import re
 import sys
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,8 @@ from typing import Annotated, Final
 import typer
 
 from embedded_broker.cli.asking import ask_brokers
-from embedded_broker.inspector.reader import StoreFiles
+from embedded_broker.errors import StoreError
+from embedded_broker.inspector.reader import StoreFiles, require_rights
 from embedded_broker.inspector.report import (
     COLUMNS,
     Report,
@@ -92,9 +94,7 @@ def timers(
     now_ms = SystemClock().now_ms if at is None else _time_ms(at, "--at", None)
     before_ms = None if before is None else _time_ms(before, "--before", now_ms)
     listed = limit if limit is not None else _ALL if as_csv else _LISTED_DEFAULT
-    is_directory = Path(target).is_dir()
-    if not is_directory and not _ADDRESS.fullmatch(target):
-        raise typer.BadParameter(f"{target}: neither a directory nor HOST:PORT")
+    is_directory = _is_directory(target)
     if not is_directory and not (before is None and limit is None):
         raise typer.BadParameter(
             "--before and --limit need a store directory: a running broker does not tell due times"
@@ -136,6 +136,19 @@ def timers(
             show(report, utc=utc)
     if any(one.integrity is not None and one.integrity.is_damaged for one in reports):
         raise typer.Exit(DAMAGED)
+
+
+def _is_directory(target: str) -> bool:
+    """Tell a directory from an address; raises BadParameter for what is neither."""
+    if os.path.isdir(target):  # noqa: PTH112 - Path's raises where it may not look
+        return True
+    if _ADDRESS.fullmatch(target):
+        return False
+    try:
+        require_rights(Path(target))
+    except StoreError as error:
+        raise typer.BadParameter(str(error)) from None
+    raise typer.BadParameter(f"{target}: neither a directory nor HOST:PORT")
 
 
 def _time_ms(text: str, option: str, now_ms: int | None) -> int:

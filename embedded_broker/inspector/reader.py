@@ -8,7 +8,7 @@ opened becomes a finding, and the rest is read all the same. Must not know: whic
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -36,6 +36,16 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 
 _PRECISION_DEFAULT_MS: Final = 1000
 _SLOTS_LOOKED_AT: Final = 1000
+
+_LOOKED_INTO: Final = (
+    COMMIT_LOG_FOLDER,
+    DCOMMIT_LOG_FOLDER,
+    LOG_FOLDER,
+    WHEEL_FILE,
+    "config",
+    f"{CONSUME_QUEUE_FOLDER}/{TIMER_TOPIC}",
+    f"{CONSUME_QUEUE_FOLDER}/{SCHEDULE_TOPIC}",
+)
 
 _T = TypeVar("_T")
 
@@ -95,8 +105,13 @@ class StoreFiles:
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str]) -> Self:
-        """Open what is there. Raises `StoreError` when the directory holds no store at all."""
+        """Open what is there.
+
+        Raises `StoreError` when the directory holds no store at all, or a file that must not be
+        read.
+        """
         root = Path(directory)
+        require_rights(root)
         fs = FrozenFileSystem(root)
         if not any(fs.exists(name) for name in (COMMIT_LOG_FOLDER, WHEEL_FILE, LOG_FOLDER)):
             raise StoreError(
@@ -264,3 +279,34 @@ class StoreFiles:
                 text = f"no readable JSON: {error}"
                 self.findings.append(Finding(Severity.REPAIR, name, -1, text))
         return None
+
+
+def require_rights(root: Path) -> None:
+    """Raise `StoreError` that names what this user may not read: it is no damage, and not empty."""
+    for folder in reversed(root.absolute().parents):
+        _require(folder, os.X_OK, "enter")
+    _require(root, os.R_OK | os.X_OK, "list and enter")
+    for name in _LOOKED_INTO:
+        _require((root / name).parent, os.X_OK, "enter")
+        for path in _all_below(root / name):
+            if path.is_dir():
+                _require(path, os.R_OK | os.X_OK, "list and enter")
+            else:
+                _require(path, os.R_OK, "read")
+
+
+def _all_below(path: Path) -> Iterator[Path]:
+    """Give a file or a folder, and then what is in it."""
+    yield path
+    if path.is_dir():
+        for one in sorted(path.iterdir()):
+            yield from _all_below(one)
+
+
+def _require(path: Path, rights: int, doing: str) -> None:
+    if not os.access(path, rights) and os.access(path, os.F_OK):
+        what = "folder" if path.is_dir() else "file"
+        raise StoreError(
+            f"{path}: this user may not {doing} the {what}. Run this as the broker's user, or ask "
+            "its owner for the right to read every file of the store"
+        )

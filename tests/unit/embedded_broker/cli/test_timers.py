@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,9 +32,9 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, [*map(str, arguments)], env=ENVIRONMENT)
 
 
-def run_program(*arguments: object) -> subprocess.CompletedProcess[str]:
+def run_program(*arguments: object, by: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*PROGRAM, *map(str, arguments)],
+        [*by, *PROGRAM, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -164,6 +166,48 @@ def test_what_cannot_be_done_is_said_with_exit_status_2(
     assert done.stdout == ""
     for word in words:
         assert word in done.stderr
+
+
+@pytest.fixture(scope="module")
+def without_rights() -> tuple[str, ...]:
+    """What a command begins with so that the modes of files count for it, for root as well."""
+    if os.geteuid():
+        return ()
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("root may read everything, and setpriv is not there to change that")
+    capabilities = "-dac_override,-dac_read_search"
+    return (setpriv, f"--inh-caps={capabilities}", f"--bounding-set={capabilities}")
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (".", "list and enter the folder"),
+        ("..", "enter the folder"),
+        ("commitlog", "list and enter the folder"),
+        ("consumequeue", "enter the folder"),
+        ("config", "list and enter the folder"),
+        ("config/timercheck", "read the file"),
+        ("timerwheel", "read the file"),
+        ("timerlog/00000000000000000000", "read the file"),
+    ],
+)
+def test_what_may_not_be_read_is_named_and_is_no_damage(
+    tmp_path: Path, without_rights: tuple[str, ...], place: str, words: str
+) -> None:
+    root = unpacked("r533-clean", tmp_path)
+    hidden = (root / place).resolve()
+    mode = hidden.stat().st_mode
+    hidden.chmod(0)
+    try:
+        done = run_program(root, by=without_rights)
+    finally:
+        hidden.chmod(mode)
+    assert (done.returncode, done.stdout) == (2, "")
+    told = "".join(done.stderr.replace("│", "").split())
+    assert "".join(f"{hidden}: this user may not {words}.".split()) in told
+    assert "Errno" not in told
 
 
 def test_a_store_in_which_nothing_waits_is_reported_without_a_picture(tmp_path: Path) -> None:
