@@ -1,7 +1,8 @@
-"""A program in a process of its own, on a tmpfs of a few megabytes that only it can see.
+"""A program in a process of its own, on a file system of a few megabytes that only it can see.
 
-`run_on_small_disk` mounts it in a new user and mount namespace, so root is not needed and nothing
-stays behind. Where that is not allowed the test is skipped with the reason.
+`run_on_small_disk` mounts it in a new mount namespace, so nothing stays behind. A tmpfs needs a new
+user namespace and no root; an ext4 lies in a file behind a loop device and needs root. Where
+mounting is not allowed the test is skipped with the reason, but not an ext4 as root in CI.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
+from attrs import frozen
 
 ROOT = Path(__file__).resolve().parents[2]
+_PATH: Final = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 _PRELUDE = """
 import errno, json, os, signal, sys
 from pathlib import Path
@@ -40,45 +44,96 @@ def fill(keep=0):
 def free():
     (DISK / "ballast").unlink()
 
+def flush(broker):
+    # A whole cycle of the flush thread, whether or not the disk takes it.
+    from embedded_broker.errors import StoreError
+    try:
+        broker._parts().flush_everything()
+    except StoreError as error:
+        assert "No space left" in str(error), error
+
 def tell(**what):
     print(json.dumps(what), flush=True)
 """
 
 
-@lru_cache(maxsize=1)
-def _refusal() -> str | None:
-    """Say why no file system can be mounted here; None when one can."""
-    if shutil.which("unshare") is None:
-        return "unshare is not installed"
-    trial = ["unshare", "-Urm", "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/mnt"]
-    done = subprocess.run(trial, capture_output=True, text=True, check=False)
+@frozen
+class _Disk:
+    """How a file system is made and mounted; `$0` is the place, `$IMAGE` a file of its size."""
+
+    namespace: tuple[str, ...]
+    mount: str
+    programs: tuple[str, ...] = ()
+    needs_root: bool = False
+
+
+DISKS: Final = {
+    "tmpfs": _Disk(("unshare", "-Urm"), 'mount -t tmpfs -o size="$SIZE" tmpfs "$0"'),
+    "ext4": _Disk(
+        ("unshare", "-m"),
+        'truncate -s "$SIZE" "$IMAGE" && mkfs.ext4 -q -m 0 "$IMAGE" && mount -o loop "$IMAGE" "$0"',
+        ("mkfs.ext4", "losetup"),
+        needs_root=True,
+    ),
+}
+
+
+@lru_cache
+def _refusal(kind: str) -> str | None:
+    """Say why no file system of this kind can be mounted here; None when one can."""
+    disk = DISKS[kind]
+    if disk.needs_root and os.geteuid() != 0:
+        return f"mounting an {kind} needs root"
+    for name in ("unshare", *disk.programs):
+        if shutil.which(name, path=_PATH) is None:
+            return f"{name} is not installed"
+    with tempfile.TemporaryDirectory() as folder:
+        done = _run_there(Path(folder), disk, 8, ["true"], 50)
     return None if done.returncode == 0 else f"mounting is not allowed: {done.stderr.strip()}"
 
 
+def _run_there(
+    place: Path, disk: _Disk, megabytes: int, command: list[str], timeout_s: float
+) -> subprocess.CompletedProcess[str]:
+    image = place.with_name(f"{place.name}.img")
+    try:
+        return subprocess.run(
+            [*disk.namespace, "sh", "-c", f'{disk.mount} && exec "$@"', str(place), *command],
+            cwd=ROOT,
+            env=os.environ
+            | {"PYTHONPATH": str(ROOT), "PATH": _PATH}
+            | {"SIZE": f"{megabytes}m", "IMAGE": str(image)},
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    finally:
+        image.unlink(missing_ok=True)
+
+
 def run_on_small_disk(
-    place: Path, program: str, *arguments: str, megabytes: int = 16, timeout_s: float = 50
+    place: Path,
+    program: str,
+    *arguments: str,
+    kind: str = "tmpfs",
+    megabytes: int = 16,
+    timeout_s: float = 50,
 ) -> dict[str, Any]:
     """Run a program there and give all that it told; fails when it did not end well.
 
-    It finds `DISK`, `STORE`, `fill`, `free` and `tell`. The disk is gone when it ends.
+    It finds `DISK`, `STORE`, `fill`, `free`, `flush` and `tell`. The disk is gone when it ends.
     """
-    refusal = _refusal()
+    refusal = _refusal(kind)
     if refusal is not None:
+        if os.environ.get("CI") and DISKS[kind].needs_root and os.geteuid() == 0:
+            pytest.fail(f"CI runs as root, so this must run: {refusal}")
         pytest.skip(refusal)
     place.mkdir(exist_ok=True)
     file = place.parent / f"{place.name}.py"
     file.write_text(_PRELUDE + program)
-    mount = f'mount -t tmpfs -o size={megabytes}m tmpfs "$0" && exec "$@"'
     command = [sys.executable, str(file), str(place), *arguments]
-    done = subprocess.run(
-        ["unshare", "-Urm", "sh", "-c", mount, str(place), *command],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    done = _run_there(place, DISKS[kind], megabytes, command, timeout_s)
     assert done.returncode == 0, f"ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
     told: dict[str, Any] = {}
     for line in done.stdout.splitlines():

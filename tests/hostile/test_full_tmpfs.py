@@ -9,7 +9,6 @@ import pytest
 from tests.hostile.small_disk import run_on_small_disk
 
 _FILL_UNDER_LOAD = """
-import time
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.errors import MQBrokerException
 
@@ -29,8 +28,7 @@ with EmbeddedBroker(
             refused += 1
             reason = str(error)
         if number % 50 == 0:
-            broker._node()._flusher.request(everything=True)
-            time.sleep(0.02)  # the flush thread writes index, wheel and check points meanwhile
+            flush(broker)  # index, wheel and check points meet the full disk too
     tell(stored=stored, reason=reason)
     free()
     tell(by_key=[len(broker.messages.by_key("T", f"key{number}")) for number in range(0, 100, 2)])
@@ -41,9 +39,9 @@ with EmbeddedBroker(
 """
 
 _DRAIN = """
-import subprocess, time
+import subprocess
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py.errors import MQBrokerException, RocketMQError
+from rocketmq_py.errors import MQBrokerException
 
 def new_broker():
     return EmbeddedBroker(store=STORE, tcp=False, engine=sys.argv[2], clock=VirtualClock())
@@ -64,7 +62,7 @@ if "before" in sys.argv:
         except MQBrokerException:
             refused += 1
         if number % 20 == 0:
-            time.sleep(0.01)
+            flush(broker)
     tell(visible=count(broker), waiting=broker.timers.count())
     sys.stdout.flush()
     if "killed" in sys.argv:
@@ -129,93 +127,3 @@ def test_a_store_on_a_full_disk_opens_to_be_drained_and_accepts_when_there_is_ro
     assert told["committed"] == told["committed_later"] == 5
     assert told["all"] == told["visible"] + told["waiting"] + told["sent"] + 1
     assert told["clean"]
-
-
-_MIXED_LOAD = """
-import random, subprocess, time
-from datetime import timedelta
-from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import (
-    LocalTransactionState, Message, SendStatus, TransactionMQProducer, TransactionSendResult,
-)
-from rocketmq_py.errors import RocketMQError
-
-NOTES = Path(sys.argv[3])  # beside the disk that fills up
-
-class Commits:
-    def execute_local_transaction(self, message, arg):
-        return LocalTransactionState.COMMIT_MESSAGE
-
-    def check_local_transaction(self, message):
-        return LocalTransactionState.COMMIT_MESSAGE
-
-def new_broker():
-    return EmbeddedBroker(
-        store=STORE, engine=sys.argv[2], clock=VirtualClock(), topics=["T"], inproc=True,
-        config={"timerMaxDelaySec": 3_456_000},
-    )
-
-def new_producer(broker):
-    return TransactionMQProducer(
-        "G", namesrv_addr=broker.namesrv_addr, transaction_listener=Commits(),
-        retry_times_when_send_failed=0,
-    )
-
-if "before" in sys.argv:
-    broker = new_broker().start()
-    notes = open(NOTES, "a", buffering=1)
-    producer = new_producer(broker)
-    producer.start()
-    rng = random.Random(7)
-    filled = refused = number = 0
-    fill(keep=(60 << 20))
-    while number < 100_000:
-        number += 1
-        message = Message("T", b"%06d" % number + bytes(rng.choice((100, 5000, 60_000))))
-        kind = number % 3
-        try:
-            if kind == 2:
-                result = producer.send_message_in_transaction(message)
-                done = result.local_transaction_state is LocalTransactionState.COMMIT_MESSAGE
-            else:
-                if kind:
-                    wait = timedelta(seconds=rng.randrange(1, 3000))
-                    message = Message("T", message.body, delay=wait)
-                done = producer.send(message).send_status is SendStatus.SEND_OK
-            if done:
-                notes.write(f"{number}\\n")
-        except RocketMQError as error:
-            refused += 1
-            if refused == 400 and not filled:
-                free()
-                filled = number
-        if filled and number == filled + 300:
-            os.kill(os.getpid(), signal.SIGKILL)
-    sys.exit("it never filled up")
-
-assert subprocess.run([sys.executable, *sys.argv, "before"]).returncode == -signal.SIGKILL
-promised = [int(line) for line in NOTES.read_text().split()]
-with new_broker() as broker, new_producer(broker) as producer:
-    tell(problems=broker.recovery.problems)
-    # Ends of transactions that found no room are asked for again.
-    producer.send(Message("T", b"000000"))
-    for _ in range(20):
-        broker.clock.advance(3600)
-        broker.clock.settle(20)
-    bodies = [int(one.body[:6]) for one in broker.messages.in_topic("T")]
-    tell(promised=len(promised), missing=sorted({*promised} - {*bodies})[:10],
-        twice=len(bodies) - len({*bodies}), pending=broker.timers.count())
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("engine", ["wheel", "sliced"])
-def test_a_disk_filled_by_plain_delayed_and_transactional_messages_freed_and_killed(
-    tmp_path: Path, engine: str
-) -> None:
-    told = run_on_small_disk(
-        tmp_path / "disk", _MIXED_LOAD, engine, str(tmp_path / "notes"), megabytes=80, timeout_s=280
-    )
-    assert told["promised"] > 500
-    assert (told["missing"], told["twice"], told["pending"]) == ([], 0, 0)

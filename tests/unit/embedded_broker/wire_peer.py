@@ -173,17 +173,8 @@ class WirePeer:
 
     def create_topic(self, topic: str, queues: int = 1, perm: int = 6, **fields: str) -> None:
         """Create a topic by 17."""
-        ext = {
-            "topic": topic,
-            "defaultTopic": "TBW102",
-            "readQueueNums": str(queues),
-            "writeQueueNums": str(queues),
-            "perm": str(perm),
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": "0",
-            "order": "false",
-        }
-        answer = self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, ext | fields)
+        ext = topic_fields(topic, queues, perm) | fields
+        answer = self.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
         if answer.code:
             raise AssertionError(f"17 answered {answer.code}: {answer.remark}")
 
@@ -212,6 +203,20 @@ def send_fields(
         "m": "false",
     }
     return ext | fields
+
+
+def topic_fields(topic: str, queues: int = 1, perm: int = 6) -> dict[str, str]:
+    """Give the header of 17."""
+    return {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": str(queues),
+        "writeQueueNums": str(queues),
+        "perm": str(perm),
+        "topicFilterType": "SINGLE_TAG",
+        "topicSysFlag": "0",
+        "order": "false",
+    }
 
 
 def pull_fields(topic: str, offset: int = 0, **fields: str) -> dict[str, str]:
