@@ -3,8 +3,9 @@
 A save writes a temporary file, syncs it and renames it into place; the file that stood there
 becomes the ``.bak``. So one readable generation is there at every moment, on a full disk too.
 Reading accepts what Java writes (bare integer keys, pretty or not). Beside each of ours lies a
-``.crc32`` with the checksums of its last two contents: a changed digit is no bad JSON. Must not
-know: what the tables mean. Rules as ``ConfigManager.persist`` / ``load``; formats in
+``.crc32`` with the checksums of its last two contents: a changed digit is no bad JSON. It is
+durable before the file gets its name, so a power loss leaves no file that it does not know. Must
+not know: what the tables mean. Rules as ``ConfigManager.persist`` / ``load``; formats in
 ``rocketmq_py.protocol``. Read on: ``tables/files.py`` for when, ``tables/topics/``.
 """
 
@@ -87,6 +88,7 @@ class JsonConfigFile:
         self._new_path = path + ".tmp"
         self._sums_path = path + ".crc32"
         self._sum: int | None = None  # of what stands in `path`
+        self._was_cut_off = False  # a save died between its two renames: `path` is still `.tmp`
         self.problem: str | None = None
 
     def load(self, *, skip_damage: bool = False) -> dict[str, Any] | None:
@@ -96,7 +98,8 @@ class JsonConfigFile:
         are files and none can be read, it raises ``StoreDamagedError``, or gives None with
         ``skip_damage``.
         """
-        found, wrong = self._read(self.path)
+        self._was_cut_off = self._is_cut_off()
+        found, wrong = self._read(self._new_path if self._was_cut_off else self.path)
         self._known_good = found is not None
         if found is not None:
             self._compare()
@@ -131,10 +134,13 @@ class JsonConfigFile:
     def save_text(self, data: bytes) -> None:
         """Write a text that was made already, as ``save`` does."""
         folder = posixpath.dirname(self.path)
+        if self._was_cut_off:
+            self._fs.rename(self._new_path, self.path)
+            self._was_cut_off = False
         try:
             self._fs.write_file(self._new_path, data)
             self._fs.sync_file(self._new_path)
-            self._fs.write_file(self._sums_path, f"{self._sum or ''} {crc32(data)}".encode())
+            self._write_sums(data)
         except StoreError:
             with contextlib.suppress(StoreError):
                 self._fs.remove(self._new_path)  # on a full disk half a file is in the way
@@ -148,17 +154,39 @@ class JsonConfigFile:
         self._known_good, self._sum = True, crc32(data)
         self._fs.sync_dir(folder)
 
+    def _write_sums(self, data: bytes) -> None:
+        """Make the sums of the present and the next content durable."""
+        try:
+            self._fs.write_file(self._sums_path, f"{self._sum or ''} {crc32(data)}".encode())
+            self._fs.sync_file(self._sums_path)
+        except StoreError:
+            with contextlib.suppress(StoreError):
+                self._fs.remove(self._sums_path)  # half a number is no sum of anything
+            raise
+
+    def _sums(self) -> list[bytes]:
+        """Give the known sums; none while a power loss has taken what was being written."""
+        if not self._fs.exists(self._sums_path):
+            return []
+        return self._fs.read_file(self._sums_path).strip(b"\0").split()
+
+    def _is_cut_off(self) -> bool:
+        """Whether the newest content has not got its name yet, though the one before lost it."""
+        if self._fs.exists(self.path) or not self._fs.exists(self._new_path):
+            return False
+        return b"%d" % crc32(self._fs.read_file(self._new_path)) in self._sums()
+
     def _compare(self) -> None:
         """Note when the file is neither of the two that were saved last."""
-        self._sum = crc32(self._fs.read_file(self.path))
-        if self._fs.exists(self._sums_path):
-            known = self._fs.read_file(self._sums_path).split()
-            if known and b"%d" % self._sum not in known:
-                self.problem = (
-                    f"{self.path} is not as this broker saved it: another program has changed "
-                    "it, or it is damaged"
-                )
-                _LOG.warning("%s", self.problem)
+        path = self._new_path if self._was_cut_off else self.path
+        self._sum = crc32(self._fs.read_file(path))
+        known = self._sums()
+        if known and b"%d" % self._sum not in known:
+            self.problem = (
+                f"{self.path} is not as this broker saved it: another program has changed "
+                "it, or it is damaged"
+            )
+            _LOG.warning("%s", self.problem)
 
     def _read(self, path: str) -> tuple[dict[str, Any] | None, str | None]:
         """Give the content and what is wrong with the file; both None where there is none."""

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
@@ -41,6 +41,7 @@ _AFTERWARDS: Final = 200
 _ROUNDS: Final = 20
 _BODY_SIZES: Final = (100, 5_000, 60_000)
 _DELAY_MAX_S: Final = 3_000
+_Engine = Literal["wheel", "sliced"]
 
 
 class _Commits:
@@ -53,7 +54,7 @@ class _Commits:
         return LocalTransactionState.COMMIT_MESSAGE
 
 
-def _broker(store: Path, engine: str) -> EmbeddedBroker:
+def _broker(store: Path, engine: _Engine) -> EmbeddedBroker:
     return EmbeddedBroker(
         store=store,
         engine=engine,
@@ -149,7 +150,7 @@ class _Load:
 
 
 def fill_free_and_die(
-    store: Path, engine: str, notes: Path, fill: Callable[..., None], free: Callable[[], None]
+    store: Path, engine: _Engine, notes: Path, fill: Callable[..., None], free: Callable[[], None]
 ) -> None:
     """The first life; `notes` tell what was promised. Ends by a signal that nothing can catch."""
     broker = _broker(store, engine).start()
@@ -181,7 +182,7 @@ def fill_free_and_die(
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def look_again(store: Path, engine: str, notes: Path) -> dict[str, Any]:
+def look_again(store: Path, engine: _Engine, notes: Path) -> dict[str, Any]:
     """The second life: let everything become due, and give what differs from the notes."""
     told: dict[str, Any] = loads(notes.read_bytes())
     promised: dict[int, int] = dict(told["promised"])

@@ -80,7 +80,7 @@ class Flip:
     def _is_covered(self, expected: Life, truth: Truth) -> bool:
         """Whether a checksum covers it: of the commit log, only those of bodies.
 
-        A file's own may be older than the file: it is not synced, and power may be lost.
+        One of a config file may be gone: a save removes what found no room.
         """
         folder, _, name = self.path.rpartition("/")
         if folder == "config":

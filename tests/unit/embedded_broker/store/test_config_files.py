@@ -156,3 +156,95 @@ def test_a_text_of_entries_is_that_of_the_whole_object_after_every_change() -> N
 
 def test_a_text_without_entries_is_that_of_an_empty_object() -> None:
     assert EntriesText("t").of({"a": 1}) == dumps_fastjson({"a": 1, "t": {}}, pretty=True)
+
+
+class _Noted(MemoryFileSystem):
+    """Notes what a save does, so that a power loss can be played at each step of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps: list[tuple[str, str, Any]] = []
+
+    def write_file(self, path: str, data: bytes) -> None:
+        self.steps.append(("write", path, bytes(data)))
+        super().write_file(path, data)
+
+    def sync_file(self, path: str) -> None:
+        self.steps.append(("sync", path, None))
+        super().sync_file(path)
+
+    def rename(self, source: str, target: str) -> None:
+        self.steps.append(("rename", source, target))
+        super().rename(source, target)
+
+
+def _after_power_loss(
+    before: MemoryFileSystem, steps: list[tuple[str, str, Any]], left: str
+) -> MemoryFileSystem:
+    """Play steps of a save; what was written and not synced is `left` as it may be."""
+    fs = before.copy()
+    unsynced: dict[str, tuple[bytes | None, bytes]] = {}
+    for kind, path, more in steps:
+        if kind == "write":
+            was = fs.read_file(path) if fs.exists(path) else None
+            unsynced[path] = (unsynced.get(path, (was, b""))[0], more)
+            fs.write_file(path, more)
+        elif kind == "sync":
+            unsynced.pop(path, None)
+        else:
+            fs.rename(path, more)
+            if path in unsynced:
+                unsynced[more] = unsynced.pop(path)
+    for path, (was, data) in unsynced.items():
+        there = {"old": was, "new": data, "empty": b"", "zeros": bytes(len(data))}[left]
+        if there is None:
+            fs.remove(path)
+        else:
+            fs.write_file(path, there)
+    return fs
+
+
+@pytest.mark.parametrize("left", ["old", "new", "empty", "zeros"])
+def test_a_power_loss_at_any_step_of_a_save_is_no_damage(left: str) -> None:
+    fs = _Noted()
+    file = JsonConfigFile(fs, "config/topics.json")
+    for number in (11, 12):
+        file.save({"a": number})
+    before = fs.copy()
+    fs.steps.clear()
+    file.save({"a": 13})
+    for count in range(len(fs.steps) + 1):
+        lost = _after_power_loss(before, fs.steps[:count], left)
+        again = JsonConfigFile(lost, "config/topics.json")
+        found = again.load()
+        assert (found, again.problem) in [({"a": 12}, None), ({"a": 13}, None)], fs.steps[:count]
+        again.save({"a": 14})
+        last = JsonConfigFile(lost, "config/topics.json")
+        assert (last.load(), last.problem) == ({"a": 14}, None)
+        assert loads_lenient(lost.read_file("config/topics.json.bak")) == found
+
+
+def test_a_save_that_died_between_its_two_names_is_not_lost_by_the_next_one() -> None:
+    fs = MemoryFileSystem()
+    file = JsonConfigFile(fs, "config/topics.json")
+    for number in (11, 12):
+        file.save({"a": number})
+    fs.rename("config/topics.json", "config/topics.json.tmp")  # as if 12 were on its way
+    again = JsonConfigFile(fs, "config/topics.json")
+    assert (again.load(), again.problem) == ({"a": 12}, None)
+    fs.faults.add_write(DiskFault("no space left on device", left=None))
+    with pytest.raises(StoreError):
+        again.save({"a": 13})
+    assert JsonConfigFile(fs, "config/topics.json").load() == {"a": 12}
+
+
+def test_a_sum_that_found_no_room_makes_no_false_note() -> None:
+    fs = MemoryFileSystem()
+    file = JsonConfigFile(fs, "config/topics.json")
+    for number in (11, 12):
+        file.save({"a": number})
+    fs.faults.add_write(DiskFault("no space left", "config/topics.json.crc32", left=None, room=3))
+    with pytest.raises(StoreError):
+        file.save({"a": 13})
+    again = JsonConfigFile(fs, "config/topics.json")
+    assert (again.load(), again.problem) == ({"a": 12}, None)
