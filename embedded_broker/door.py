@@ -10,6 +10,7 @@ for requests, and ``embedded_broker/clocks/clock.py``, which enters it for timer
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from threading import Event, Lock, get_ident
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -26,6 +27,10 @@ HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 _NO_FRAMES: "dict[Receiver, list[bytes]]" = {}
 _NO_CALLS: list[Callable[[], None]] = []
 _PATIENCE_NS: Final = 5_000_000
+
+
+Turn = Callable[[Callable[[], None]], None]
+"""Lets a call wait until others on the same thread had their turn."""
 
 
 class Receiver(Protocol):
@@ -58,6 +63,7 @@ class Door:
         "_lock",
         "_owner",
         "_turn",
+        "_turns",
         "_waiting",
         "_watchers",
         "entries",
@@ -77,6 +83,7 @@ class Door:
         self._delivering: list[None] = []  # one for each thread at it; append and pop are atomic
         self._held: dict[Receiver, list[bytes]] = {}
         self._holding = False
+        self._turns: dict[int, Turn] = {}
         self.entries = 0
         """How often the door was entered, quiet looks not counted."""
         self.pause = Pause()
@@ -217,6 +224,37 @@ class Door:
     def after(self, call: Callable[[], None]) -> None:
         """Run ``call`` on this thread once the door is released and frames are handed over."""
         self._after.append(call)
+
+    def in_turns(self, step: Callable[[], bool]) -> None:
+        """Do a step in an entry of its own once the door is released; again while it says true.
+
+        On this thread; in between others may enter, and have their turn on a thread that has turns.
+        Until the last step the door counts as ``delivering``.
+        """
+        self._delivering.append(None)
+        self._after.append(partial(self._do_in_turns, step))
+
+    def _do_in_turns(self, step: Callable[[], bool]) -> None:
+        turn = self._turns.get(get_ident())
+        is_left = True
+        try:
+            while is_left:
+                with self:
+                    is_left = step()
+                if is_left and turn is not None:
+                    turn(partial(self._do_in_turns, step))
+                    return
+        except Exception:
+            self._delivering.pop()
+            raise
+        self._delivering.pop()
+
+    def use_turns(self, turn: Turn | None) -> None:
+        """Say how work on this thread waits for its turn; None: there are no turns any more."""
+        if turn is None:
+            self._turns.pop(get_ident(), None)
+        else:
+            self._turns[get_ident()] = turn
 
     def before_release(self, call: Callable[[], None]) -> None:
         """Run ``call`` inside, at the end of every entry: the clock driver looks what is due."""

@@ -6,11 +6,13 @@ millisecond; the original looks every 5 s), or when it is woken for another reas
 its peer is.
 
 Arrivals only mark a waiter. It is asked at the end of the door entry in which they happened, so a
-batch, or a burst of timers, is one answer and not one message. What arrived is not judged here:
+batch, or a burst of timers, is one answer and not one message. When many are marked, each entry
+asks some of them: others may enter in between. What arrived is not judged here:
 whoever waits reads and says whether that was an answer. Must not know: what is asked and how it is
 answered. Read on: `consume.py`.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -24,6 +26,9 @@ from embedded_broker.tables.peer import Peer
 PARKED_MAX: Final = 100_000
 """Most waiters at one time; more are answered at once, as if nothing had been asked to wait.
 Far above what queues times clients of a test cluster need."""
+
+WOKEN_AT_ONCE: Final = 32
+"""So many are asked in one entry of the door; each takes some 50 us."""
 
 
 @define(slots=True, eq=False)
@@ -44,6 +49,12 @@ class Waiter:
     timer: SessionTimer | None = field(default=None, init=False)
 
 
+def _at_once(step: Callable[[], bool]) -> None:
+    """Do all steps here: without a door there is nobody to let in."""
+    while step():
+        pass
+
+
 class Waiters:
     """The waiters of one broker, by topic and queue. Used under the door."""
 
@@ -51,11 +62,19 @@ class Waiters:
         self._session = session
         self._waiting: dict[tuple[str, int], dict[Waiter, None]] = {}
         self._by_peer: dict[Peer, dict[Waiter, None]] = {}
-        self._woken: list[tuple[Waiter, bool]] = []
+        self._woken: deque[tuple[Waiter, bool]] = deque()
         self._count = 0
+        self._is_going_on = False
+        self.in_turns: Callable[[Callable[[], bool]], None] = _at_once
+        """Does steps in further entries of the door; see ``Door.in_turns``."""
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def is_waking(self) -> bool:
+        """Whether somebody is marked who was not asked yet."""
+        return bool(self._woken)
 
     def is_waiting(self, group: str, topic: str, queue_id: int) -> bool:
         """Say whether a group waits for a queue."""
@@ -84,12 +103,25 @@ class Waiters:
                 self._woken.append((waiter, False))
 
     def run_woken(self) -> None:
-        """Ask everybody who is marked; called at the end of each door entry."""
-        while self._woken:
-            woken, self._woken = self._woken, []
-            for waiter, is_over in woken:
-                if not waiter.peer.closed and not waiter.answer(is_over):
-                    self._enter(waiter)
+        """Ask who is marked, some at a time; called at the end of each door entry."""
+        if self._woken and self._ask_some() and not self._is_going_on:
+            self._is_going_on = True
+            self.in_turns(self._go_on)
+
+    def _ask_some(self) -> bool:
+        """Ask some of those who are marked; say whether there are more."""
+        woken = self._woken
+        for _ in range(WOKEN_AT_ONCE):
+            if not woken:
+                return False
+            waiter, is_over = woken.popleft()
+            if not waiter.peer.closed and not waiter.answer(is_over):
+                self._enter(waiter)
+        return bool(woken)
+
+    def _go_on(self) -> bool:
+        self._is_going_on = self._ask_some()
+        return self._is_going_on
 
     def wake(self, group: str, topic: str, queue_id: int) -> None:
         """Mark a group's waiters of a queue: something else than a message came."""

@@ -88,6 +88,7 @@ def install(parts: BrokerParts) -> None:
         door=parts.door, store=parts.store, topics=parts.topics, timer_topic=parts.timers.topic
     )
     parts.store.on_arrival.append(waiters.on_arrival)
+    waiters.in_turns = parts.door.in_turns
     parts.door.before_release(waiters.run_woken)
     parts.on_leave.append(lambda: parts.door.forget(waiters.run_woken))
     parts.acts = acts = administration_of(parts)

@@ -18,6 +18,7 @@ from functools import partial
 from threading import Event, Lock, Thread, get_ident
 from typing import Any, cast
 
+from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.remoting.endpoint import Connection, Endpoint, SharedBytes
 from embedded_broker.remoting.traffic import Traffic
@@ -75,6 +76,7 @@ class TcpServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writing: deque[TcpConnection] = deque()
         self.turns = Turns(self.call_soon)
+        self._doors: set[Door] = set()
         self._stop: asyncio.Event | None = None
         self._someone_left: asyncio.Event | None = None
         self._reset = False
@@ -194,6 +196,8 @@ class TcpServer:
             logger.exception("the TCP thread ended")
         finally:
             self._close_listeners()
+            for door in self._doors:
+                door.use_turns(None)
             self._loop = None
             self._ready.set()
 
@@ -221,6 +225,9 @@ class TcpServer:
 
     async def _open(self, address: str) -> None:
         endpoint = self._endpoints[address]
+        if endpoint.door not in self._doors:
+            self._doors.add(endpoint.door)
+            endpoint.door.use_turns(partial(self.turns.wait, again=True))
 
         def protocol() -> SocketProtocol:
             return SocketProtocol(self, endpoint, address)
@@ -416,8 +423,11 @@ class TcpConnection(Connection):
             self._later_bytes -= len(answer)
             self._traffic.release(answer)
         self._note(transport.get_write_buffer_size())
-        if self._ends and not later:
-            transport.close()
+        if not later:
+            if self._ends:
+                transport.close()
+            elif not self.is_full:  # else the transport tells when it has room
+                self._pay()
         self._is_writing = bool(later) and not self.is_full
         return self._is_writing
 
@@ -442,6 +452,11 @@ class TcpConnection(Connection):
         self.is_full = False
         self._write_on()
         if not self._later:
+            self._pay()
+
+    def _pay(self) -> None:
+        """Nothing waits any more: the peer may ask again."""
+        if self._is_owing:
             self._is_owing = False
             self._read_on()
 

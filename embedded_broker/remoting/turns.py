@@ -13,8 +13,6 @@ from typing import Final
 
 from rocketmq_py.clock import monotonic_ns
 
-__all__ = ["TURN_NS", "Turns"]
-
 TURN_NS: Final = 2_000_000
 """For so long work of one kind is done before the loop looks at its sockets again."""
 

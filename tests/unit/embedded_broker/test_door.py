@@ -292,3 +292,49 @@ def test_a_signal_handler_may_enter_while_its_thread_waits() -> None:
         signal(SIGUSR1, before)
     assert order == ["handler", "main"]
     assert not door.contended
+
+
+def test_work_in_turns_has_an_entry_for_each_step_and_lets_others_in_between() -> None:
+    door, seen = Door(), list[object]()
+
+    def step() -> bool:
+        seen.append(door.held)
+        return len(seen) < 4
+
+    door.before_release(lambda: seen.append(door.entries))
+    with door:
+        door.in_turns(step)
+    assert seen == [0, True, 1, True, 2]
+    assert not door.delivering
+
+
+def test_a_thread_that_has_turns_waits_for_its_turn_before_each_further_step() -> None:
+    door, waiting, left = Door(), list[Callable[[], None]](), [3]
+
+    def step() -> bool:
+        left[0] -= 1
+        return left[0] > 0
+
+    door.use_turns(waiting.append)
+    with door:
+        door.in_turns(step)
+    for rest in (2, 1):
+        assert left == [rest]
+        assert door.delivering
+        waiting.pop()()
+    assert left == [0]
+    assert (waiting, door.delivering) == ([], False)
+
+    door.use_turns(None)
+    left[0] = 3
+    with door:
+        door.in_turns(step)
+    assert left == [0]
+
+
+def test_a_step_that_fails_ends_its_turns(caplog: pytest.LogCaptureFixture) -> None:
+    door = Door()
+    with door:
+        door.in_turns(lambda: bool(1 / 0))
+    assert not door.delivering
+    assert "ZeroDivisionError" in caplog.text

@@ -38,7 +38,8 @@ class PullMessageProcessor:
     _endpoint: Endpoint
     _consume: Consume
     _joined: tuple[Sequence[tuple[int, int]], SharedBytes] | None = field(default=None, init=False)
-    """The last long answer of this hold of the door: where its records lie, and they."""
+    """The last long answer to those who are woken together: where its records lie, and they."""
+    _is_to_forget: bool = field(default=False, init=False)
 
     def register(self) -> None:
         """Take over the requests of this module."""
@@ -89,11 +90,17 @@ class PullMessageProcessor:
         joined = self._joined
         if joined is None or joined[0] != found.places:
             joined = self._joined = (found.places, SharedBytes(b"".join(found.buffers)))
+        if not self._is_to_forget:
+            self._is_to_forget = True
             self._endpoint.door.after(self._forget)
         return joined[1]
 
     def _forget(self) -> None:
-        self._joined = None
+        """Let it go, unless there are more to be woken: they may want the same. Outside."""
+        with self._endpoint.door.quiet:
+            self._is_to_forget = False
+            if not self._consume.waiters.is_waking:
+                self._joined = None
 
 
 def _read(request: Request) -> Pull:

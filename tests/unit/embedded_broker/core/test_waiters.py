@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.clocks.session import Session
 from embedded_broker.core import waiters
-from embedded_broker.core.waiters import Waiter, Waiters
+from embedded_broker.core.waiters import WOKEN_AT_ONCE, Waiter, Waiters
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
@@ -180,3 +181,47 @@ def test_who_is_gone_is_neither_asked_nor_kept() -> None:
     second.peer.closed = True
     own.run_woken()
     assert (len(own), asked) == (0, [])
+
+
+def test_many_are_asked_in_turns_and_in_their_order() -> None:
+    own, asked = Waiters(Session(VirtualClock())), list[int]()
+
+    def answer(number: int, _: bool) -> bool:
+        asked.append(number)
+        return True
+
+    for number in range(2 * WOKEN_AT_ONCE + 1):
+        own.add(waiter(partial(answer, number), 0), 1000)
+    steps: list[Callable[[], bool]] = []
+    own.in_turns = steps.append
+    own.wake("G", "T", 0)
+
+    own.run_woken()
+    assert asked == list(range(WOKEN_AT_ONCE))
+    own.run_woken()  # another entry meanwhile
+    assert len(asked) == 2 * WOKEN_AT_ONCE
+    assert own.is_waking
+    assert len(steps) == 1
+    assert not steps[0]()
+    assert asked == list(range(2 * WOKEN_AT_ONCE + 1))
+
+    own.add(waiter(partial(answer, 1000), 0), 1000)
+    own.wake("G", "T", 0)
+    own.run_woken()
+    assert asked[-1] == 1000
+    assert len(steps) == 1
+
+
+def test_no_entry_of_the_door_wakes_all_of_many(
+    broker: EmbeddedBroker, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiters, "WOKEN_AT_ONCE", 4)
+    peers = [connect(broker.addr) for _ in range(40)]
+    opaques = [park(peer) for peer in peers]
+    door = broker._parts().door
+    before = door.entries
+    peers[0].send("T", b"new")
+    answers = [peer.answer(opaque) for peer, opaque in zip(peers, opaques, strict=True)]
+    assert [bodies(answer) for answer in answers] == [[b"new"]] * 40
+    assert door.entries - before >= 5
+    assert not door.delivering

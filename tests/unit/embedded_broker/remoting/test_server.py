@@ -1,16 +1,18 @@
 """TCP: frames in any cut, bad frames, slow and vanishing peers."""
 
+import asyncio
 import socket
 from collections.abc import Callable, Iterator
-from threading import Event
+from threading import Event, get_ident
 from threading import enumerate as threads
+from typing import cast
 
 import pytest
 
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting import endpoint, turns
 from embedded_broker.remoting.endpoint import Handler, Request, SharedBytes
-from embedded_broker.remoting.server import TcpServer, listen
+from embedded_broker.remoting.server import WRITE_BUFFER_PAUSE, TcpConnection, TcpServer, listen
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -367,3 +369,38 @@ def test_a_request_that_arrives_in_part_is_counted_until_it_is_whole(rig: Rig, d
     other.send(ask(2))
     other.receive()
     assert rig.server.traffic.unfinished == 0
+
+
+class Transport:
+    """A transport whose peer takes everything at once."""
+
+    def __init__(self) -> None:
+        self.is_reading = True
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: bytes) -> None:
+        assert data
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+
+def test_a_peer_that_takes_all_at_once_may_ask_again() -> None:
+    server, transport = TcpServer(), Transport()
+    server.thread_id = get_ident()
+    here = ("127.0.0.1", 1)
+    connection = TcpConnection(server, cast("asyncio.Transport", transport), here, here)
+    connection.deliver([bytes(WRITE_BUFFER_PAUSE + 1)])
+    reading = [transport.is_reading]
+    while connection.write_piece():
+        pass
+    reading.append(transport.is_reading)
+    assert reading == [False, True]
