@@ -1,9 +1,9 @@
 """This tree against an older one: `OLD_TREE=DIR python -m tests.perf old_and_new`.
 
-Each figure is taken in turn, old, new, old, new, every time in a process of its own, and the ratio
-pair by pair, so it holds when the machine's speed drifts. The older checkout needs its own copy of
-`tests/perf`; each tree measures itself with its own code. What is compared is CPU time where a
-figure has it.
+Every value comes from a process of its own, and each tree measures itself with its own code; the
+older checkout needs its own copy of `tests/perf`. A figure of CPU time is taken in both trees at
+once, on one core that they share slice by slice: whatever slows the core down slows both. What
+waits for other processes is timed in turn: old, new, old, new. The ratio is that of each pair.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, figure, keep
+from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, cpus, figure, keep
 
 WORSE_AT_MOST = 1.05
 ENDS_WITHIN_S = 900.0
@@ -32,6 +32,8 @@ class Take:
     program: str
     grows: bool = False
     """Whether more is better, as with rates."""
+    in_turn: bool = False
+    """Whether it is timed by the wall, so that the trees may not run at once."""
 
 
 def _case(name: str, key: str, *arguments: int) -> str:
@@ -73,32 +75,53 @@ TAKES = (
     Take("release of 100k of one instant", "s CPU", _case("burst", "cpu", 100_000)),
     Take("jump of 40 days over 100k timers", "s CPU", _case("jump", "cpu", 100_000, 0, 2, 40)),
     Take("a hop that is made", "us", _case("hops", "us", 10_000)),
-    Take("blocking send, TCP", "us", _OVER_TCP % ("blocking_us", "blocking_us")),
-    Take("async send, TCP", "messages/s", _OVER_TCP % ("async_rate", "async_rate"), grows=True),
-    Take("blocking send, in process", "us", _IN_PROCESS),
-    Take("Java client, sync", "messages/s", _JAVA % ("sync", 40_000), grows=True),
-    Take("Java client, async", "messages/s", _JAVA % ("async", 100_000), grows=True),
-    Take("Java client, batches", "messages/s", _JAVA % ("batch", 320_000), grows=True),
+    Take("blocking send, TCP", "us", _OVER_TCP % ("blocking_us", "blocking_us"), in_turn=True),
+    Take("async send, TCP", "messages/s", _OVER_TCP % ("async_rate", "async_rate"), True, True),
+    Take("blocking send, in process", "us", _IN_PROCESS, in_turn=True),
+    Take("Java client, sync", "messages/s", _JAVA % ("sync", 40_000), True, True),
+    Take("Java client, async", "messages/s", _JAVA % ("async", 100_000), True, True),
+    Take("Java client, batches", "messages/s", _JAVA % ("batch", 320_000), True, True),
 )
 
 
-def taken(take: Take, tree: Path) -> float:
-    """Take one figure in one tree."""
-    done = subprocess.run(
+def started(take: Take, tree: Path) -> subprocess.Popen[str]:
+    """Begin to take one figure in one tree."""
+    return subprocess.Popen(
         [sys.executable, "-c", take.program],
         cwd=tree,
         env=ENVIRONMENT | {"PYTHONPATH": str(tree)},
-        check=True,
         stdout=subprocess.PIPE,
         text=True,
-        timeout=ENDS_WITHIN_S,
     )
-    return float(done.stdout.splitlines()[-1])
+
+
+def taken(run: subprocess.Popen[str]) -> float:
+    """Wait for a figure."""
+    with run:
+        try:
+            printed, _ = run.communicate(timeout=ENDS_WITHIN_S)
+        finally:
+            run.kill()  # it has ended, unless the time is over
+    if run.returncode:
+        raise subprocess.CalledProcessError(run.returncode, run.args)
+    return float(printed.splitlines()[-1])
+
+
+def pair_of(take: Take, old_tree: Path) -> tuple[float, float]:
+    """Take a figure in the old tree and in this one."""
+    if take.in_turn:
+        return taken(started(take, old_tree)), taken(started(take, ROOT))
+    core = {max(cpus())}
+    runs = [started(take, old_tree), started(take, ROOT)]
+    for run in runs:
+        os.sched_setaffinity(run.pid, core)
+    old, new = (taken(run) for run in runs)
+    return old, new
 
 
 def compared(take: Take, old_tree: Path) -> list[Figure]:
-    """Take a figure in both trees in turn; a ratio above 1 says that the new tree is worse."""
-    pairs = [(taken(take, old_tree), taken(take, ROOT)) for _ in range(RUNS)]
+    """Take a figure in both trees; a ratio above 1 says that the new tree is worse."""
+    pairs = [pair_of(take, old_tree) for _ in range(RUNS)]
     ratios = [(old / new) if take.grows else (new / old) for old, new in pairs]
     print(f"{take.name}: {statistics.median(ratios):.3f}", flush=True)
     return [
@@ -117,7 +140,8 @@ def main() -> None:
     old_tree = Path(given).resolve()
     commit = ["git", "-C", str(old_tree), "rev-parse", "HEAD"]
     before = subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip()
-    figures = [one for take in TAKES if wanted in take.name for one in compared(take, old_tree)]
+    takes = [take for take in TAKES if any(name in take.name for name in wanted.split(","))]
+    figures = [one for take in takes for one in compared(take, old_tree)]
     if wanted:
         for one in figures:
             print(one.name, json.dumps(one.runs), statistics.median(one.runs))
