@@ -34,6 +34,7 @@ from rocketmq_py.protocol.delay import (
     delay_level,
     effective_delay,
     parse_levels,
+    requested_time,
     timer_out_ms,
 )
 from rocketmq_py.protocol.names import (
@@ -183,7 +184,7 @@ class Admission:
             asks = asks_alias or not TIMER_REQUEST_PROPERTIES.isdisjoint(properties)
             return self._not_enabled() if asks else None
         try:
-            delay = effective_delay(properties, start_deliver=alias)
+            delay = requested_time(properties, start_deliver=alias)
         except DelayValueError as error:
             return self._illegal(str(error))
         if delay is None:

@@ -289,7 +289,7 @@ def effective_delay(properties: Mapping[str, str], *, start_deliver: bool = True
             return Delay(DelayKind.LEVEL, level)
     if Prop.TIMER_OUT_MS in properties:
         return None
-    return _requested_time(properties, start_deliver=start_deliver)
+    return requested_time(properties, start_deliver=start_deliver)
 
 
 def has_delay(properties: Mapping[str, str]) -> bool:
@@ -349,8 +349,11 @@ def translate_start_deliver(
     return {**properties, Prop.TIMER_DELIVER_MS: text}
 
 
-def _requested_time(properties: Mapping[str, str], *, start_deliver: bool) -> Delay | None:
-    """Rows 2 to 5 of the table, guard and level aside."""
+def requested_time(properties: Mapping[str, str], *, start_deliver: bool) -> Delay | None:
+    """Give the request by rows 2 to 5 of the table, for who knows that level and guard are none.
+
+    Raises DelayValueError as `effective_delay` does.
+    """
     for name, kind in _TIMED:
         text = properties.get(name)
         if text is not None:
@@ -438,7 +441,7 @@ def _noted_due_ms(properties: Mapping[str, str], store_timestamp: int) -> int | 
         noted = properties.get(Prop.TIMER_DUE_MS)
         if noted is not None:
             return parse_number(noted, Prop.TIMER_DUE_MS)
-        delay = _requested_time(properties, start_deliver=True)
+        delay = requested_time(properties, start_deliver=True)
     except DelayValueError:
         return None
     if delay is None or (delay.kind.is_relative and Prop.TIMER_ROLL_TIMES in properties):
