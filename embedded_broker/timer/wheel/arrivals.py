@@ -15,6 +15,7 @@ from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.errors import StoreError
+from embedded_broker.store.inner import InnerMessage
 from embedded_broker.store.run import Arrivals
 from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.recall import UnsettledMarks
@@ -71,7 +72,10 @@ class WheelArrivals:
             self._take_run(arrivals, source)
         elif source is not None:  # copies of ours are hops: a step reads them from the queue
             for index, (offset, _, _) in enumerate(arrivals.entries):
-                properties = arrivals.properties_at(index)
+                if isinstance(source, InnerMessage):
+                    properties = source.properties
+                else:
+                    properties = arrivals.properties_at(index)
                 request = parse_request(properties)
                 if request is None:
                     continue  # EnqueueGet counts it when it comes there

@@ -34,11 +34,12 @@ class Pointers:
     def keep_up(self, now_ms: int) -> bool:
         """Move both pointers to the clock if that skips nothing; False when something is behind."""
         state = self._state
-        target_ms = state.floor(now_ms)
-        if target_ms <= state.curr_write_ms <= state.curr_read_ms or self._gates.exit_closed(
-            now_ms
-        ):
+        write_ms = state.curr_write_ms
+        if now_ms < write_ms + state.precision_ms and write_ms <= state.curr_read_ms:
             return True
+        if self._gates.exit_closed(now_ms):
+            return True
+        target_ms = state.floor(now_ms)
         if state.curr_read_ms < state.curr_write_ms:
             return False
         if target_ms <= state.curr_write_ms:
