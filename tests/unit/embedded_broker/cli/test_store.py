@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from datetime import timedelta
@@ -128,3 +130,37 @@ def test_what_could_not_be_saved_is_not_called_mended(tmp_path: Path) -> None:
         repair_store(fs, config={})
     fs.faults.clear()
     repair_store(fs, config={})
+
+
+def test_who_interrupts_a_repair_is_told_to_run_it_again(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    _filled(store)
+    _flip_body(store, b"body 7")
+    table = store / "config/topics.json"
+    text = table.read_bytes()
+    table.unlink()
+    os.mkfifo(table)
+    command = [*PROGRAM, "store", "repair", str(store)]
+    # A pipe stands in the table's place: who can open it knows that the repair reads it now.
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process,
+        table.open("wb"),
+    ):
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == ""
+    assert errors == (
+        f"rocketmq-py: interrupted: {store} is mended in part. Nothing is lost: what was cut so "
+        f"far lies in {store}/damaged. Run the command again to mend the rest\n"
+    )
+    table.unlink()
+    table.write_bytes(text)
+    done = repair(store)
+    assert done.returncode == 0, done.stderr
+    assert b"cody 7" in next((store / "damaged").iterdir()).read_bytes()
+    with EmbeddedBroker(store=store, clock=VirtualClock()) as broker:
+        assert broker.recovery.problems == ()
+        assert len(broker.messages.in_topic("T")) == COUNT - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import NoReturn
 
 from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
 
@@ -24,16 +25,31 @@ class DyingSegment(MemorySegment):
             super().write(at, data)
         else:
             super().write(at, bytes(data)[:written])
-            raise Killed
+            self.fs.die()
 
 
 class DyingFileSystem(MemoryFileSystem):
-    """After `die_in(n)` the n-th write is cut at a random byte and raises `Killed`."""
+    """After `die_in(n)` the n-th write is cut at a random byte and raises `Killed`.
 
-    def __init__(self, random: Random) -> None:
+    `remains` is the disk as it was then, whatever is written while the exception travels.
+    """
+
+    def __init__(self, random: Random, death: type[BaseException] = Killed) -> None:
         super().__init__()
         self._random = random
+        self._death = death
         self._left = 0
+        self.remains: MemoryFileSystem | None = None
+
+    def take_over(self, other: MemoryFileSystem) -> None:
+        """Hold the same files as another one."""
+        self._files = dict(other._files)
+        for path, segment in other._segments.items():
+            self.open_segment(path, segment.size).write(0, segment.view(0, segment.data_end()))
+
+    def die(self) -> NoReturn:
+        self.remains = self.copy()
+        raise self._death
 
     def new_segment(self, path: str, size: int) -> DyingSegment:
         segment = DyingSegment(path, size)
@@ -57,11 +73,11 @@ class DyingFileSystem(MemoryFileSystem):
         written = self.survives(len(data))
         super().write_file(path, data if written is None else data[:written])
         if written is not None:
-            raise Killed
+            self.die()
 
     def rename(self, source: str, target: str) -> None:
         if self.survives(1) is not None:
-            raise Killed  # a rename happens whole or not at all
+            self.die()  # a rename happens whole or not at all
         left, self._left = self._left, 0
         super().rename(source, target)
         self._left = left
