@@ -3,9 +3,9 @@
 The file ``checkpoint``: 4,096 bytes, of which the original uses 40: store time of the last message
 in the commit log, in the consume queues and in full index files (milliseconds), then two positions
 that only replicas use. Behind them lie our seals, each with a check sum of all before it: the
-offset up to which the commit log was synced, and the one at which it begins. Another broker that
-writes the file breaks them. Must not know: who syncs or removes what. Layout as
-``StoreCheckpoint``. Read on: ``recovery.py``.
+offset up to which the commit log was synced, the one at which it begins, and after a clean stop a
+mark of what the consume queues hold. Another broker that writes the file breaks them. Must not
+know: who syncs or removes what. Layout as ``StoreCheckpoint``. Read on: ``recovery.py``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _SIZE: Final = 4096
 _FIELDS: Final = Struct(">5q")
 _SEAL: Final = Struct(">qI")
 _BEGIN_AT: Final = _FIELDS.size + _SEAL.size
+_QUEUES_AT: Final = _BEGIN_AT + _SEAL.size
 _SAFETY_MS: Final = 3000  # the original trusts nothing of the last three seconds
 
 
@@ -29,7 +30,8 @@ class StoreCheckpoint:
     """The numbers; read once on ``load``, written by ``save``.
 
     ``flushed_offset``: the commit log was synced up to there. ``begin_offset``: no file from there
-    on was removed. -1 when that is not known, because another broker has written the file.
+    on was removed. ``queues_mark``: as ``mark_of`` the consume queues was at a clean stop. -1 when
+    that is not known, because another broker has written the file.
     """
 
     def __init__(self, fs: FileSystem) -> None:
@@ -41,6 +43,7 @@ class StoreCheckpoint:
         self.confirm_phy_offset = 0
         self.flushed_offset = -1
         self.begin_offset = -1
+        self.queues_mark = -1
 
     def load(self) -> str | None:
         """Read the file; a missing or short one means that nothing is known to be durable.
@@ -66,6 +69,9 @@ class StoreCheckpoint:
             begin, check_sum = _SEAL.unpack_from(data, _BEGIN_AT)
             if crc32(data[: _BEGIN_AT + 8]) == check_sum:
                 self.begin_offset = begin
+                mark, check_sum = _SEAL.unpack_from(data, _QUEUES_AT)
+                if crc32(data[: _QUEUES_AT + 8]) == check_sum:
+                    self.queues_mark = mark
         (
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
@@ -89,6 +95,11 @@ class StoreCheckpoint:
         if self.begin_offset >= 0:
             data += self.begin_offset.to_bytes(8)
             data += crc32(data).to_bytes(4)
+            mark = bytes(_SEAL.size)
+            if self.queues_mark >= 0:
+                mark = self.queues_mark.to_bytes(8)
+                mark += crc32(data + mark).to_bytes(4)
+            data += mark
         is_new = not self._fs.exists(CHECKPOINT_FILE)
         segment = self._fs.open_segment(CHECKPOINT_FILE, _SIZE)
         try:

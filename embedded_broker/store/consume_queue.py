@@ -8,10 +8,11 @@ Read on: ``pull.py`` for how a pull walks a queue, ``recovery.py`` for how it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 from typing import Final, TypeAlias
+from zlib import crc32
 
 from embedded_broker.store.fs import FileSystem, Segment
 from embedded_broker.store.mapped_file import MappedFileQueue
@@ -280,6 +281,16 @@ class ConsumeQueue:
                 break
             end -= 1
         return self.drop_from(end)
+
+
+def mark_of(queues: Iterable[ConsumeQueue]) -> int:
+    """Give a sum over which queues have files, and from which entry to which these reach."""
+    held = [
+        f"{one.topic}/{one.queue_id} {one.first_offset} {one.max_offset}"
+        for one in queues
+        if one.files.files
+    ]
+    return crc32("\n".join(sorted(held)).encode())
 
 
 @lru_cache(maxsize=128)

@@ -19,6 +19,7 @@ from typing import Final
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.index_file import IndexFile, IndexShape, index_hash
+from embedded_broker.store.side_files import set_aside
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
@@ -70,11 +71,13 @@ class KeyIndex:
         """Store time of the last message of the newest full file; 0 without one."""
         return max((one.end_timestamp for one in self._files if one.is_full), default=0)
 
-    def load(self, *, clean: bool, index_msg_timestamp: int) -> None:
+    def load(self, *, clean: bool, index_msg_timestamp: int, problems: list[str] | None) -> None:
         """Open the files; drops those that may be torn or that name messages that are gone.
 
         After a dirty stop only files that were full and synced are trusted, as the original does
-        with ``indexMsgTimestamp``. What is dropped is made again when it is needed.
+        with ``indexMsgTimestamp``. What is dropped is made again when it is needed. A file of
+        another length is set aside and told in ``problems``; with None a crash explains it. The
+        original makes such a file longer, or does not look at its end.
         """
         keep = True
         resume_at = self._log.min_offset
@@ -82,9 +85,12 @@ class KeyIndex:
             if len(name) != INDEX_NAME_DIGITS or not name.isdecimal():
                 continue  # the original skips names that are no number
             path = f"{INDEX_FOLDER}/{name}"
-            if not clean and self._fs.size(path) != self._shape.file_size:
-                self._drop(path)  # its name came to the disk, its size did not
+            if (length := self._fs.size(path)) != self._shape.file_size:
                 keep = False
+                if problems is None:
+                    self._drop(path)  # its name came to the disk, its size did not
+                else:
+                    problems.append(self._set_aside(path, length))
                 continue
             segment = self._fs.open_segment(path, self._shape.file_size, create=False)
             found = IndexFile(segment, self._shape)
@@ -106,6 +112,14 @@ class KeyIndex:
         _LOG.info("index file dropped, to be made again: %s", path)
         self._fs.remove(path)
         self._names_changed = True
+
+    def _set_aside(self, path: str, length: int) -> str:
+        kept = set_aside(self._fs, path)
+        self._names_changed = True
+        return (
+            f"{path} has a length of {length} instead of {self._shape.file_size} bytes: moved to "
+            f"{kept}; keys are found again in the commit log"
+        )
 
     def catch_up(self, end: int) -> None:
         """Index every record below a commit-log offset. Raises ``StoreError`` (disk full)."""

@@ -16,9 +16,9 @@ from typing import Final
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.checkpoint import StoreCheckpoint
+from embedded_broker.store.checkpoint import CHECKPOINT_FILE, StoreCheckpoint
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
-from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry
+from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue, Entry, mark_of
 from embedded_broker.store.copies import Copies
 from embedded_broker.store.disk_health import DiskHealth, Undone
 from embedded_broker.store.flush import StoreFlush
@@ -146,7 +146,7 @@ class MessageStore(StoreReader):
 
     def _load(self) -> StoreRecovery:
         clean = self.was_clean = not self.fs.exists(ABORT_FILE)
-        sizes = StoreSizes.find(self.fs, self.config, clean=clean)
+        sizes = StoreSizes.find(self.fs, self.config)
         self._queue_file_size = sizes.consume_queue
         self.health.start_anew()
         undone = Undone()
@@ -157,9 +157,11 @@ class MessageStore(StoreReader):
             self.problems.append(wrong)
         self.log = CommitLog(self.fs, sizes.commit_log)
         intact = self._load_queues()
+        as_left = not clean or self.checkpoint.queues_mark in {-1, mark_of(self.queues.values())}
+        self.checkpoint.queues_mark = -1  # it holds until something is stored
         opening = Opening(
             clean=clean,
-            whole=not intact or self.config.text("storeCheck") == "full",
+            whole=not (intact and as_left) or self.config.text("storeCheck") == "full",
             skip_damage=self.config.text("damagedRecords") == "skip",
             problems=self.problems,
             undone=undone,
@@ -180,6 +182,12 @@ class MessageStore(StoreReader):
         self.was_ours = self.checkpoint.flushed_offset >= 0
         if clean and report.records_read and not self.checkpoint.physic_msg_timestamp and not wrong:
             self.problems.append("checkpoint is missing or empty: a clean stop writes it")
+        if not as_left and not report.entries_added:
+            self.problems.append(
+                f"{CONSUME_QUEUE_FOLDER}: not all files are there that were left, but no entry of "
+                "a message that is still kept is missing: a queue without messages may begin again "
+                "at 0"
+            )
         if undone.error is None:
             self.checkpoint.flushed_offset = self.log.files.flushed_offset
             self.checkpoint.begin_offset = self.log.min_offset
@@ -189,7 +197,11 @@ class MessageStore(StoreReader):
             self.index = KeyIndex(self.fs, self.log, self.clock, sizes.index)
             # Places that were left out hold other records now: all keys are found again.
             full_ms = 0 if report.damaged_places else self.checkpoint.index_msg_timestamp
-            self.index.load(clean=clean and not report.damaged_places, index_msg_timestamp=full_ms)
+            self.index.load(
+                clean=clean and not report.damaged_places,
+                index_msg_timestamp=full_ms,
+                problems=self.problems if clean else None,
+            )
         self._last_store_timestamp = report.last_store_timestamp
         self.config.on_change(lambda _: self._read_settings())
         if undone.error is not None:
@@ -236,10 +248,21 @@ class MessageStore(StoreReader):
         try:
             self.begin_flush().run()
             if self.was_clean or self.health.problem is None:
+                self._mark_queues()
                 self.fs.remove(ABORT_FILE)
                 self.fs.sync_dir("")
         finally:
             self._release()
+
+    def _mark_queues(self) -> None:
+        """Note what the queues hold, so that the next opening notices a file that is gone."""
+        self.checkpoint.queues_mark = mark_of(self.queues.values())
+        try:
+            self.checkpoint.save()
+        except StoreError as error:
+            if not error.disk_full:
+                raise
+            _LOG.warning("what the consume queues hold is not noted: %s", error)
 
     def abandon(self) -> None:
         """Let go of everything as a killed process would: no sync, and ``abort`` stays."""
@@ -626,9 +649,16 @@ class MessageStore(StoreReader):
             try:
                 self.checkpoint.save()
             except StoreError as error:
-                _LOG.warning("old files stay until the store is opened again: %s", error)
-                return
-            remove()
+                if not error.disk_full:
+                    _LOG.warning("old files stay until the store is opened again: %s", error)
+                    return
+                # Old files are the way to room: without any mark no opening misses them.
+                self.fs.remove(CHECKPOINT_FILE)
+                self.fs.sync_dir("")
+                remove()
+                self.checkpoint.save()
+            else:
+                remove()
 
         return mark_and_remove
 

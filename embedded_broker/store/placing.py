@@ -17,6 +17,7 @@ from embedded_broker.store.commit_log import CommitLog, Parts
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.sysflag import (
+    INNER_BATCH,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
@@ -81,14 +82,13 @@ class Placing:
     _appended: set[int] = field(factory=set, init=False)
     _disputed: dict[int, _Disputed] = field(factory=dict, init=False)
     _impossible: dict[int, Misnamed] = field(factory=dict, init=False)
+    _of_many: set[_Key] = field(factory=set, init=False)
+    """Queues of which a record counts several messages."""
 
     def see(self, parts: Parts) -> None:
         """Make sure that a record has its entry. Raises ``EntriesMissing``."""
         offset, size, topic, queue_id, number, _, stored, properties = parts
-        if number * _RECORD_LEAST > offset:
-            # So many messages do not fit before it: a bit of its number has changed.
-            what = f"the record names number {number} of {topic} queue {queue_id}"
-            self._impossible[offset] = Misnamed(offset, size, what)
+        if number * _RECORD_LEAST > offset and not self._may_have(parts):
             return
         queue = self._queue_for(topic, queue_id)
         key = topic, queue_id
@@ -113,6 +113,26 @@ class Placing:
         seen.agreed += 1
         seen.last_offset = offset
         self.next_offsets[key] = number + 1
+
+    def _may_have(self, parts: Parts) -> bool:
+        """Whether a record can have a number before which so many records do not fit.
+
+        It can when its queue has it under this number, or when records of the queue count several
+        messages. Else a bit of the number has changed.
+        """
+        offset, size, topic, queue_id, number, flag, _, _ = parts
+        key = topic, queue_id
+        queue = self._queues.get(key)
+        entry = None if queue is None else queue.entry(number)
+        if entry is not None and entry[:2] == (offset, size):
+            return True
+        if flag & INNER_BATCH:
+            self._of_many.add(key)
+        if key in self._of_many:
+            return number <= offset  # nothing is known of more: no entry, and no damage
+        what = f"the record names number {number} of {topic} queue {queue_id}"
+        self._impossible[offset] = Misnamed(offset, size, what)
+        return False
 
     def _place(self, queue: ConsumeQueue, number: int, entry: Entry, found: Entry | None) -> None:
         # The code of a delay level says when its message was to go, by the levels of that time.

@@ -52,17 +52,17 @@ class StoreSizes:
     index: IndexShape
 
     @classmethod
-    def find(cls, fs: FileSystem, config: BrokerConfig, *, clean: bool = True) -> StoreSizes:
+    def find(cls, fs: FileSystem, config: BrokerConfig) -> StoreSizes:
         """Look at the files, then at the settings. Opens nothing for writing.
 
-        After a dirty stop index files may be torn. They are made again from the log, so one that
-        says nothing is no reason to refuse the store.
+        Index files can be made again from the log, so one that says nothing is no reason to refuse
+        the store.
         """
         logs = [f"{COMMIT_LOG_FOLDER}/{name}" for name in fs.list(COMMIT_LOG_FOLDER)]
         return cls(
             commit_log=_decide(fs, config, _COMMIT_LOG, logs),
             consume_queue=_decide(fs, config, _CONSUME_QUEUE, list(_some_queue_files(fs))),
-            index=_index_shape(fs, config, clean=clean),
+            index=_index_shape(fs, config),
         )
 
 
@@ -110,7 +110,7 @@ def _some_queue_files(fs: FileSystem) -> Iterator[str]:
                 return
 
 
-def _index_shape(fs: FileSystem, config: BrokerConfig, *, clean: bool) -> IndexShape:
+def _index_shape(fs: FileSystem, config: BrokerConfig) -> IndexShape:
     """Tell slots and entries: a file's length alone does not say how it is divided."""
     slots, slots_changed = _setting(fs, config, _SLOTS)
     entries, entries_changed = _setting(fs, config, _ENTRIES)
@@ -121,7 +121,7 @@ def _index_shape(fs: FileSystem, config: BrokerConfig, *, clean: bool) -> IndexS
         found = _shape_of(fs, path, wanted)
         if found == wanted or (found is not None and not (slots_changed or entries_changed)):
             return found
-        if found is not None or clean:
+        if found is not None:
             raise ConfigError(
                 f"{_SLOTS}, {_ENTRIES}",
                 (slots, entries),

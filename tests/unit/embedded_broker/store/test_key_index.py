@@ -173,3 +173,40 @@ def test_a_disk_that_was_full_is_indexed_when_there_is_room() -> None:
         store.query("T", "k", 64, 0, EVER)
     fs.left = None
     assert _numbers(store, "k") == [0, 1, 2]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("which", [0, 1, -1])
+@pytest.mark.parametrize("length", [0, 1, 100, 5000])
+def test_an_index_file_of_a_wrong_length_is_set_aside_and_made_again(
+    *, length: int, which: int, clean: bool
+) -> None:
+    fs = MemoryFileSystem()
+    store = new_store(fs)
+    for number in range(40):
+        store.put(message(number))
+    assert store.query("T", "ID0039", 1, 0, 1 << 62)
+    (store.close if clean else store.abandon)()
+    assert len(fs.list("index")) == 3
+    path = f"index/{fs.list('index')[which]}"
+    data = (fs.read_file(path) + bytes(5000))[:length]
+    fs.remove(path)
+    fs.write_file(path, data)
+
+    store = new_store(fs)
+    for number in range(40):
+        found = store.query("T", f"ID{number:04d}", 9, 0, 1 << 62)
+        assert [b"body %d" % number in one for one in map(bytes, found)] == [True]
+    said = [line for line in store.problems if path in line]
+    if clean:
+        kept = fs.list("damaged")
+        assert [fs.read_file(f"damaged/{one}") for one in kept] == [data]
+        length_told = f"{path} has a length of {length} instead of 392 bytes"
+        end = "keys are found again in the commit log"
+        assert said == [f"{length_told}: moved to damaged/{kept[0]}; {end}"]
+    else:  # a crash leaves such files
+        assert not said
+    store.close()
+    again = new_store(fs)
+    assert again.problems == []
+    again.close()

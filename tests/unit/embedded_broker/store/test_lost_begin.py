@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_broker.errors import StoreDamagedError
+from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fault_points import DiskFault
-from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
 from embedded_broker.store.message_store import MessageStore
-from tests.unit.embedded_broker.store.store_tools import delete_before, message, new_store
+from tests.unit.embedded_broker.store.store_tools import bodies, delete_before, message, new_store
 
 COUNT = 40
 FILE = 1024
@@ -78,13 +78,66 @@ def test_files_that_were_let_go_but_are_still_there_are_no_harm() -> None:
     assert (again.problems, again.log.min_offset) == ([], 0)
 
 
+class _NoRoom(MemoryFileSystem):
+    """A disk without room for the mark, until something of the log is removed."""
+
+    dies = False
+
+    def write_full(self, path: str) -> None:
+        if path == "checkpoint" and len(self.list("commitlog")) > self.files_at_most:
+            error = StoreError(f"{path}: No space left on device")
+            error.disk_full = True
+            raise error
+
+    files_at_most = 1_000
+
+    def open_segment(
+        self, path: str, size: int, *, create: bool = True, may_rest: bool = False
+    ) -> MemorySegment:
+        self.write_full(path)
+        return super().open_segment(path, size, create=create, may_rest=may_rest)
+
+    def remove(self, path: str) -> None:
+        super().remove(path)
+        if self.dies and path.startswith("commitlog/"):
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_disk_without_room_for_the_mark_is_freed_all_the_same(*, dies: bool) -> None:
+    fs = _NoRoom()
+    store = new_store(fs)
+    for number in range(COUNT):
+        store.put(message(number))
+    store.begin_flush().run()
+    files = len(fs.list("commitlog"))
+    fs.files_at_most, fs.dies = files - 1, dies
+    if dies:
+        with pytest.raises(KeyboardInterrupt):
+            delete_before(store, 2 * FILE)
+        assert len(fs.list("commitlog")) == files - 1
+    else:
+        assert delete_before(store, 2 * FILE) == 2
+        assert len(fs.list("commitlog")) == files - 2
+        assert store.checkpoint.begin_offset == 2 * FILE
+    fs.dies = False
+    store.abandon()
+    again = new_store(fs)  # and the next opening does not take it for a loss
+    assert again.log.min_offset == (FILE if dies else 2 * FILE)
+    assert [one for one in again.problems if "another broker removed" in one] == (
+        [again.problems[0]] if dies else []
+    )
+    assert bodies(again)[-1] == f"body {COUNT - 1}"
+    again.close()
+
+
 def test_files_stay_when_the_mark_cannot_be_written() -> None:
     fs = MemoryFileSystem()
     store = new_store(fs)
     for number in range(COUNT):
         store.put(message(number))
     store.begin_flush().run()
-    fs.faults.add_write(DiskFault("no space left", "checkpoint", left=None))
+    fs.faults.add_write(DiskFault("input/output error", "checkpoint", left=None))
     assert delete_before(store, 2 * FILE) == 2
     fs.faults.clear()
     store.abandon()

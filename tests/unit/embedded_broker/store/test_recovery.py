@@ -7,7 +7,13 @@ from embedded_broker.store import recovery
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.sysflag import TRANSACTION_ROLLBACK
-from tests.unit.embedded_broker.store.store_tools import HandClock, bodies, message, new_store
+from tests.unit.embedded_broker.store.store_tools import (
+    HandClock,
+    bodies,
+    delete_before,
+    message,
+    new_store,
+)
 
 COUNT = 40
 
@@ -73,6 +79,48 @@ def test_a_queue_that_lost_one_file_is_mended(
             monkeypatch.setattr(recovery, "_READ_WHOLE_CLEAN", 1000)
     fs.remove(f"consumequeue/T/0/{gone:020d}")
     assert _all(fs) == [f"body {number}" for number in range(COUNT)]
+
+
+@pytest.mark.parametrize("gone", ["0/" + "0" * 20, "0/00000000000000000300", "0/", ""])
+def test_a_file_of_a_queue_that_is_gone_after_a_clean_stop_is_noticed_in_a_large_log(
+    gone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "_READ_WHOLE_CLEAN", 1000)
+    fs = MemoryFileSystem()
+    store = new_store(fs)
+    for number in range(COUNT):  # the newest message is in queue 1, and so is where reading begins
+        store.put(message(number, queue_id=number % 2))
+    store.put(message(0, topic="U"))
+    store.close()
+    for path in fs.files():
+        if path.startswith(f"consumequeue/T/{gone}"):
+            fs.remove(path)
+    store = new_store(fs)
+    assert sorted(bodies(store) + bodies(store, queue_id=1)) == sorted(
+        f"body {number}" for number in range(COUNT)
+    )
+    assert store.put(message(COUNT)).queue_offset == COUNT // 2
+    assert [one for one in store.problems if "were missing or wrong and were made again" in one]
+    store.close()
+    again = new_store(fs, load=False)
+    assert again.load().records_read == 1  # and nothing is left to be noticed
+    assert again.problems == []
+
+
+def test_a_queue_of_which_nothing_can_be_made_again_is_told() -> None:
+    fs = MemoryFileSystem()
+    store = new_store(fs)
+    store.put(message(0, topic="Old"))
+    for number in range(COUNT):
+        store.put(message(number))
+    delete_before(store, 2048)
+    store.close()
+    fs.remove("consumequeue/Old/0/" + "0" * 20)
+    store = new_store(fs)
+    (problem,) = store.problems
+    assert problem.startswith("consumequeue: not all files are there that were left, but no entry")
+    store.close()
+    assert new_store(fs).problems == []
 
 
 def test_wrong_entries_are_corrected_and_ghosts_dropped() -> None:
