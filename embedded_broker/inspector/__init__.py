@@ -9,7 +9,9 @@ module                question
 ====================  ==========================================================
 frozen_files          how is a store read without a chance to change it
 reader                which files are there, and what do the small ones say
+columns               in which order what waits is due, and where it lies
 pending               which messages wait, and when is each of them due
+sliced                the same for the files of the sliced engine
 integrity             do wheel, timer log, queues and commit log agree
 report                all of it, and what a running broker tells, as values
 picture               the histogram as a PNG (extra `plot`)

@@ -16,10 +16,12 @@ from typing import Final
 
 from attrs import define, field
 
-from embedded_broker.inspector.pending import PendingTimers, Whereabouts
+from embedded_broker.inspector.columns import PendingTimers, Whereabouts
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
 from embedded_broker.store.consume_queue import ConsumeQueue
+from embedded_broker.timer.slices.opening import METRICS_FILE as SLICE_METRICS_FILE
 from embedded_broker.timer.wheel.slots import Slot, TimerWheel
+from embedded_broker.timer.wheel.state import METRICS_FILE
 from embedded_broker.timer.wheel.timer_log import (
     BLANK_MAGIC,
     BLANK_SIZE,
@@ -232,7 +234,8 @@ class _Check:
             if where != Whereabouts.LEVEL
         )
         saved = self._files.counts
+        file = METRICS_FILE if self._files.slices is None else SLICE_METRICS_FILE
         for topic in sorted({*saved, *true}):
             if saved.get(topic, 0) != true[topic]:
                 text = f"{topic}: {true[topic]} wait, saved is {saved.get(topic, 0)}"
-                self._find(Severity.NOTE, "config/timermetrics", -1, "count off", text)
+                self._find(Severity.NOTE, file, -1, "count off", text)

@@ -6,32 +6,21 @@ not know yet, the queue entries that are not in the log yet, and the entries of 
 Marks and what they remove do not count, nor do timers whose released copy is in the commit log
 (only our broker writes down which; after a real one the slot in progress counts whole).
 
-Must not know: how the answer is shown. A waiting message costs 29 bytes here and a place in a set;
-a walk (`timer/listing.py`) lists them as it lists those of an engine, and costs 4 bytes for each.
+Must not know: how the answer is shown, the sliced engine's files (`sliced.py`). A waiting message
+costs a row of `columns.py` and a place in a set.
 Read on: `integrity.py` for whether the files can be believed.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from enum import IntEnum
-from functools import partial
-from itertools import islice
 from typing import Final
 
-from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
+from embedded_broker.inspector.columns import PendingTimers, Whereabouts
+from embedded_broker.inspector.reader import Severity, StoreFiles
+from embedded_broker.inspector.sliced import SliceSearch
 from embedded_broker.store.consume_queue import ConsumeQueue
 from embedded_broker.timer.delivery import released_since
-from embedded_broker.timer.listing import (
-    Pending,
-    Place,
-    Source,
-    Wanted,
-    first_stored_ms,
-    pending_of,
-)
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import delete_key, is_rootless, parse_request, root_offset
 from embedded_broker.timer.wheel.timer_log import TimerLogRecord
@@ -44,122 +33,6 @@ from rocketmq_py.protocol.tag_hash import java_hash
 _MESSAGE_STEP_MS: Final = 1
 
 
-class Whereabouts(IntEnum):
-    """Where a waiting message lies."""
-
-    WHEEL = 0
-    """In its own slot."""
-    HOP = 1
-    """In the slot where it is put anew, because its own is too far away."""
-    QUEUED = 2
-    """In the timer topic's queue, not yet in the wheel."""
-    LEVEL = 3
-    """In the queue of a delay level."""
-
-
-class PendingTimers(Source):
-    """All waiting messages as columns; row `i` is the same message in each of them."""
-
-    def __init__(self, files: StoreFiles) -> None:
-        super().__init__(files)
-        self.files = files
-        self.due_ms = array("q")
-        self.root = array("q")
-        self.topic = array("i")
-        self.offset = array("q")
-        self.where = array("b")
-        self.topics: list[str] = []
-        self.numbers: dict[str, int] = {}
-        """Where each topic stands among them."""
-        self.marks = 0
-        """Delete marks that wait beside them."""
-        self.recalled = 0
-        """Timers that a mark removes; not among the rows."""
-        self.released = 0
-        """Timers of unfinished slots whose copy is already delivered; not among the rows."""
-        self.findings: list[Finding] = []
-        self._order: array[int] | None = None
-
-    def __len__(self) -> int:
-        return len(self.due_ms)
-
-    # --- listing -----------------------------------------------------------------------------
-
-    def turns(self, wanted: Wanted) -> Iterator[Pending | None]:
-        """Read what is asked for back from the commit log; None where a record is gone."""
-        for row in self.rows(wanted):
-            yield self._pending(row)
-
-    def rows(self, wanted: Wanted) -> Iterator[int]:
-        """Give the rows that may be asked for, in the order of their places; kinds are not known.
-
-        Nothing is read for it, so it also serves to count.
-        """
-        order = self._in_order()
-        topic = None if wanted.topic is None else self.numbers.get(wanted.topic, -1)
-        begin = bisect_right(order, wanted.after, key=self._place)
-        end = bisect_left(order, wanted.before_ms, key=self.due_ms.__getitem__)
-        return (
-            row for row in islice(order, begin, end) if topic is None or self.topic[row] == topic
-        )
-
-    def whereabouts(self, one: Pending) -> Whereabouts:
-        """Say where a message of a walk lies."""
-        order = self._in_order()
-        return Whereabouts(self.where[order[bisect_left(order, one.place, key=self._place)]])
-
-    def _in_order(self) -> array[int]:
-        if self._order is None:
-            by_root = sorted(range(len(self)), key=self.root.__getitem__)
-            self._order = array("i", sorted(by_root, key=self.due_ms.__getitem__))
-        return self._order
-
-    def _place(self, row: int) -> Place:
-        return Place(self.due_ms[row], self.root[row])
-
-    def _pending(self, row: int) -> Pending | None:
-        topic = SCHEDULE_TOPIC if self.where[row] == Whereabouts.LEVEL else TIMER_TOPIC
-        read = partial(self._record, topic)
-        record = read(self.offset[row])
-        if record is None:
-            return None
-        stored_ms = record.store_timestamp
-        return pending_of(
-            record,
-            due_ms=self.due_ms[row],
-            root=self.root[row],
-            accepted_ms=stored_ms if topic == SCHEDULE_TOPIC else first_stored_ms(record, read),
-            read=partial(read, self.offset[row]),
-        )
-
-    def _record(self, topic: str, offset: int) -> MessageRecord | None:
-        record = self.files.record(offset)
-        return None if record is None or record.topic != topic else record
-
-    # --- filling -----------------------------------------------------------------------------
-
-    def add(self, due_ms: int, root: int, topic: str, offset: int, where: Whereabouts) -> None:
-        """Add a row."""
-        number = self.numbers.get(topic)
-        if number is None:
-            number = self.numbers[topic] = len(self.topics)
-            self.topics.append(topic)
-        self.due_ms.append(due_ms)
-        self.root.append(root)
-        self.topic.append(number)
-        self.offset.append(offset)
-        self.where.append(where)
-        self._order = None
-
-    def drop(self, rows: set[int]) -> None:
-        """Remove rows."""
-        for name in ("due_ms", "root", "topic", "offset", "where"):
-            old: array[int] = getattr(self, name)
-            kept = (one for row, one in enumerate(old) if row not in rows)
-            setattr(self, name, array(old.typecode, kept))
-        self._order = None
-
-
 def find_pending(files: StoreFiles) -> PendingTimers:
     """Look for everything that waits. Reads each waiting message once."""
     search = _Search(files)
@@ -170,6 +43,7 @@ def find_pending(files: StoreFiles) -> PendingTimers:
         if files.timer_queue is not None:
             search.take_queue(files.timer_queue)
         search.apply_marks()
+        SliceSearch(files, files.commit_log, search.found).run()
         for level, queue in sorted(files.level_queues.items()):
             search.take_level(level, queue)
     return search.found
@@ -289,8 +163,7 @@ class _Search:
             if own_slot in slots and self._is_marked(self.found.offset[row]):
                 victims.add(row)
         self.found.recalled = len(victims)
-        if victims:
-            self.found.drop(victims)
+        self.found.drop(victims)
 
     def _is_marked(self, offset: int) -> bool:
         message = self._files.record(offset)
@@ -336,4 +209,4 @@ class _Search:
         expired = self._files.commit_log is not None and offset < self._files.commit_log.min_offset
         severity = Severity.NOTE if expired else Severity.DAMAGE
         text = "the message has left the commit log" if expired else text
-        self.found.findings.append(Finding(severity, "commitlog", offset, text))
+        self.found.note(severity, "commitlog", offset, text)

@@ -8,6 +8,7 @@ opened becomes a finding, and the rest is read all the same. Must not know: whic
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import islice
@@ -18,21 +19,29 @@ from attrs import define, field, frozen
 
 from embedded_broker.errors import StoreError
 from embedded_broker.inspector.frozen_files import FrozenFileSystem
+from embedded_broker.settings.options import OPTIONS
 from embedded_broker.store.commit_log import COMMIT_LOG_FOLDER, CommitLog
 from embedded_broker.store.consume_queue import CONSUME_QUEUE_FOLDER, ConsumeQueue
 from embedded_broker.store.directory_lock import holder_of
-from embedded_broker.timer.delay_offsets import OFFSETS_FILE, SLICE_INBOUND
-from embedded_broker.timer.slices.dcommit_log import DCOMMIT_LOG_FOLDER
+from embedded_broker.timer.delay_offsets import OFFSETS_FILE
+from embedded_broker.timer.slices.dcommit_log import (
+    DCOMMIT_LOG_FOLDER,
+    DCommitLog,
+    SliceLog,
+    folder_of,
+)
+from embedded_broker.timer.slices.opening import METRICS_FILE as SLICE_METRICS_FILE
+from embedded_broker.timer.slices.progress import SliceProgress
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMeta
 from embedded_broker.timer.wheel.flush import CHECKPOINT_FILE, META_FILE
 from embedded_broker.timer.wheel.slots import SLOT_SIZE, TimerWheel
 from embedded_broker.timer.wheel.state import LOG_FOLDER, METRICS_FILE, WHEEL_FILE
 from embedded_broker.timer.wheel.timer_log import TimerLog
-from rocketmq_py.errors import BodyError, RocketMQError
+from rocketmq_py.errors import BodyError, RecordError, RocketMQError
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.lenient_json import loads_lenient
-from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC, SLICE_TIMER_TOPIC, TIMER_TOPIC
 
 _PRECISION_DEFAULT_MS: Final = 1000
 _SLOTS_LOOKED_AT: Final = 1000
@@ -45,9 +54,18 @@ _LOOKED_INTO: Final = (
     "config",
     f"{CONSUME_QUEUE_FOLDER}/{TIMER_TOPIC}",
     f"{CONSUME_QUEUE_FOLDER}/{SCHEDULE_TOPIC}",
+    f"{CONSUME_QUEUE_FOLDER}/{SLICE_TIMER_TOPIC}",
 )
 
 _T = TypeVar("_T")
+
+
+def _no_progress() -> SliceProgress:
+    """Give what counts where the sliced engine has saved nothing: nothing is over, all is read."""
+    length = int(OPTIONS["timeSliceLength"].default)
+    return SliceProgress(
+        delay_offset=0, current_second=0, length=length, inbound=(SLICE_TIMER_TOPIC, 0)
+    )
 
 
 class Severity(StrEnum):
@@ -92,14 +110,15 @@ class StoreFiles:
     timer_queue: ConsumeQueue | None = None
     level_queues: dict[int, ConsumeQueue] = field(factory=dict)
     level_offsets: dict[int, int] = field(factory=dict)
-    slice_queue: int | None = None
-    """The queue of the levels' topic that is the sliced engine's: without delay levels it puts its
-    timers there. It is none of `level_queues`."""
+    progress: SliceProgress = field(factory=_no_progress)
+    slices: DCommitLog | None = None
+    inbound: ConsumeQueue | None = None
+    """The queue in which timers of the sliced engine arrive. Without delay levels that is a queue
+    of the levels' topic, which then is none of `level_queues`."""
     checkpoint: TimerCheckpoint | None = None
     meta: TimerMeta | None = None
     counts: dict[str, int] = field(factory=dict)
     precision_ms: int = _PRECISION_DEFAULT_MS
-    has_slices: bool = False
     findings: list[Finding] = field(factory=list)
     is_open: bool = True
 
@@ -122,7 +141,6 @@ class StoreFiles:
             fs=fs,
             clean=not fs.exists("abort"),
             holder=holder_of(root / "lock"),
-            has_slices=bool(fs.list(DCOMMIT_LOG_FOLDER)),
         )
         files._load()
         return files
@@ -136,12 +154,12 @@ class StoreFiles:
     def close(self) -> None:
         """Give the handles back."""
         self.is_open = False
-        for queue in (self.timer_queue, *self.level_queues.values()):
+        for queue in (self.timer_queue, self.inbound, *self.level_queues.values()):
             if queue is not None:
                 queue.files.close()
         if self.commit_log is not None:
             self.commit_log.files.close()
-        for one in (self.log, self.wheel):
+        for one in (self.log, self.wheel, self.slices):
             if one is not None:
                 one.close()
 
@@ -153,6 +171,15 @@ class StoreFiles:
     def record(self, offset: int) -> MessageRecord | None:
         """Read a message of the commit log; None when there is none, or a torn one."""
         return None if self.commit_log is None else self.commit_log.record(offset)
+
+    def sliced_record(self, second: int, position: int) -> MessageRecord | None:
+        """Read a message of the slice of a second; None when there is none, or a torn one."""
+        try:
+            slices, number = self.slices, second // self.progress.length
+            record = None if slices is None else slices.read(number, position)
+            return None if record is None else decode_record(record)
+        except (StoreError, RecordError):
+            return None
 
     # --- opening ---------------------------------------------------------------------------
 
@@ -171,8 +198,14 @@ class StoreFiles:
         self.counts = attempt(METRICS_FILE, self._read_counts) or {}
         self.level_offsets = attempt(OFFSETS_FILE, self._read_levels) or {}
         for name in self.fs.list(f"{CONSUME_QUEUE_FOLDER}/{SCHEDULE_TOPIC}"):
-            if name.isdecimal() and int(name) != self.slice_queue:
+            if name.isdecimal() and (SCHEDULE_TOPIC, int(name)) != self.progress.inbound:
                 self._load_level(int(name))
+        if self.progress.inbound[0] != TIMER_TOPIC:  # else the wheel has taken the store over
+            self.slices = attempt(DCOMMIT_LOG_FOLDER, self._open_slices)
+            topic, number = self.progress.inbound
+            self.inbound = attempt(
+                f"{CONSUME_QUEUE_FOLDER}/{topic}/{number}", lambda: self._open_queue(topic, number)
+            )
 
     def _load_level(self, queue_id: int) -> None:
         queue = self._attempt(
@@ -228,6 +261,18 @@ class StoreFiles:
                 return record.slot_ms // slot.time_ms or _PRECISION_DEFAULT_MS
         return _PRECISION_DEFAULT_MS
 
+    def _open_slices(self) -> DCommitLog | None:
+        """Open the logs of the slices, to the end of their files: where each ends is not known."""
+        numbers = [int(name) for name in self.fs.list(DCOMMIT_LOG_FOLDER) if name.isdecimal()]
+        sizes = Counter(filter(None, (self._file_size(folder_of(number)) for number in numbers)))
+        if not sizes and not self.progress.ends:
+            return None
+        # One file that was cut short does not speak for the others.
+        log = DCommitLog(self.fs, max(sizes, key=lambda size: (sizes[size], size), default=1))
+        for number in numbers:
+            log.slices[number] = SliceLog(end=len(log.files_of(number)) * log.file_size)
+        return log
+
     def _open_queue(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Open the entries of a queue and find both ends, which a broker does when it starts."""
         size = self._file_size(f"{CONSUME_QUEUE_FOLDER}/{topic}/{queue_id}")
@@ -256,15 +301,16 @@ class StoreFiles:
         return TimerMeta.decode(self.fs.read_file(META_FILE))
 
     def _read_counts(self) -> dict[str, int]:
-        table = self._json(METRICS_FILE)
-        counts = (table or {}).get("timingCount") or {}
-        return {str(topic): int(one["count"]) for topic, one in counts.items()}
+        """Add up what both engines have saved: a store is one's, and the other's counts are 0."""
+        found: Counter[str] = Counter()
+        for name in (METRICS_FILE, SLICE_METRICS_FILE):
+            counts = (self._json(name) or {}).get("timingCount") or {}
+            found.update({str(topic): int(one["count"]) for topic, one in counts.items()})
+        return found
 
     def _read_levels(self) -> dict[int, int]:
         table = self._json(OFFSETS_FILE) or {}
-        inbound = table.get(SLICE_INBOUND)
-        if isinstance(inbound, list) and inbound[:1] == [SCHEDULE_TOPIC]:
-            self.slice_queue = int(inbound[1])
+        self.progress = SliceProgress.from_table(table) or self.progress
         offsets = table.get("offsetTable") or {}
         return {int(level): int(offset) for level, offset in offsets.items()}
 

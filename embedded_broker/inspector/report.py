@@ -15,8 +15,9 @@ from typing import Any, Final
 from attrs import asdict, evolve, field, fields, frozen
 
 from embedded_broker.clocks.timeline import Budget
+from embedded_broker.inspector.columns import PendingTimers, Whereabouts
 from embedded_broker.inspector.integrity import Checked, check
-from embedded_broker.inspector.pending import PendingTimers, Whereabouts, find_pending
+from embedded_broker.inspector.pending import find_pending
 from embedded_broker.inspector.reader import StoreFiles
 from embedded_broker.timer.listing import NEVER_MS, Pending, Walk, Wanted
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, TimerCheckpoint, TimerCounts
@@ -258,15 +259,20 @@ def _stages_of_store(
 ) -> tuple[StageLine, ...]:
     """Say what the files tell of each stage: how far it was at the last check point."""
     lines = []
-    queue, checkpoint = files.timer_queue, files.checkpoint
-    if queue is not None:
-        done = checkpoint.last_timer_queue_offset if checkpoint is not None else 0
+    checkpoint = files.checkpoint
+    entered = checkpoint.last_timer_queue_offset if checkpoint is not None else 0
+    for stage, queue, done in (
+        ("TimerEnqueueGetService", files.timer_queue, entered),
+        ("SliceDispatchService", files.inbound, files.progress.delay_offset),
+    ):
+        if queue is None:
+            continue
         entry = queue.entry(done)
         stored_ms = files.commit_log.store_timestamp(entry[0]) if entry and files.commit_log else -1
         lag_ms = max(0, now_ms - stored_ms) if stored_ms > 0 else 0
         waiting = max(0, queue.max_offset - done)
         remark = f"next entry {done} of {queue.max_offset}"
-        lines.append(StageLine("TimerEnqueueGetService", waiting, "messages", lag_ms, remark))
+        lines.append(StageLine(stage, waiting, "messages", lag_ms, remark))
     if checkpoint is not None:
         due = [
             pending.due_ms[row]
@@ -320,8 +326,6 @@ def _warnings(files: StoreFiles) -> list[str]:
             "the broker did not stop cleanly (the file abort is there): the next start reads the "
             "last second again"
         )
-    if files.has_slices:
-        warnings.append("timers of the sliced engine (dcommitlog) are not counted here")
     return warnings
 
 

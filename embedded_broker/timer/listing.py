@@ -7,7 +7,7 @@ at. It is made in turns, so that the door is never held for long: `Walk.step` un
 `Walk.arrange` outside of it, until `Walk.done`.
 
 Read on: `wheel/listing.py`, `slices/listing.py`, `levels/listing.py` and, for files that no broker
-has open, `embedded_broker/inspector/pending.py` for the sources; for who asks,
+has open, `embedded_broker/inspector/columns.py` for the sources; for who asks,
 `embedded_broker/api/views/timers.py` and `embedded_broker/inspector/report.py`.
 """
 

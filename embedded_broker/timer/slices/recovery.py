@@ -22,13 +22,14 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.timer.delivery import released_since
 from embedded_broker.timer.request import parse_request
 from embedded_broker.timer.slices.dcommit_log import SliceLog, SliceSum, remove_slice
 from embedded_broker.timer.slices.dispatch import hold_late
 from embedded_broker.timer.slices.integrity import find_damage, mend, weigh
 from embedded_broker.timer.slices.progress import SliceProgress
-from embedded_broker.timer.slices.record import SECOND_MS, glance, second_of, source_of
+from embedded_broker.timer.slices.record import SECOND_MS, Glance, glance, second_of, source_of
 from embedded_broker.timer.slices.state import SliceState
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.message_codec import decode_record
@@ -144,8 +145,10 @@ def _open_slice(
     durable_to = max(start, known.end)
     end, records = durable_to, known.records
     for position, record in log.scan(number, min(start, known.end)):
-        if position >= durable_to and not _is_good(state, number, record):
-            break
+        if position >= durable_to:
+            seen = good_record(state.store.log, record)
+            if seen is None or state.slice_of(seen.second) != number:
+                break
         records += position >= known.end
         if position >= start:
             sources.add(source_of(record))
@@ -161,22 +164,22 @@ def _open_slice(
     return sources, lost
 
 
-def _is_good(state: SliceState, number: int, record: memoryview) -> bool:
-    """Say whether the record is whole, of this slice, and a copy of what the commit log holds."""
+def good_record(log: CommitLog, record: memoryview) -> Glance | None:
+    """Look at a record that nothing accounts for.
+
+    None unless it is whole, and a copy of what the commit log holds.
+    """
     try:
         whole = decode_record(record)
     except RecordError:
-        return False
-    if b"\0" in whole.properties_bytes:
-        return False
+        return None
     seen = glance(record)
-    if seen is None or state.slice_of(seen.second) != number:
-        return False
-    log = state.store.log
+    if seen is None or b"\0" in whole.properties_bytes:
+        return None
     if seen.source < log.min_offset:
-        return True
+        return seen
     there = log.read(seen.source, seen.size)
-    return there is not None and there == record
+    return seen if there is not None and there == record else None
 
 
 # --- what was released -------------------------------------------------------------------------

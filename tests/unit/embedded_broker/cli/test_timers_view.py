@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 
 from embedded_broker.cli.timers_view import show
+from embedded_broker.inspector.columns import Whereabouts
 from embedded_broker.inspector.integrity import Checked
-from embedded_broker.inspector.pending import Whereabouts
 from embedded_broker.inspector.reader import Finding, Severity
 from embedded_broker.inspector.report import Bucket, Listed, Report, TopicLine
 from embedded_broker.timer.listing import Pending, TimerKind

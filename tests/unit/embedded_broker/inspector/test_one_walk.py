@@ -11,8 +11,10 @@ import pytest
 
 from embedded_broker.inspector.pending import find_pending
 from embedded_broker.inspector.reader import StoreFiles
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.timer.listing import BEFORE_ALL, Pending, Walk, Wanted
 from tests.unit.embedded_broker.inspector.store_tools import rig_in
+from tests.unit.embedded_broker.timer.slices.slice_rig import SliceRig
 from tests.unit.embedded_broker.timer.timer_rig import Rig, Short
 
 
@@ -26,7 +28,9 @@ def run(walk: Walk) -> list[Pending]:
 def by_engine(rig: Rig, **wanted: Any) -> list[Pending]:
     """What engine and levels list, as the broker's view puts it together."""
     asked = Wanted(**{"limit": 1_000_000, **wanted})
-    found = [*run(rig.timers.pending(asked)), *run(rig.levels.pending(asked))]
+    found = run(rig.timers.pending(asked))
+    if not isinstance(rig, SliceRig) or not rig.levels_off:
+        found += run(rig.levels.pending(asked))
     return sorted(found, key=lambda one: one.place)
 
 
@@ -92,6 +96,39 @@ def test_the_same_is_chosen(wheel: Rig, tmp_path: Path) -> None:
     assert by_files(tmp_path, 2, **wanted) == by_engine(wheel, **wanted)
     kinds = frozenset({one.kind for one in by_engine(wheel)[:1]})
     assert by_files(tmp_path, 2, kinds=kinds) == by_engine(wheel, kinds=kinds) != []
+
+
+@pytest.fixture(params=range(8))
+def sliced(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SliceRig]:
+    """A sliced store with changes, recalls and, in every other one, entries that are in no slice.
+
+    In every third one timers and a level share a queue, as without delay levels.
+    """
+    random = Random(request.param)
+    rig = SliceRig(DirectoryFileSystem(tmp_path), levels_off=request.param % 3 == 2)
+    waiting: list[str] = []
+    for _ in range(80):
+        act(rig, random, waiting)
+    if request.param % 4 == 3:
+        rig.flush()  # else the logs of the slices have records that nothing accounts for
+    if request.param % 2:
+        rig.timers.stages["SliceDispatchService"].pause()
+        for _ in range(5):
+            rig.timer(30_000)
+        rig.timers.recall(waiting[-1])
+    if not rig.levels_off:
+        rig.levels.begin_flush().run()
+    yield rig
+    rig.close()
+
+
+@pytest.mark.parametrize("limit", [1_000_000, 3])
+def test_slices_are_listed_alike(sliced: SliceRig, tmp_path: Path, limit: int) -> None:
+    expected = by_engine(sliced)
+    assert len(expected) > 10
+    assert by_files(tmp_path, limit) == expected
+    sliced.restart()
+    assert by_files(tmp_path, limit) == by_engine(sliced) == expected
 
 
 def test_what_is_listed_can_be_read_until_the_files_are_closed(tmp_path: Path) -> None:

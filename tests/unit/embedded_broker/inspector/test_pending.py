@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from embedded_broker.inspector.pending import PendingTimers, Whereabouts, find_pending
-from embedded_broker.inspector.reader import Severity, StoreFiles
+from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.inspector.columns import PendingTimers, Whereabouts
+from embedded_broker.inspector.pending import find_pending
+from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
+from embedded_broker.store.directory_fs import DirectoryFileSystem
 from embedded_broker.timer.listing import Pending, Place, Walk, Wanted
 from embedded_broker.timer.outcomes import RecallOutcome
 from tests.unit.embedded_broker.inspector.store_tools import (
@@ -19,6 +23,7 @@ from tests.unit.embedded_broker.inspector.store_tools import (
     rig_in,
     unpacked,
 )
+from tests.unit.embedded_broker.timer.slices.slice_rig import SliceRig
 from tests.unit.embedded_broker.timer.timer_rig import Endless
 
 
@@ -162,3 +167,99 @@ def test_a_message_that_is_gone_is_a_finding(tmp_path: Path) -> None:
         assert [(one.severity, one.position) for one in pending.findings] == [
             (Severity.DAMAGE, first_offset)
         ]
+
+
+# --- the sliced engine ---------------------------------------------------------------------------
+
+
+def slice_files(root: Path) -> list[Path]:
+    return sorted((root / "dcommitlog").glob("*/*"))
+
+
+def where(root: Path) -> tuple[dict[str, Whereabouts], list[Finding]]:
+    with StoreFiles.open(root) as files:
+        pending = find_pending(files)
+        found = {one.msg_id: pending.whereabouts(one) for one in walked(pending)}
+        return found, [*files.findings, *pending.findings]
+
+
+def test_late_timers_and_those_in_the_queue_are_told_from_those_of_slices(tmp_path: Path) -> None:
+    rig = SliceRig(DirectoryFileSystem(tmp_path))
+    rig.advance(25_000)
+    rig.clock.now_ms -= 10_000
+    late, recalled = rig.timer(3_000), rig.timer(3_000)
+    rig.timers.recall(recalled)
+    ahead = rig.timer(300_000)
+    rig.flush()
+    rig.timers.stages["SliceDispatchService"].pause()
+    queued = rig.timer(200_000)
+    rig.abandon()
+    slice_, in_queue = Whereabouts.SLICE, Whereabouts.QUEUED
+    assert where(tmp_path) == ({late: in_queue, queued: in_queue, ahead: slice_}, [])
+
+
+def test_a_torn_record_of_a_slice_does_not_count_and_its_message_waits_in_the_queue(
+    tmp_path: Path,
+) -> None:
+    rig = SliceRig(DirectoryFileSystem(tmp_path))
+    whole = rig.timer(100_000)
+    rig.flush()
+    torn = rig.timer(100_000)
+    rig.abandon()
+    (file,) = slice_files(tmp_path)
+    overwrite(file, file.read_bytes().rindex(torn.encode()), b"\0\0")
+    assert where(tmp_path) == ({whole: Whereabouts.SLICE, torn: Whereabouts.QUEUED}, [])
+    rig.open()
+    assert [one.msg_id for one in rig.listed()] == [whole, torn]
+    rig.close()
+
+
+@pytest.mark.parametrize("damage", ["zeros", "cut short", "empty folder", "gone"])
+def test_a_slice_that_lost_what_was_synced_is_a_finding(tmp_path: Path, damage: str) -> None:
+    rig = SliceRig(DirectoryFileSystem(tmp_path))
+    rig.timer(100_000)
+    kept = rig.timer(300_000)
+    rig.close()
+    first, _ = slice_files(tmp_path)
+    if damage == "zeros":
+        overwrite(first, 0, b"\0" * 8)
+    elif damage == "cut short":
+        first.write_bytes(first.read_bytes()[:100])
+    else:
+        first.unlink()
+        if damage == "gone":
+            first.parent.rmdir()
+    found, findings = where(tmp_path)
+    assert found == {kept: Whereabouts.SLICE}
+    (finding,) = findings
+    assert (finding.severity, finding.file) == (Severity.DAMAGE, f"dcommitlog/{first.parent.name}")
+
+
+def test_without_its_progress_a_sliced_store_is_read_from_its_first_slice(tmp_path: Path) -> None:
+    rig = SliceRig(DirectoryFileSystem(tmp_path), config={"timeSliceLength": 1800})
+    waits = rig.timer(10_000_000)
+    rig.close()
+    for file in (tmp_path / "config").glob("delayOffset.json*"):
+        file.unlink()
+    assert where(tmp_path) == ({waits: Whereabouts.SLICE}, [])
+
+
+def test_a_store_that_the_wheel_took_over_has_no_slices(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    with EmbeddedBroker(
+        tcp=False, topics=["T"], clock=clock, store=tmp_path, engine="sliced"
+    ) as broker:
+        broker.send("T", b"x", delay=5)
+        clock.advance(10)
+    with EmbeddedBroker(tcp=False, clock=clock, store=tmp_path) as broker:
+        waits = broker.send("T", b"y", delay=5).msg_id
+    assert where(tmp_path) == ({waits: Whereabouts.WHEEL}, [])
+
+
+def test_that_every_slice_is_gone_is_a_finding(tmp_path: Path) -> None:
+    rig = SliceRig(DirectoryFileSystem(tmp_path))
+    rig.timer(100_000)
+    rig.close()
+    shutil.rmtree(tmp_path / "dcommitlog")
+    found, findings = where(tmp_path)
+    assert (found, [one.severity for one in findings]) == ({}, [Severity.DAMAGE])
