@@ -21,6 +21,7 @@ from typing import Any, cast
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.remoting.endpoint import Connection, Endpoint, SharedBytes
+from embedded_broker.remoting.spare_memory import give_back_soon
 from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.remoting.turns import TURN_NS, Turns
 from rocketmq_py.clock import monotonic_ns
@@ -41,6 +42,7 @@ PIECE = 128 * 1024
 """Long answers are written in pieces of this size, each when the transport has taken the last."""
 LONG = 4 * PIECE
 """So many bytes are a long answer, or a long request."""
+GIVE_BACK_S = 1.0
 STEP_NS = 500_000
 """Only what takes longer is counted as time of a turn."""
 
@@ -77,6 +79,8 @@ class TcpServer:
         self._writing: deque[TcpConnection] = deque()
         self.turns = Turns(self.call_soon)
         self._doors: set[Door] = set()
+        self._is_giving_back = False
+        self.traffic.on_spare = self._give_back_later
         self._stop: asyncio.Event | None = None
         self._someone_left: asyncio.Event | None = None
         self._reset = False
@@ -149,6 +153,16 @@ class TcpServer:
                 break
         if writing:
             self.call_soon(self._write_pieces)
+
+    def _give_back_later(self) -> None:
+        """Give memory back in a while: connections that were closed still have some."""
+        if self._loop is not None and not self._is_giving_back:
+            self._is_giving_back = True
+            self._loop.call_later(GIVE_BACK_S, self._give_back)
+
+    def _give_back(self) -> None:
+        self._is_giving_back = False
+        give_back_soon()
 
     def hand_over(self) -> None:
         """Wait until what was delivered before this call is written to its socket."""
@@ -281,7 +295,7 @@ class TcpConnection(Connection):
         "_server",
         "_traffic",
         "_transport",
-        "is_full",
+        "full_since_ns",
         "noted",
         "unfinished",
     )
@@ -302,7 +316,7 @@ class TcpConnection(Connection):
         self._later: deque[bytes] = deque()
         self._later_bytes = 0
         self._at = 0
-        self.is_full = False
+        self.full_since_ns = 0
         self._is_owing = False
         self._is_waiting = False
         self._is_writing = False
@@ -401,7 +415,7 @@ class TcpConnection(Connection):
 
     def _write_on(self) -> None:
         """Go on writing pieces, unless it does already."""
-        if self._later and not self._is_writing and not self.is_full:
+        if self._later and not self._is_writing and not self.full_since_ns:
             self._is_writing = True
             self._server.write_later(self)
 
@@ -426,9 +440,9 @@ class TcpConnection(Connection):
         if not later:
             if self._ends:
                 transport.close()
-            elif not self.is_full:  # else the transport tells when it has room
+            elif not self.full_since_ns:  # else the transport tells when it has room
                 self._pay()
-        self._is_writing = bool(later) and not self.is_full
+        self._is_writing = bool(later) and not self.full_since_ns
         return self._is_writing
 
     def _note(self, size: int) -> None:
@@ -445,11 +459,11 @@ class TcpConnection(Connection):
 
     def note_full(self) -> None:
         """The transport wants nothing more for now."""
-        self.is_full = True
+        self.full_since_ns = monotonic_ns()
 
     def note_drained(self) -> None:
         """The transport takes more; once nothing waits the peer may ask again."""
-        self.is_full = False
+        self.full_since_ns = 0
         self._write_on()
         if not self._later:
             self._pay()

@@ -24,6 +24,14 @@ UNREAD: Final = "unreadAnswersMaxBytes"
 UNFINISHED: Final = "unfinishedRequestsMaxBytes"
 
 
+SPARE: Final = 64 * 1024 * 1024
+"""When so much less is held up than before, memory is worth giving back."""
+
+
+def _nothing() -> None:
+    """Nobody gives memory back."""
+
+
 class Holder(Protocol):
     """A connection, as far as its bytes go."""
 
@@ -31,8 +39,8 @@ class Holder(Protocol):
     """Bytes of a request that has not arrived as a whole."""
     noted: int
     """Bytes of answers that only it waits for, as they were counted last."""
-    is_full: bool
-    """Whether it does not take what was written: it may be slow, and not just wait its turn."""
+    full_since_ns: int
+    """Since when it has not taken what was written; 0 for one that does, or waits its turn."""
 
     def count_unread(self) -> int:
         """Give the bytes of answers that only it waits for, now."""
@@ -64,12 +72,15 @@ class Traffic:
     unfinished_max: int = 1 << 28
     unread: int = field(default=0, init=False)
     unfinished: int = field(default=0, init=False)
+    on_spare: Callable[[], None] = field(default=_nothing, init=False)
+    """Called when much less is held up than before."""
     closed: int = field(default=0, init=False)
     """How many connections were ended for the sake of the others."""
     _slow: dict[Holder, None] = field(factory=dict, init=False)
     _partial: dict[Holder, None] = field(factory=dict, init=False)
     _long: dict[int, _Long] = field(factory=dict, init=False)
     _look_at: int = field(default=0, init=False)
+    _highest: int = field(default=0, init=False)
     _told_ns: int = field(default=0, init=False)
     _untold: int = field(default=0, init=False)
 
@@ -109,6 +120,15 @@ class Traffic:
             self._slow[holder] = None
         else:
             self._slow.pop(holder, None)
+        self._note_spare()
+
+    def _note_spare(self) -> None:
+        now = self.unread + self.unfinished
+        if now > self._highest:
+            self._highest = now
+        elif self._highest - now >= SPARE:
+            self._highest = now
+            self.on_spare()
 
     def _relieve_unread(self) -> None:
         for holder in list(self._slow):
@@ -116,11 +136,16 @@ class Traffic:
         self._look_at = self.unread + self.unread_max // _LOOK_PART
         if self.unread > self.unread_max:
             self._look_at = 0
-            # Who takes its answers as they come is ended only when nobody else is left.
-            some = sorted(self._slow, key=lambda one: (one.is_full, self._share(one)), reverse=True)
+            now_ns = monotonic_ns()
+            some = sorted(self._slow, key=lambda one: self._greed(one, now_ns), reverse=True)
             self._end_greediest(
                 some, self._share, lambda: self.unread, self.unread_max, "unread", UNREAD
             )
+
+    def _greed(self, holder: Holder, now_ns: int) -> tuple[int, int]:
+        """Give how much it holds up for how long; of two that take what they get, how much."""
+        share, since_ns = self._share(holder), holder.full_since_ns
+        return share * (now_ns - since_ns) if since_ns else 0, share
 
     def _share(self, holder: Holder) -> int:
         """Give the bytes that wait for a connection; of what many wait for, its share."""
@@ -137,6 +162,7 @@ class Traffic:
             self._partial[holder] = None
         else:
             self._partial.pop(holder, None)
+        self._note_spare()
         if self.unfinished > self.unfinished_max:
             some = sorted(self._partial, key=lambda one: one.unfinished, reverse=True)
             self._end_greediest(
@@ -156,6 +182,7 @@ class Traffic:
         self.unfinished -= holder.unfinished
         holder.unfinished = 0
         self._partial.pop(holder, None)
+        self._note_spare()
 
     def _end_greediest(
         self,

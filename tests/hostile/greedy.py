@@ -89,6 +89,12 @@ class Delays:
         )
 
 
+def kept(counts: dict[str, int], rss_before: int) -> int:
+    """Give how much memory a broker has that it neither had before nor counts."""
+    counted = counts["stored"] + counts["unread"] + counts["unfinished"]
+    return counts["rss"] - rss_before - counted
+
+
 @frozen
 class Report:
     """What came of a run: ``with_greedy`` and ``without`` by who was asked."""
@@ -106,6 +112,11 @@ class Report:
         bounds = sum(BUDGETS.values()) + RESERVE + HANDLED + JOURNAL
         return self.rss_before + bounds + ALLOCATOR
 
+    @property
+    def kept(self) -> int:
+        """Memory that stays at the end, though nothing is counted that would need it."""
+        return kept(self.counts, self.rss_before)
+
     def missed(self) -> list[str]:
         """Say which bars were missed."""
         counts, delays = self.counts, self.with_greedy[BROKER]
@@ -122,6 +133,7 @@ class Report:
                 ("most_rss", self.allowed),
             )
         ]
+        bars.append((f"{self.kept // MIB} MiB stay", self.kept, ALLOCATOR + JOURNAL))
         return [what for what, found, bar in bars if found >= bar]
 
     def __str__(self) -> str:
@@ -134,7 +146,7 @@ class Report:
             f"                       echo   {self.without[ECHO]}\n"
             f"memory at most {counts['most_rss']} MiB of {self.allowed // MIB} MiB; "
             f"{self.rss_before // MIB} before, {counts['rss']} at the end, of which "
-            f"{counts['stored'] + counts['unread'] + counts['unfinished']} are counted; "
+            f"{self.kept // MIB} stay without need; "
             f"stored {counts['most_stored']}, unread {counts['most_unread']}, "
             f"unfinished {counts['most_unfinished']} MiB at most\n"
             f"{self.counts['closed']} greedy connections closed; rounds: "
@@ -312,7 +324,9 @@ def play(seconds: float) -> Report:
                 spans.append((begun, monotonic()))
                 ended.wait(max(0, min(begun + cycle, end) - monotonic()))
             out, _ = polite.communicate(timeout=60)
-        counts = broker.counts()
+        end = monotonic() + PATIENCE_S
+        while kept(counts := broker.counts(), before) > ALLOCATOR and monotonic() < end:
+            ended.wait(0.2)  # memory is given back a second later
     noted: list[Noted] = json.loads(out)
 
     def delays(who: str, *, greedy: bool) -> Delays:

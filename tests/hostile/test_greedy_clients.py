@@ -11,7 +11,7 @@ import pytest
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
-from tests.hostile.greedy import BROKER, ROLES, dial, play
+from tests.hostile.greedy import ROLES, dial, play
 from tests.hostile.greedy_broker import GreedyBroker, greedy_broker
 from tests.unit.embedded_broker.wire_peer import WirePeer, pull_fields
 
@@ -131,7 +131,6 @@ def test_ordinary_clients_go_on_beside_all_greedy_ones() -> None:
     report = play(10)
     # How long requests take is judged by the whole program, on a machine that does nothing else.
     assert [one for one in report.missed() if not one.startswith("p99")] == [], str(report)
-    assert report.without[BROKER].count > 0
     assert {role.__name__ for role in ROLES} <= set(report.rounds), str(report)
 
 

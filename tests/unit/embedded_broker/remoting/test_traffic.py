@@ -6,8 +6,9 @@ import logging
 
 import pytest
 
-from embedded_broker.remoting.traffic import Traffic
+from embedded_broker.remoting.traffic import SPARE, Traffic
 from embedded_broker.settings.config import BrokerConfig
+from rocketmq_py.clock import monotonic_ns
 
 MIB = 1 << 20
 
@@ -20,7 +21,7 @@ class Reader:
         self.name = name
         self.noted = self.unfinished = 0
         self.waiting = 0
-        self.is_full = False
+        self.full_since_ns = 0
         self.answers: list[bytes] = []
         self.ended = False
 
@@ -110,13 +111,33 @@ def test_who_waits_only_for_long_answers_is_counted_and_ended_as_well(traffic: T
 
 
 def test_who_takes_what_it_gets_is_ended_last(traffic: Traffic) -> None:
-    quick, slow = Reader(traffic), Reader(traffic)
-    slow.is_full = True
-    quick.owe(600)
+    now_ns = monotonic_ns()
+    quick, slow, slower = (Reader(traffic) for _ in range(3))
+    slow.full_since_ns, slower.full_since_ns = now_ns - 10**9, now_ns - 10**11
+    quick.owe(500)
+    slow.owe(300)
 
-    slow.owe(500)
-
+    slower.owe(250)
+    assert (quick.ended, slow.ended, slower.ended) == (False, False, True)
+    quick.owe(800)
     assert (quick.ended, slow.ended) == (False, True)
+
+
+def test_much_that_is_held_up_no_more_is_given_back(traffic: Traffic) -> None:
+    told = list[int]()
+    traffic.unread_max = traffic.unfinished_max = 4 * SPARE
+    traffic.on_spare = lambda: told.append(traffic.unread + traffic.unfinished)
+    first, second = Reader(traffic), Reader(traffic)
+    traffic.note_unfinished(first, SPARE)
+    second.owe(SPARE)
+    second.owe(1)
+    assert told == []
+    second.owe(0)
+    assert told == [SPARE]
+    traffic.note_unfinished(first, 1)
+    assert told == [SPARE]
+    traffic.forget(first)
+    assert told == [SPARE, 0]
 
 
 def test_readers_are_not_looked_through_for_every_byte_above_the_limit(traffic: Traffic) -> None:

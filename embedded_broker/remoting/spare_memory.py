@@ -1,0 +1,33 @@
+"""Memory that was given back goes to the system, and does not stay with the allocator.
+
+Answers: how a burst of long requests or answers leaves nothing behind. glibc keeps blocks of up to
+32 MiB for later use once such a block was freed, and what lies below a block in use stays for good:
+as much again as the budgets allow. Must not know: who held it. Where the C library has no
+``malloc_trim`` nothing is done. Read on: ``traffic.py``, which says when.
+"""
+
+import ctypes
+import logging
+from threading import Lock, Thread
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+_one_at_a_time: Final = Lock()
+
+
+def give_back_soon() -> None:
+    """Give back what is free, on a thread of its own; not while that is done already."""
+    if _one_at_a_time.acquire(blocking=False):
+        Thread(target=_give_back, name="embedded-broker-memory", daemon=True).start()
+
+
+def _give_back() -> None:
+    try:
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
+    except (OSError, TypeError):  # no C library that could be asked
+        logger.debug("the allocator cannot be told to give memory back")
+    finally:
+        _one_at_a_time.release()
