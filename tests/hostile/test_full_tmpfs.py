@@ -100,6 +100,40 @@ with new_broker() as broker:
 """
 
 
+_READ_WHILE_FULL = """
+from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.errors import StoreError
+
+with EmbeddedBroker(store=STORE, tcp=False, clock=VirtualClock(), engine=sys.argv[2]) as broker:
+    broker.topics.create("T")
+    for number in range(50):
+        broker.send("T", bytes(100), keys=f"key{number}", delay=number if number % 2 else None)
+    fill()
+
+    def ask(number):
+        try:
+            return len(broker.messages.by_key("T", f"key{number}"))
+        except StoreError as error:  # its entry finds no room in the index
+            tell(said=str(error))
+            return 0
+
+    tell(found=[ask(number) for number in range(0, 50, 2)])
+    tell(waiting=broker.timers.count(), visible=len(broker.messages.in_topic("T")))
+    free()
+    tell(found_later=[ask(number) for number in range(0, 50, 2)])
+"""
+
+
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+def test_what_is_read_while_the_disk_is_full_ends_no_process(tmp_path: Path, engine: str) -> None:
+    told = run_on_small_disk(tmp_path / "disk", _READ_WHILE_FULL, engine)
+    assert (told["waiting"], told["visible"]) == (25, 25)
+    if told["found"] != [1] * 25:
+        assert "index/" in told["said"]
+        assert "No space left" in told["said"]
+    assert told["found_later"] == [1] * 25
+
+
 @pytest.mark.parametrize("engine", ["wheel", "sliced"])
 def test_a_disk_that_fills_up_refuses_with_file_and_size_and_loses_nothing(
     tmp_path: Path, engine: str
