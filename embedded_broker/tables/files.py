@@ -154,7 +154,11 @@ class TableFiles:
             self._session.after(RETRY_MS, retry, "save of " + path)
 
         def retry() -> None:
-            if table.unsaved is not None:
+            # A disk in trouble may take its time to refuse. Asked for first: what ends in between
+            # has said by then how it ended.
+            if file.is_being_written:
+                self._session.after(RETRY_MS, retry, "save of " + path)
+            elif table.unsaved is not None:
                 save()
 
         def schedule() -> None:
@@ -198,6 +202,11 @@ class _TableFile:
     def entries(self) -> int:
         """How many entries the file had when it was written last."""
         return len(self._text)
+
+    @property
+    def is_being_written(self) -> bool:
+        """Whether a save has begun that has not ended."""
+        return bool(self._waiting) or self._writing.locked()
 
     def load(self, *, skip_damage: bool) -> bool:
         stored = self._file.load(skip_damage=skip_damage)

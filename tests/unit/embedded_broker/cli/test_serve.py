@@ -56,6 +56,14 @@ def test_it_is_ready_when_it_says_so_and_stops_cleanly(number: signal.Signals) -
     assert errors == ""
 
 
+def test_it_says_how_long_messages_are_kept_and_how_many_bytes() -> None:
+    with serving() as (process, _):
+        said = process.stdout.readline() if process.stdout else ""
+        process.terminate()
+    assert "72 hours" in said
+    assert "bytes" in said
+
+
 def test_a_store_directory_is_kept_between_two_processes(tmp_path: Path) -> None:
     store = str(tmp_path / "store")
     with (

@@ -172,6 +172,23 @@ def test_other_hosts_administer_only_a_broker_that_allows_it(
     assert asked(reachable, host, code).code != ResponseCode.NO_PERMISSION
 
 
+@pytest.mark.parametrize(
+    "setting", ["brokerPermission=0", "channelExpiredTimeout=0", "fileReservedTime=1"]
+)
+def test_no_other_host_stops_a_broker_from_serving_by_its_settings(
+    reachable: EmbeddedBroker, setting: str
+) -> None:
+    before = asked(reachable, "127.0.0.1", RequestCode.GET_BROKER_CONFIG).body
+    peer = peers.Peer("10.1.2.3")
+    command = RemotingCommand(
+        code=RequestCode.UPDATE_BROKER_CONFIG, version=479, body=f"{setting}\n".encode()
+    )
+    reachable._parts().endpoint.receive(peer, FrameDecoder().feed(command.encode()))
+
+    assert peer.answers[0].code == ResponseCode.NO_PERMISSION
+    assert asked(reachable, "127.0.0.1", RequestCode.GET_BROKER_CONFIG).body == before
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "::ffff:127.0.0.1", "inproc"])
 @pytest.mark.parametrize("code", sorted(ADMINISTRATION))
 def test_its_own_host_administers_a_broker(reachable: EmbeddedBroker, code: int, host: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.config_files import EntriesText
 from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
@@ -101,6 +103,48 @@ def test_a_full_disk_loses_no_table_and_whoever_changes_one_is_told(
     assert {int(queue): offset for queue, offset in stored.items()} == {3: 61}
     again = peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, COMMIT | {"commitOffset": "62"})
     assert again.code == 0
+
+
+def generations(fs: MemoryFileSystem, path: str) -> list[dict[str, Any]]:
+    """What can be read of a table: its file and the one before it."""
+    found = []
+    for one in (path, f"{path}.bak"):
+        with suppress(BodyError):
+            content = loads_lenient(fs.read_file(one)) if fs.exists(one) else None
+            found += [content] if isinstance(content, dict) else []
+    return found
+
+
+def test_saves_that_found_no_room_are_made_up_for_without_another_change(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    broker = start_broker(session_clock=session, fs=fs)
+    peer = connect(broker.addr)
+    use(peer)
+    broker.send("Levels", b"one", delay_level=1)
+    session.advance(30)
+    paths = [
+        f"config/{name}.json"
+        for name in ("topics", "subscriptionGroup", "consumerOffset", "delayOffset")
+    ]
+    assert all(generations(fs, path) for path in paths)
+    full = DiskFault("no space left on device", "config", left=None)
+    fs.faults.add_write(full)
+    peer.create_topic("Late")
+    peer.heartbeat("c2", consumer("late", {"T": "*"}))
+    assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, COMMIT | {"commitOffset": "60"}).code == 0
+    broker.send("Levels", b"two", delay_level=1)
+    for _ in range(6):
+        session.advance(5)
+    assert [path for path in paths if not generations(fs, path)] == []
+
+    fs.faults.remove(full)
+    session.advance(5)
+    assert "Late" in saved(fs, "config/topics.json", "topicConfigTable")
+    assert "late" in saved(fs, "config/subscriptionGroup.json", "subscriptionGroupTable")
+    stored = saved(fs, "config/consumerOffset.json", "offsetTable")["T@g"]
+    assert {int(queue): offset for queue, offset in stored.items()} == {3: 60}
 
 
 def test_a_topic_that_cannot_be_saved_is_refused(
