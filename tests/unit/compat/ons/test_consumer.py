@@ -125,6 +125,8 @@ def test_anything_but_commit_means_later(broker: EmbeddedBroker, answer: str | N
             lambda b: len(b.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK)) == 1,
             timeout=PATIENCE,
         )
+        (back,) = broker.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK)
+        assert back.code == RequestCode.CONSUMER_SEND_MSG_BACK
 
 
 def test_a_subscription_needs_topic_and_listener(broker: EmbeddedBroker) -> None:

@@ -177,6 +177,7 @@ def test_a_wait_over_the_tests_own_list_wakes_up() -> None:
         thread.start()
 
         broker.wait_for(lambda _: mine, timeout=GUARD_S)
+        assert mine == [1]
         thread.join()
 
 

@@ -11,14 +11,21 @@ from rocketmq_py.clock import monotonic
 
 
 def test_a_condition_that_holds_already_returns_at_once() -> None:
+    looks: list[None] = []
+
+    def holds() -> bool:
+        looks.append(None)
+        return True
+
     wait_until(
-        lambda: True,
+        holds,
         door=Door(),
         timeout_s=0,
         expected=lambda: "nothing",
         seen=lambda: "all",
         onlookers=Onlookers(),
     )
+    assert len(looks) == 1
 
 
 def test_a_condition_over_the_tests_own_variables_is_looked_at_again() -> None:
@@ -34,6 +41,7 @@ def test_a_condition_over_the_tests_own_variables_is_looked_at_again() -> None:
         seen=lambda: "none",
         onlookers=Onlookers(),
     )
+    assert mine == [1]
     thread.join()
 
 

@@ -225,4 +225,6 @@ def test_a_changed_budget_counts_at_once() -> None:
         commit(broker, "T")
         fill(broker)
         broker.config.update(memoryStoreMaxBytes=32 * FILE)
+        before = parts_of(broker).store.queues["T", 0].max_offset
         broker.send("T", BODY, queue=0)
+        assert parts_of(broker).store.queues["T", 0].max_offset == before + 1

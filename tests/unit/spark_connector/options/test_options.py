@@ -289,4 +289,4 @@ def test_every_option_is_a_field_of_its_name_or_a_part_of_one() -> None:
 def test_a_default_is_a_value_that_the_option_takes() -> None:
     for option in OPTIONS.values():
         if option.default is not None:
-            option.value(option.default)
+            assert option.value(option.default) is not None, option.name
