@@ -10,8 +10,6 @@ that importing the package costs nothing and a producer does not load the consum
 1800
 """
 
-from __future__ import annotations
-
 from rocketmq_py._version import __version__
 
 TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms to import

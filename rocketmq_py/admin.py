@@ -5,8 +5,6 @@ address it asks; none is looked up. Must not know producers, consumers or topics
 for themselves is in `client/queries.py`. Read on: `protocol/bodies/timers.py`.
 """
 
-from __future__ import annotations
-
 from typing import Unpack
 
 from rocketmq_py.client.answers import check_answer

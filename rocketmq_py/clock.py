@@ -6,8 +6,6 @@ not know who asks. The broker's clock that tests move is
 `embedded_broker.clocks.clock.VirtualClock`.
 """
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable

@@ -3,8 +3,6 @@
 Must not know more than its arguments. Read on: ``options/table.py``, ``bundle.py``.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -5,8 +5,6 @@ typing-extensions, all pure Python. Spark does not discover sources in such a zi
 `spark_connector.register`. Must not know Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path

@@ -6,8 +6,6 @@ the source tree there is no such module. Nothing optional is imported here but P
 because one module that fails to import hides the sources of all others.
 """
 
-from __future__ import annotations
-
 from spark_connector.source import RocketMQDataSource
 
 DefaultSource = RocketMQDataSource

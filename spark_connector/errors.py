@@ -4,8 +4,6 @@ All are `RocketMQError`, so they survive pickling between Spark's processes, and
 neither bodies nor credentials. Must not know Spark.
 """
 
-from __future__ import annotations
-
 from rocketmq_py.errors import RocketMQError
 
 GO_ON = "set failOnDataLoss=false to go on with what there is"

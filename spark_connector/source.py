@@ -4,8 +4,6 @@ Spark's `DataSource`. Its constructor cannot fail, and reading a schema touches 
 know offsets, bytes or requests. Register it with `spark_connector.register`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import getitem
 from pathlib import Path

@@ -15,8 +15,6 @@ Both spellings of every name exist, Java's and Python's. Offered are the produce
 listed in GAPS.md. `factory` is where to read on.
 """
 
-from __future__ import annotations
-
 from compat.ons.consumer import Action, ConsumeContext, Consumer, MessageListener
 from compat.ons.factory import ONSFactory
 from compat.ons.message import Message

@@ -4,8 +4,6 @@ Must not know sending and receiving; `producer` and `consumer` derive from `Clie
 ``com.aliyun.openservices.ons.api.Admin``.
 """
 
-from __future__ import annotations
-
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ A thin translator over `rocketmq_py.DefaultMQPushConsumer`. Must not know how me
 Names as in ``com.aliyun.openservices.ons.api.Consumer``.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence

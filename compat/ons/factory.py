@@ -3,8 +3,6 @@
 Names as in ``com.aliyun.openservices.ons.api.ONSFactory``. Must not know what clients do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from compat.ons.consumer import Consumer

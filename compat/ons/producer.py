@@ -4,8 +4,6 @@ A thin translator over `rocketmq_py.DefaultMQProducer`. Must not know how a send
 ``com.aliyun.openservices.ons.api.Producer``.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future

@@ -5,8 +5,6 @@
 producers and consumers beyond their settings.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from datetime import timedelta

@@ -4,8 +4,6 @@ Each sub-command lives in a module of its own. The command line itself is typer'
 colours are rich's; both come with the `cli` extra and are imported only here.
 """
 
-from __future__ import annotations
-
 import sys
 
 

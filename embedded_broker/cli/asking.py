@@ -5,8 +5,6 @@ those of `rocketmq_py.DefaultMQAdminExt`. When a broker refuses one (4.9 has no 
 just started has no runtime table yet), the report has a warning in the place of that part.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

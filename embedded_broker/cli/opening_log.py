@@ -5,8 +5,6 @@ the last resort of `logging` writes them to stderr at once, and the report repea
 know: what was wrong. Read on: `serve.py` and `store.py`, which print reports.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ The broker is the same one that tests start; this module only turns options into
 the one `ready` line that other programs wait for, and stops cleanly on Ctrl-C or SIGTERM.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

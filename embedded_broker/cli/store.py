@@ -5,8 +5,6 @@ now, whether or not anything was wrong; 1 when it cannot be mended or a broker h
 Ctrl-C, and then a second run mends the rest.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -5,8 +5,6 @@ running brokers (`asking.py`), and prints the report as tables (`timers_view.py`
 picture. Exit status: 0, 1 when the files are damaged, 2 when there is nothing to report.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import re

@@ -4,8 +4,6 @@ Answers: how a report looks to a person. Must not know where it comes from. Plai
 used where the terminal has no others.
 """
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Final
 

@@ -9,8 +9,6 @@ until then.
 Read on: `metrics.py` for what is read off a broker, `remoting/handlers/admin/inspection.py`.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence

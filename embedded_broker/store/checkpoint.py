@@ -8,8 +8,6 @@ mark of what the consume queues hold. Another broker that writes the file breaks
 know: who syncs or removes what. Layout as ``StoreCheckpoint``. Read on: ``recovery.py``.
 """
 
-from __future__ import annotations
-
 from struct import Struct
 from typing import Final
 from zlib import crc32

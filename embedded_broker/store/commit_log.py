@@ -7,8 +7,6 @@ not know: queues, timers, which record means what. Layout as ``CommitLog.doAppen
 end is found again.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from struct import Struct

@@ -9,8 +9,6 @@ not know: what the tables mean. Rules as ``ConfigManager.persist`` / ``load``; f
 ``rocketmq_py.protocol``. Read on: ``tables/files.py`` for when, ``tables/topics/``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import posixpath

@@ -6,8 +6,6 @@ the messages themselves. Layout as ``ConsumeQueue`` (``CQ_STORE_UNIT_SIZE``, ``f
 Read on: ``pull.py`` for how a pull walks a queue, ``recovery.py`` for how it is repaired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct

@@ -10,8 +10,6 @@ The bytes are those that ``encode_record`` would give. Read on: ``MessageStore.p
 ``embedded_broker/timer/wheel/release.py`` for who copies.
 """
 
-from __future__ import annotations
-
 from typing import Final
 from zlib import crc32
 

@@ -6,8 +6,6 @@ copied to `damaged/` before. A bad place without a good record behind it is a to
 handled here. Must not know: queues, options. Read on: `recovery.py` for who decides.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 from attrs import frozen

@@ -5,8 +5,6 @@ POSIX only. Read on: ``fs.py`` for the seam, ``directory_segment.py`` for how by
 ``directory_lock.py`` for the lock.
 """
 
-from __future__ import annotations
-
 import os
 import posixpath
 import shutil

@@ -8,8 +8,6 @@ line of ours behind it names us to the next one. Whoever deletes that file lets 
 so the folder itself is locked as well, and ``problem`` says when either is not there any more.
 """
 
-from __future__ import annotations
-
 import errno
 import logging
 import os

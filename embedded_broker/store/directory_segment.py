@@ -8,8 +8,6 @@ Must not know: what the bytes mean, where other files lie. Read on: ``open_files
 rest, ``directory_fs.py`` for who opens them.
 """
 
-from __future__ import annotations
-
 import errno
 import mmap
 import os

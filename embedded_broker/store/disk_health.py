@@ -5,8 +5,6 @@ offsets asks here. Must not know: requests. Read on: `message_store.py`, which l
 flush; `directory_lock.py` for the folder.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

@@ -6,8 +6,6 @@ Must not know: what the bytes mean, who asks for faults. Read on: ``embedded_bro
 for the test's side, ``memory_fs.py`` and ``directory_fs.py`` for who asks.
 """
 
-from __future__ import annotations
-
 from random import Random
 from threading import Lock
 from typing import Final

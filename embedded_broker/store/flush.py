@@ -5,8 +5,6 @@ so: a reader after a power loss then never trusts what was not written. Must not
 flush. Read on: ``message_store.py`` (``begin_flush``).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Protocol
 

@@ -7,8 +7,6 @@ what the bytes mean. Two implementations: ``MemoryFileSystem`` (``memory_fs.py``
 endless log out of segments.
 """
 
-from __future__ import annotations
-
 from random import Random
 from typing import Protocol, TypeAlias
 

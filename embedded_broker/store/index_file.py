@@ -6,8 +6,6 @@ topics, queries over several files. Layout as ``IndexFile`` and ``IndexHeader``.
 ``key_index.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from struct import Struct
 from typing import Final

@@ -4,8 +4,6 @@ Values only. Must not know: files or clocks. ``InnerMessage`` is ``MessageExtBro
 ``PutStatus`` is ``PutMessageStatus``. Read on: ``message_store.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol, Self

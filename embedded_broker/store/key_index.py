@@ -7,8 +7,6 @@ costs nothing, and throwing the index away loses nothing. Must not know: request
 transactions are left out. Read on: ``index_file.py``.
 """
 
-from __future__ import annotations
-
 import logging
 import posixpath
 import threading

@@ -7,8 +7,6 @@ may go, who is refused. Read on: ``memory_fs.py``, which counts; ``retention.py`
 ``embedded_broker/lifecycle/aging.py`` for who lets files go.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

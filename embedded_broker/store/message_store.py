@@ -6,8 +6,6 @@ know: requests, topics' settings, timers (they are a put hook and an arrival lis
 ``key_index.py``, ``recovery.py``, ``flush.py``.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -6,8 +6,6 @@ no check sum. A queue's entry cannot be wrong about its queue, so it shows which
 not know: what is done about it. Read on: `recovery.py`, which reads the log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -5,8 +5,6 @@ not know: requests, groups, long polling. Read on: ``embedded_broker/core/consum
 for who asks, ``message_store.py`` for the face.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from enum import Enum

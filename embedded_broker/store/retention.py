@@ -12,8 +12,6 @@ every group has consumed go first, then those that no group reads, whatever thei
 ``embedded_broker/lifecycle/aging.py`` for who asks.
 """
 
-from __future__ import annotations
-
 from struct import Struct
 from typing import Final, Protocol
 

@@ -5,8 +5,6 @@ batch, or sends that arrived in one piece of the stream. Must not know: files, r
 ``MessageStore.put``; ``embedded_broker/timer/run.py`` for timers that come together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from attrs import define

@@ -5,8 +5,6 @@ repair. Nothing there is ever read or overwritten by the broker. Must not know: 
 Read on: `config_files.py` and `recovery.py` for who cuts.
 """
 
-from __future__ import annotations
-
 import contextlib
 import posixpath
 from typing import Final

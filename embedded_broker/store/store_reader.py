@@ -4,8 +4,6 @@ Must not know: how they came in. Read on: ``pull.py`` for the rules of a pull, `
 for keys, ``message_store.py`` for the other half.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Final
 

@@ -12,8 +12,6 @@ Read on: `rocketmq_py/protocol/delay.py` for the order of the requests and their
 `timer/wheel/engine.py` for what the wheel does with an admitted message.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from random import Random

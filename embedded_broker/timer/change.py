@@ -9,8 +9,6 @@ message of its topic and says whom it replaces, so `finish` stores the mark agai
 Read on: `timer/wheel/change.py` and `timer/slices/change.py` for the marks and copies of an engine.
 """
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from typing import Final

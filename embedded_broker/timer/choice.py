@@ -10,8 +10,6 @@ arrives. Must not know: how an engine works.
 Read on: `interface.py` for what both offer.
 """
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any, Final
 

@@ -9,8 +9,6 @@ is written back as it was found. Must not know: what the parts mean.
 Read on: `levels/service.py`, `slices/progress.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 

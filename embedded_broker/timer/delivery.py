@@ -15,8 +15,6 @@ Read on: `wheel/release.py` and `slices/fire.py`, which put what is due, `levels
 delay levels, which wait for late answers in their own way.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum, auto

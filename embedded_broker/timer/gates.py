@@ -7,8 +7,6 @@ would enter or leave, and what a role is.
 Read on: `wheel/state.py` and `slices/state.py` for roles, the engines for who asks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from embedded_broker.settings.config import BrokerConfig

@@ -9,8 +9,6 @@ slots, slices, files.
 Read on: `outcomes.py` for what is answered, `choice.py` for which engine a broker gets.
 """
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping

@@ -11,8 +11,6 @@ has open, `embedded_broker/inspector/columns.py` for the sources; for who asks,
 `embedded_broker/api/views/timers.py` and `embedded_broker/inspector/report.py`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum

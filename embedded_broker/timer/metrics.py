@@ -6,8 +6,6 @@ one in `.bak`); the buckets of the distribution are computed when asked for. Nam
 in `org.apache.rocketmq.store.timer.TimerMetrics`, distribution as its `calcTimerDistribution`.
 """
 
-from __future__ import annotations
-
 import logging
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ Answers: how a recall, a move and an opening of the files can end. Must not know
 Read on: `interface.py` for the calls.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 from attrs import frozen

@@ -8,8 +8,6 @@ counted and passed over, where the original would stop for ever
 Read on: `admission.py` for who wrote them, `rocketmq_py/protocol/delay.py` for the due time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple

@@ -8,8 +8,6 @@ Read on: `embedded_broker/core/send_shapes.py` for who asks, `admission.py` for
 the rules, `timer/wheel/enqueue.py` for how a run enters the wheel.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from operator import itemgetter

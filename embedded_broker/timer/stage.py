@@ -5,8 +5,6 @@ its stages. Must not know: what any of them does, or which engine it belongs to.
 `wheel/engine.py` for the wheel's seven, `slices/engine.py` for the sliced engine's four.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar, Generic, Protocol, TypeVar

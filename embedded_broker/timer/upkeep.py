@@ -13,8 +13,6 @@ Read on: `wheel/upkeep.py` and `slices/upkeep.py` for how timers are counted, `m
 the counts are.
 """
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Generator

@@ -4,8 +4,6 @@ Section "errors" of the client API: code, remark and what was asked decide the c
 who asked. The classes are in ``errors.py``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

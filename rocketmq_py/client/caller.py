@@ -4,8 +4,6 @@ Answers: when such a client may call, and through which engine. Must not know wh
 Read on: ``instance.py`` for the engine, ``queue_access.py`` and ``../admin.py`` for the clients.
 """
 
-from __future__ import annotations
-
 from typing import Self, Unpack
 
 from rocketmq_py.client.instance import ClientInstance

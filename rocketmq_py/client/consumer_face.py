@@ -4,8 +4,6 @@ The seam between `ClientInstance` and the consumers' room: heartbeats, rebalance
 requests go through it. Must not know either side's insides.
 """
 
-from __future__ import annotations
-
 from typing import Protocol
 
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData

@@ -5,8 +5,6 @@ the goodbye of one group. Failures are logged, never raised: the next heartbeat 
 know when one is due; that is ``instance.py``.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 

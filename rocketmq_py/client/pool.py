@@ -5,8 +5,6 @@ that made them: a forked child starts with an empty pool, its inherited sockets 
 word to the servers. Must not know what an instance does.
 """
 
-from __future__ import annotations
-
 import atexit
 import logging
 import os

@@ -5,8 +5,6 @@ bounded by ``mq_client_api_timeout`` per broker. Must not know producers or cons
 about one queue are in ``queue_requests.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from attrs import frozen

@@ -8,8 +8,6 @@ heartbeat is sent, so brokers create no group for it. Must not know members of g
 or retries: a caller that wants another try makes one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar, Unpack

@@ -6,8 +6,6 @@ Read on: ``queries.py`` for questions about topics and messages, ``queue_access.
 ``../consumer/calls.py`` for who asks.
 """
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 from attrs import frozen

@@ -6,8 +6,6 @@ public face for programs that encode and decode many messages at once. Read on:
 ``queue_access.py``, which moves the bytes.
 """
 
-from __future__ import annotations
-
 import threading
 
 from rocketmq_py.client.pool import local_address

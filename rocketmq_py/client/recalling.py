@@ -4,8 +4,6 @@ Client side of request 370 (``RecallMessageProcessor``). Must not know who waits
 Callers: ``producer/engine.py`` for one message, ``queue_access.py`` for many at once.
 """
 
-from __future__ import annotations
-
 from rocketmq_py.client.answers import broker_error
 from rocketmq_py.errors import MQClientException, RecallNotSupportedError, RemotingCommandException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

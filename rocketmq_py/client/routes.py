@@ -6,8 +6,6 @@ name servers are down. Client side of the original's ``MQClientInstance`` (route
 messages are sent or which queue is taken.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import threading

@@ -6,8 +6,6 @@ module must not know who asks or how members are found; `rebalance` calls it. Fo
 names: `org.apache.rocketmq.client.consumer.rebalance`.
 """
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from bisect import bisect_left

@@ -5,8 +5,6 @@ what failed and lets the offset move. It must not know where messages come from.
 `org.apache.rocketmq.client.impl.consumer.ConsumeMessageConcurrentlyService`.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Sequence
 from functools import partial

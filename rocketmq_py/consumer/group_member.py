@@ -5,8 +5,6 @@ listener calls and rebalance, and is what the client instance talks to (`Consume
 module must not know the public face; that is `push`.
 """
 
-from __future__ import annotations
-
 import logging
 from functools import partial
 

@@ -5,8 +5,6 @@ result enum, the context, and the enums of a subscription. This module must not 
 listener is called; that is `concurrent`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import Enum
 from typing import Protocol, Self

@@ -6,8 +6,6 @@ soon as a queue's cache runs empty (at most every 50 ms), when a queue goes away
 is `process_queue`. Facts: `RemoteBrokerOffsetStore`, `RebalancePushImpl.computePullFromWhere`.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterable, Iterator

@@ -6,8 +6,6 @@ never loses one. It must not know about pulls, listeners or brokers: `pull_loop`
 removes. Facts: `org.apache.rocketmq.client.impl.consumer.ProcessQueue`.
 """
 
-from __future__ import annotations
-
 import threading
 from bisect import insort
 from collections import deque

@@ -6,8 +6,6 @@ listeners run elsewhere. This module must not know listeners or assignment: `con
 `rebalance` assigns. Facts: `DefaultMQPushConsumerImpl.pullMessage`.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

@@ -6,8 +6,6 @@ once. It must not know how a pull works; it calls back. Facts: `RebalanceImpl`,
 `RebalancePushImpl`; the waits are the design's (D23).
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

@@ -5,8 +5,6 @@ only), and a retried message gets its original topic back. Pure: bytes in, messa
 `PullAPIWrapper.processPullResult`, `DefaultMQPushConsumerImpl.resetRetryAndNamespace`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 

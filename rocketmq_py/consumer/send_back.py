@@ -5,8 +5,6 @@ call fails publishes a copy to the group's retry topic. It must not know why a m
 Facts: `DefaultMQPushConsumerImpl.sendMessageBack`, ``sendMessageBackAsNormalMessage``.
 """
 
-from __future__ import annotations
-
 import logging
 
 from rocketmq_py.consumer.calls import ConsumerCalls

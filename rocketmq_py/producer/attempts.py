@@ -7,8 +7,6 @@ send that has failed for good. It is a state machine: `Attempts.next` gives a qu
 requests, hooks or threads; ``sending.py`` drives it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

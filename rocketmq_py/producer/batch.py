@@ -4,8 +4,6 @@ Rules of ``MessageBatch.generateFromList``; what a batch may hold is checked in 
 not know how a batch is sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from rocketmq_py.errors import MQClientException, UnsupportedOperationError

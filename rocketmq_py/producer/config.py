@@ -5,8 +5,6 @@ fails where it is written. Must not know what the settings do; each is read in t
 obeys it.
 """
 
-from __future__ import annotations
-
 from attrs import define, field
 
 from rocketmq_py.config import (

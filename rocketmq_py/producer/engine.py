@@ -4,8 +4,6 @@ Wires kernel, selection, fault records and sender to the client instance, recall
 ends everything. Must not know the public face; that is ``producer.py``.
 """
 
-from __future__ import annotations
-
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingException, RocketMQError

@@ -5,8 +5,6 @@ attempt leaves a record, a table says how long the broker counts as unavailable.
 a queue is chosen; that is ``selection.py``. Nothing is recorded unless ``send_latency_enable``.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from bisect import bisect_right

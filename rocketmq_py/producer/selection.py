@@ -4,8 +4,6 @@
 ready-made selectors. Must not know how an attempt is made. Fault records are in ``fault.py``.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Callable, Sequence

@@ -6,8 +6,6 @@ The caller's message is changed in one respect only: it gets its UNIQ_KEY. Must 
 an attempt is repeated; that is ``attempts.py``.
 """
 
-from __future__ import annotations
-
 import logging
 
 from attrs import define, field

@@ -4,8 +4,6 @@
 Must not know routes or connections. The limits of the broker are its own business.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 

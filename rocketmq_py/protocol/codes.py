@@ -6,8 +6,6 @@ Request codes, response codes, languages, versions and flag bits, under the name
 and groups are in `names.py`, property names in `properties.py`.
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Final
 

@@ -6,8 +6,6 @@ when to compress: that is a setting of the producer. Formats as in
 ``org.apache.rocketmq.common.compression``: zlib with header (RFC 1950), LZ4 and Zstandard frames.
 """
 
-from __future__ import annotations
-
 import zlib
 from importlib import import_module
 from types import ModuleType

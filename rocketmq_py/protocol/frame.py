@@ -5,8 +5,6 @@ everything behind itself (`NettyDecoder`, `NettyEncoder`). This module must not 
 says: that is `command`. It does no I/O: feed what arrived, take what is complete.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple

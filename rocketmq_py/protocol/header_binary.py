@@ -5,8 +5,6 @@ int32 n, {int16 n, key, int32 n, value}`` (`RocketMQSerializable`). An empty tex
 carried: it is read as absent. Must not know bodies; the other form is `header_json`.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import Final
 

@@ -6,8 +6,6 @@ nulls among the extra fields, a code as text, a language as number or in any cas
 clients read nothing else. Must not know bodies; the other form is `header_binary`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from rocketmq_py.errors import HeaderError

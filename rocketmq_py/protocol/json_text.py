@@ -5,8 +5,6 @@ wheel cannot travel everywhere). Both raise `ValueError` and nothing else. The s
 with bare keys is in `lenient_json`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Protocol, cast
 
 

@@ -6,8 +6,6 @@ quoted forms and strict JSON alike; one emitter writes exactly what Java writes,
 Must not know what a document means: that is `bodies`. Strict JSON is in `json_text`.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final, Literal
 
 from rocketmq_py.errors import BodyError

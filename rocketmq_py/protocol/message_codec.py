@@ -18,8 +18,6 @@ Layout as in ``org.apache.rocketmq.store.MessageExtEncoder`` and ``MessageDecode
 ignores the CRC and gives up silently; ours checks it and says what is wrong and where.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from struct import Struct

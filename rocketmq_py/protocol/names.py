@@ -5,8 +5,6 @@ between versions; the profiles of the broker and the settings of the client hold
 must not know whether a topic exists.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 AUTO_CREATE_TOPIC: Final = "TBW102"

@@ -6,8 +6,6 @@ mean: delay is in `delay`, the rest in the code that acts on it. Codec as in
 ``org.apache.rocketmq.common.message.MessageDecoder``, names as in ``MessageConst``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

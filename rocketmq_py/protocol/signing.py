@@ -5,8 +5,6 @@ out, then the body (`AclUtils`, `AclSigner`). Must not know accounts or permissi
 every hook that adds extra fields.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Final
 

@@ -16,8 +16,6 @@ bits           meaning
 =============  ==================================================================
 """
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Final
 

@@ -5,8 +5,6 @@ keeps it of the real topic, index files keep it of ``topic#key``. This module mu
 those structures; they are in `embedded_broker.store` and `embedded_broker.timer`.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 _MASK = 0xFFFF_FFFF

@@ -6,8 +6,6 @@ dropped. Requests of the server are told from answers by the flag bit, so an equ
 harm. Must not know routes or retries. Read on in ``tcp.py`` and ``inproc_channel.py``.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 from _thread import LockType, allocate_lock

@@ -6,8 +6,6 @@ cross this seam, so both sides keep their own codec. Must not know commands, top
 Read on in ``inproc_channel.py`` for the client's end.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Container
 from typing import Protocol

@@ -6,8 +6,6 @@ both act on the running epoll at once and wake nobody. Elsewhere sockets stay wa
 wait for this thread (`can_pause` is False). Must not know frames. Read on in ``tcp.py``.
 """
 
-from __future__ import annotations
-
 import logging
 import select
 import selectors

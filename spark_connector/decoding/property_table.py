@@ -11,8 +11,6 @@ is asked for (`SameNames`). Needs numpy. Must not know which columns are wanted.
 (['x', 'z'], [False, False])
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

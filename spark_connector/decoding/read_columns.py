@@ -5,8 +5,6 @@ The requested schema is the projection: what is not asked for is not decoded. Mu
 `writing/write_columns.py`.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

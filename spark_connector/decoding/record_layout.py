@@ -6,8 +6,6 @@ gaps between them, of which the even ones are taken, so that no Python object pe
 Needs numpy. Must not know which columns are wanted. Read on: ``property_table.py``.
 """
 
-from __future__ import annotations
-
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - the module's own name is too short
 from typing import Any

@@ -4,8 +4,6 @@ The slow path, for records that cannot be decoded together and for machines with
 it gives is what `decoder.py` must give too. Must not know Arrow buffers or the network.
 """
 
-from __future__ import annotations
-
 import json
 
 from rocketmq_py import MessageExt, RawMessages, RemotingCommandException

@@ -4,8 +4,6 @@ Taking back twice does no harm, so what got no answer is asked again. Must not k
 on: ``send_recall.py``.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Sequence

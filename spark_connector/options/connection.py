@@ -5,8 +5,6 @@ here and looked for where they are used (``servers/access.py``), because they li
 worker. Must not know topics. Pickles; secrets never show in its text.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from typing import Any

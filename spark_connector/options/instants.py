@@ -4,8 +4,6 @@ A text without zone is refused, because driver and executors may live in differe
 know which option it is.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 

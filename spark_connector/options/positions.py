@@ -5,8 +5,6 @@ The broker level may be left out for topics on one broker. Must not know Spark o
 Read on: ``planning/start_places.py`` resolves -1, -2, times and groups.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import TypeVar

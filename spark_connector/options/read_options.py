@@ -5,8 +5,6 @@ on: ``table.py`` for what each option means, ``connection.py`` for the options o
 ``positions.py`` for offsets.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -7,8 +7,6 @@ table and give the class that needs it a field. Must not know what is done with 
 ``parsing.py`` for how a user's options are taken.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Must not know Spark, Arrow or the network. Read on: ``table.py`` for what each o
 ``connection.py`` for the options of all uses.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from attrs import frozen

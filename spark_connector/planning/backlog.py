@@ -5,8 +5,6 @@ offset and asks for it twice, so the first real offset carries the lower bounds 
 know who asked for the bounds, or how old they are. Read on: ``stream_offset.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TypeVar
 

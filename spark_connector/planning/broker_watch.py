@@ -5,8 +5,6 @@ waiting; what the others say counts at once. Must not know where a stream stands
 Read on: ``tracker.py`` for what is decided with it, ``servers/back_off.py`` for how calls are made.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from concurrent.futures import Future, wait

@@ -6,8 +6,6 @@ nothing. Must not know what is read, or what an offset means: the replay guard k
 too. Read on: ``servers/back_off.py`` for how calls are made.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Container
 from concurrent.futures import Future, wait

@@ -4,8 +4,6 @@ A task reads one piece of one queue. Must not know Spark or the network. Read on
 ``reading/pulling.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import pairwise
 

@@ -5,8 +5,6 @@ Spark. Read on: ``options/positions.py`` for the forms, ``reading/stream_reader.
 streams ask later.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from bisect import bisect_left

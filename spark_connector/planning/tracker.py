@@ -5,8 +5,6 @@ is calculated in ``backlog.py``. Must not know records, nor when brokers are ask
 ``broker_watch.py`` for what brokers say, ``stream_offset.py`` for the offsets' form.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 

@@ -5,8 +5,6 @@ travels in its partition. Must not know bytes. Read on: ``planning/start_places.
 ``range_reader.py``, ``pushed_filters.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa

@@ -6,8 +6,6 @@ again. Later pulls correct how many that is. Must not know Arrow or Spark. Sourc
 meaning: ``PullAPIWrapper`` and ``PullMessageProcessor`` of the original.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import deque

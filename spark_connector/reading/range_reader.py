@@ -6,8 +6,6 @@ once and twice as much is joined each time, so that a query with LIMIT ends earl
 Spark.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pyarrow as pa

@@ -5,8 +5,6 @@ decide, so a repeated one reads the same messages. Nothing relies on `stop` or `
 rarely or lately calls. Read on: ``planning/tracker.py`` for every decision about offsets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 

@@ -6,8 +6,6 @@ from the options, the environment, or a file that may change while a stream runs
 what is asked. Spark itself is only looked at for files that it carries (``SparkFiles``).
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import logging

@@ -6,8 +6,6 @@ calls. Must not know what is asked. Read on: ``planning/broker_watch.py``,
 ``planning/group_offsets.py``.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future

@@ -6,8 +6,6 @@ At WARNING, because Spark's Python workers show nothing below it and have no set
 not know what is counted.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

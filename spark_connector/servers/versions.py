@@ -6,8 +6,6 @@ that every version can read, inside their state, which is only opened when both 
 same. Must not know what readers and writers hold. Read on: ``reading/batch_reader.py``.
 """
 
-from __future__ import annotations
-
 import platform
 import sys
 from typing import Any

@@ -5,8 +5,6 @@ no Python object exists per row. Every row is checked before any is sent. Needs 
 know queues or the network. Read on: ``requests.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any

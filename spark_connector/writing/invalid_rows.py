@@ -6,8 +6,6 @@ what is wrong are cleaned and cut, so that this message is a good one. Must not 
 Read on: ``sending.py``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

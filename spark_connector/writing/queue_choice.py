@@ -6,8 +6,6 @@ one this waits, and refuses only a topic that nobody has seen while brokers are 
 know requests or Spark. Read on: ``sending.py``.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterable, Iterator

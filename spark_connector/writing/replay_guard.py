@@ -7,8 +7,6 @@ before cannot tell whether its own batch is written, and fails. It removes repea
 when Spark dies between our commit and its own log, not partial ones. Must not know Spark or rows.
 """
 
-from __future__ import annotations
-
 import logging
 from zlib import crc32
 

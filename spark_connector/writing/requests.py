@@ -7,8 +7,6 @@ and properties, so that no Python object exists per row. Must not know when requ
 Read on: ``window.py``.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any

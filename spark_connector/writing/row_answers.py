@@ -5,8 +5,6 @@ of the rows. Must not know requests, options or Spark. Read on: ``sending.py`` w
 ``frames/send_recall.py`` shows it to users.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ only when every request is answered. Must not know Spark. Read on: ``send_errors
 tried again, ``invalid_rows.py`` for rows that cannot be messages.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from itertools import chain

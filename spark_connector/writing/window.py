@@ -6,8 +6,6 @@ first, while the others go on. Must not know why a request failed, nor what rows
 ``sending.py`` judges the answers, ``queue_choice.py`` knows the queues.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from heapq import heappop, heappush

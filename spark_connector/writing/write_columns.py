@@ -7,8 +7,6 @@ negative ``delay_level`` is an error. Must not know requests or the network. Rea
 ``encoding.py``.
 """
 
-from __future__ import annotations
-
 import difflib
 from typing import Any
 

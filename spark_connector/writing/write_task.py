@@ -5,8 +5,6 @@ back in its message and are raised by the driver, so that Spark does not try the
 Must not know requests. Read on: ``sending.py``.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Mapping
 from typing import Any

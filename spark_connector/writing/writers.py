@@ -5,8 +5,6 @@ batch sends its rows again. Those of a stream have the same DEDUPE_ID then (opti
 which a consumer can drop them. Must not know requests. Read on: ``write_task.py``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa

@@ -4,8 +4,6 @@ Must not know: topics, groups. An entry keeps the hash of the tag, as in RocketM
 whose tag has the same hash passes too, and the client drops it.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from attrs import frozen

@@ -11,8 +11,6 @@ must not know clocks, files or who is connected.
 Read on: `service.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -9,8 +9,6 @@ the queue, so the level's offset moves past a message only when all before it ar
 Read on: `service.py`, which owns the offsets and waits between two looks.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Final

@@ -13,8 +13,6 @@ Read on: `timer/admission.py` for the way in, `rocketmq_py/protocol/delay.py` fo
 `lanes.py` for puts that are not answered yet.
 """
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -8,8 +8,6 @@ that a release reads no file. Must not know: files, clocks, what a message says.
 Read on: `dcommit_log.py` for where positions lead, `engine.py` for when a cell is due.
 """
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Iterator
 from heapq import heappop, heappush

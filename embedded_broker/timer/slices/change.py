@@ -9,8 +9,6 @@ with the next step. Must not know: requests, connections.
 Read on: `../change.py` for the order of writing, `../recall.py` for marks and copies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from embedded_broker.store.inner import InnerMessage

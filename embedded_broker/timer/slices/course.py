@@ -7,8 +7,6 @@ settings, what a release is.
 Read on: `engine.py` for who runs it, `dispatch.py` and `fire.py` for the two things it does.
 """
 
-from __future__ import annotations
-
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.timer.delivery import Release
 from embedded_broker.timer.slices.dispatch import SlicePreloadService

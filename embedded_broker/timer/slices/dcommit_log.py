@@ -12,8 +12,6 @@ its end in memory, not its files (`SliceHandles`).
 Read on: `recovery.py` for how the end of a log is found again.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Mapping
 from struct import Struct

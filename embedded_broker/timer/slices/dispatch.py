@@ -19,8 +19,6 @@ Read on: `cells.py` for a slice in memory, `course.py` for when one is loaded, `
 out.
 """
 
-from __future__ import annotations
-
 import logging
 from enum import Enum
 from typing import Final, NamedTuple

@@ -27,8 +27,6 @@ Read on: `dispatch.py` for where a message goes, `recovery.py` for crashes, `rol
 that follow a master.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from functools import partial

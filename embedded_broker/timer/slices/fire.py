@@ -7,8 +7,6 @@ a crash, that it happened. Must not know: slices that are not in memory, when a 
 Read on: `../delivery.py` for the copy and the answers of a put, `recovery.py` for the proof.
 """
 
-from __future__ import annotations
-
 from embedded_broker.clocks.timeline import UNRANKED, Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, Delivery, Release, released_copy

@@ -13,8 +13,6 @@ log still holds it. Timers that neither has are lost: then the store is refused 
 Read on: `recovery.py` for when this is done, `dcommit_log.py` for the bytes.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from struct import Struct

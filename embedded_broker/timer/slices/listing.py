@@ -9,8 +9,6 @@ Must not know: who asks, the door.
 Read on: `../listing.py` for what is given, `engine.py` (`pending`, `find`, `look_ahead`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator
 
 from embedded_broker.timer.listing import (

@@ -6,8 +6,6 @@ from, or what becomes of a timer that one hits.
 Read on: `../recall.py` for what a mark is, `fire.py` and `listing.py` for who asks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from embedded_broker.timer.recall import Mark

@@ -8,8 +8,6 @@ know: records, times.
 Read on: `engine.py`, `recovery.py`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final

@@ -8,8 +8,6 @@ offset that it says it lies at is that of its source.
 Read on: `dcommit_log.py` for where records lie, `../request.py` for the properties.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from struct import Struct
 from typing import Final, NamedTuple

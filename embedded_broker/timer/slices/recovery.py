@@ -17,8 +17,6 @@ filled again from the inbound queue, as far as the commit log still holds it.
 Must not know: how the state came about. Read on: `flush.py` for the order that this relies on.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import NamedTuple
 

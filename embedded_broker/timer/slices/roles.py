@@ -12,8 +12,6 @@ roles are set by calls.
 Read on: `engine.py` (`become`, `follow`), `recovery.py` for how copies are found.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -11,8 +11,6 @@ where a name says `second`.
 Read on: `engine.py` for the order in which things happen.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import Enum

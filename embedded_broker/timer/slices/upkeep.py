@@ -10,8 +10,6 @@ Read on: `../upkeep.py` for when a revision comes, `../metrics.py` for where the
 `engine.py` (`load`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Generator, Iterator
 

@@ -7,8 +7,6 @@ turn (`engine.py`). Must not know: releases, requests, connections.
 Read on: `enqueue.py` for what entering is, `timer/run.py` for timers that come together.
 """
 
-from __future__ import annotations
-
 import logging
 from functools import partial
 from typing import Final

@@ -8,8 +8,6 @@ Read on: `release.py` for what a copy says and for everything that is not plain,
 slots at once, `plain_timer.py` for what is plain.
 """
 
-from __future__ import annotations
-
 from heapq import heappop, heappush
 from typing import Final
 

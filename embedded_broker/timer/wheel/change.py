@@ -12,8 +12,6 @@ Read on: `timer/change.py` for the order of writing, `timer/recall.py` for marks
 `due_heap.py` for how marks work, `engine.py` for who calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 
 from embedded_broker.store.inner import InnerMessage

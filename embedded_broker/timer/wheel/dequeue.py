@@ -7,8 +7,6 @@ the original; a slot of any size is loaded in turns, so that the door is never h
 Read on: `due_heap.py` for what is loaded, `release.py` for what follows.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from heapq import heappush
 from typing import Final

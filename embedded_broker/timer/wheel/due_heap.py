@@ -10,8 +10,6 @@ Two slots, because a copy may lie in the slot behind its own and still leaves at
 Read on: `dequeue.py` and `release.py` for who fills and empties it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush

@@ -30,8 +30,6 @@ Read on: `pointers.py` for how the wheel follows the clock, `due_heap.py` for wh
 `recovery.py`, `flush.py`.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from random import Random

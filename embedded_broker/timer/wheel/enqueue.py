@@ -7,8 +7,6 @@ Must not know: the order of the stages, clocks. After `TimerEnqueueGetService`,
 Read on: `dequeue.py` for the way out, `engine.py` for who steps it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from embedded_broker.store.consume_queue import ConsumeQueue, Entry

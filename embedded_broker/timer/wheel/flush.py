@@ -9,8 +9,6 @@ the wheel that points into it, timercheck, timermetrics, and last timermeta (the
 Read on: `engine.py` (`begin_flush`), `recovery.py` for what relies on the order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Final

@@ -12,8 +12,6 @@ with many timers is kept for the next page.
 Read on: `timer/listing.py` for what is given, `engine.py` (`pending`, `find`).
 """
 
-from __future__ import annotations
-
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator

@@ -8,8 +8,6 @@ asks. For whatever is not that plain it gives None, and the caller reads all the
 Read on: `dequeue.py`, `release.py` and `sweep.py` for who asks.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Final, NamedTuple, TypeAlias
 

@@ -7,8 +7,6 @@ what it reaches is loaded. Must not know: how timers are released, requests, con
 Read on: `dequeue.py` for what a move loads, `engine.py` for the order of everything.
 """
 
-from __future__ import annotations
-
 from embedded_broker.timer.gates import Gates
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
 from embedded_broker.timer.wheel.state import TimerState

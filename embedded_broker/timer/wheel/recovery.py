@@ -9,8 +9,6 @@ Read on: `engine.py` (`load`), `flush.py` for the order that makes the files tru
 `upkeep.py` for the counts.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 

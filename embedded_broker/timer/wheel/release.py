@@ -8,8 +8,6 @@ Read on: `due_heap.py` for where due timers come from, `batch.py` for many of th
 prove after a crash what was released.
 """
 
-from __future__ import annotations
-
 from heapq import heappop
 from typing import Final
 

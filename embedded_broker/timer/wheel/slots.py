@@ -9,8 +9,6 @@ place. Only a flush copies changed pages of the working copy into the file.
 Read on: `timer_log.py` for the records that a slot points to, `engine.py` for who moves along.
 """
 
-from __future__ import annotations
-
 import mmap
 import struct
 import sys

@@ -10,8 +10,6 @@ Answers: where the pipeline stands. Must not know: who moves it. The pointers ha
 Read on: `engine.py` for who moves them, and in which order.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -13,8 +13,6 @@ Read on: `engine.py` for when it is used, `batch.py` for the copies, `plain_time
 plain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from heapq import heappush
 from typing import Final

@@ -9,8 +9,6 @@ Read on: `slots.py` for the slots that hold the chains' ends, `recovery.py` for 
 log is found after a crash.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias

@@ -7,8 +7,6 @@ for, every record of the log is to be held against its message. Must not know: h
 found again. Read on: `recovery.py`, and `checkpoint.py` for the seal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from struct import Struct
 from typing import Final

@@ -13,8 +13,6 @@ Read on: `timer/upkeep.py` for when a revision comes, `timer/metrics.py` for whe
 kept, `engine.py` (`load`), `embedded_broker/lifecycle/aging.py` for who removes old files.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from typing import Final
