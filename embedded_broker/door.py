@@ -15,6 +15,8 @@ from threading import Event, Lock, get_ident
 from types import TracebackType
 from typing import Final, Protocol, Self
 
+from attrs import define, field
+
 from embedded_broker.errors import DoorReentryError
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.protocol.frame import Frame
@@ -44,6 +46,7 @@ class Receiver(Protocol):
         """Take frames in order. Called outside the door, on any thread; must not block."""
 
 
+@define(eq=False, repr=False)
 class Door:
     """``with door:`` owns the broker's state; leaving it delivers what was collected inside.
 
@@ -53,43 +56,28 @@ class Door:
     wait, because that costs least. Once a thread has waited for 5 ms, all others wait behind it.
     """
 
-    __slots__ = (
-        "_after",
-        "_before_release",
-        "_delivering",
-        "_frames",
-        "_held",
-        "_holding",
-        "_lock",
-        "_owner",
-        "_turn",
-        "_turns",
-        "_waiting",
-        "_watchers",
-        "entries",
-        "pause",
-        "quiet",
-    )
+    _lock: Lock = field(factory=Lock, init=False)
+    _turn: Lock = field(factory=Lock, init=False)
+    _owner: int = field(default=0, init=False)
+    _frames: dict[Receiver, list[bytes]] = field(factory=dict, init=False)
+    _after: list[Callable[[], None]] = field(factory=list, init=False)
+    _watchers: tuple[Event, ...] = field(default=(), init=False)
+    _before_release: tuple[Callable[[], None], ...] = field(default=(), init=False)
+    _waiting: dict[int, int] = field(factory=dict, init=False)
+    _delivering: list[None] = field(factory=list, init=False)
+    """One for each thread at it; append and pop are atomic."""
+    _held: dict[Receiver, list[bytes]] = field(factory=dict, init=False)
+    _holding: bool = field(default=False, init=False)
+    _turns: dict[int, "Turn"] = field(factory=dict, init=False)
+    entries: int = field(default=0, init=False)
+    """How often the door was entered, quiet looks not counted."""
+    pause: "Pause" = field(init=False)
+    """The requests that wait while the broker is paused; see ``hold`` and ``resume``."""
+    quiet: "_QuietEntry" = field(init=False)
+    """``with door.quiet:`` enters only to look: nobody is told that state changed."""
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._turn = Lock()
-        self._owner = 0
-        self._frames: dict[Receiver, list[bytes]] = {}
-        self._after: list[Callable[[], None]] = []
-        self._watchers: tuple[Event, ...] = ()
-        self._before_release: tuple[Callable[[], None], ...] = ()
-        self._waiting: dict[int, int] = {}
-        self._delivering: list[None] = []  # one for each thread at it; append and pop are atomic
-        self._held: dict[Receiver, list[bytes]] = {}
-        self._holding = False
-        self._turns: dict[int, Turn] = {}
-        self.entries = 0
-        """How often the door was entered, quiet looks not counted."""
-        self.pause = Pause()
-        """The requests that wait while the broker is paused; see ``hold`` and ``resume``."""
-        self.quiet = _QuietEntry(self)
-        """``with door.quiet:`` enters only to look: nobody is told that state changed."""
+    def __attrs_post_init__(self) -> None:
+        self.pause, self.quiet = Pause(), _QuietEntry(self)
 
     def __enter__(self) -> Self:
         me = get_ident()

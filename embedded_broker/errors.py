@@ -12,11 +12,11 @@ and the client's branches.
     │   ├── StoreDamagedError a file holds damaged bytes, and opening would lose what is behind
     │   └── StoreLockedError  another broker holds the directory
     ├── BrokerStateError      the broker is not in the state that the call needs
-│   └── DoorReentryError  code that runs inside the broker called it again
+    │   └── DoorReentryError  code that runs inside the broker called it again
     ├── MessageNotFound       no stored message has the id (LookupError too)
     ├── TimerNotPending       no timer waits under the id (LookupError too)
     ├── FaultNotUsedError     a fault was asked for and never happened (AssertionError too)
-└── WaitTimeoutError      what a wait waited for did not happen in time (TimeoutError too)
+    └── WaitTimeoutError      what a wait waited for did not happen in time (TimeoutError too)
         └── SettleTimeout     clients were still busy: the text names group, message and client
 """
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.fs import Buffer, FileSystem, Segment
@@ -45,40 +45,25 @@ class SyncPlan:
         self.queue.synced(self)
 
 
+@define(eq=False, repr=False)
 class MappedFileQueue:
     """Files of ``file_size`` bytes in ``directory``, used as one log.
 
     Nothing is opened before ``load``; a queue that was never loaded is an empty new one.
     """
 
-    __slots__ = (
-        "_file_at",
-        "_files_made",
-        "_files_named",
-        "_last",
-        "_segments",
-        "_soiled_to",
-        "directory",
-        "file_size",
-        "flushed_offset",
-        "fs",
-        "max_offset",
-        "min_offset",
-    )
-
-    def __init__(self, fs: FileSystem, directory: str, file_size: int) -> None:
-        self.fs = fs
-        self.directory = directory
-        self.file_size = file_size
-        self.min_offset = 0
-        self.max_offset = 0
-        self.flushed_offset = 0
-        self._segments: list[Segment] = []
-        self._last: Segment | None = None
-        self._file_at = 0  # start offset of the last file
-        self._soiled_to = 0
-        self._files_made = 0
-        self._files_named = 0  # of those, how many have a durable folder entry
+    fs: FileSystem
+    directory: str
+    file_size: int
+    min_offset: int = field(default=0, init=False)
+    max_offset: int = field(default=0, init=False)
+    flushed_offset: int = field(default=0, init=False)
+    _segments: list[Segment] = field(factory=list, init=False)
+    _last: Segment | None = field(default=None, init=False)
+    _file_at: int = field(default=0, init=False)  # start offset of the last file
+    _soiled_to: int = field(default=0, init=False)
+    _files_made: int = field(default=0, init=False)
+    _files_named: int = field(default=0, init=False)  # of them, those with a durable folder entry
 
     def load(self, *, cut_at_gap: bool = False, mended: list[str] | None = None) -> bool:
         """Open every file that exists; ``max_offset`` becomes the end of the last one.

@@ -14,6 +14,8 @@ import posixpath
 import sys
 from random import Random
 
+from attrs import define, field
+
 from embedded_broker.errors import StoreError, StoreLockedError
 from embedded_broker.store.fault_points import NO_FAULTS, FaultPoints, Unsynced
 from embedded_broker.store.memory_budget import MemoryBudget
@@ -31,6 +33,7 @@ def _private_pages(size: int) -> mmap.mmap:
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
+@define(eq=False, repr=False)
 class MemorySegment:
     """Zeros of a fixed size that can be written; see ``fs.Segment``.
 
@@ -38,31 +41,21 @@ class MemorySegment:
     ``MemoryFileSystem.new_segment`` decides the class.
     """
 
-    __slots__ = (
-        "_end",
-        "_pages",
-        "_taken_to",
-        "_view",
-        "budget",
-        "faults",
-        "path",
-        "size",
-        "taken",
-        "unsynced",
-    )
+    path: str
+    size: int
+    budget: MemoryBudget | None = field(default=None, init=False)
+    taken: int = field(default=0, init=False)
+    """Bytes that it takes from the budget."""
+    _taken_to: int = field(default=0, init=False)
+    _pages: mmap.mmap = field(init=False)
+    _view: memoryview = field(init=False)
+    _end: int = field(default=0, init=False)
+    faults: FaultPoints = field(default=NO_FAULTS, init=False)
+    unsynced: Unsynced = field(factory=Unsynced, init=False)
 
-    def __init__(self, path: str, size: int) -> None:
-        self.path = path
-        self.size = size
-        self.budget: MemoryBudget | None = None
-        self.taken = 0
-        """Bytes that it takes from the budget."""
-        self._taken_to = 0
-        self._pages = _private_pages(size)
+    def __attrs_post_init__(self) -> None:
+        self._pages = _private_pages(self.size)
         self._view = memoryview(self._pages).toreadonly()
-        self._end = 0
-        self.faults = NO_FAULTS
-        self.unsynced = Unsynced()
 
     def write(self, at: int, data: bytes | bytearray | memoryview) -> None:
         """Put the bytes there."""

@@ -19,6 +19,8 @@ from collections.abc import Callable, Collection, Generator
 from datetime import UTC, datetime, tzinfo
 from typing import Final, Generic
 
+from attrs import define, field
+
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.stage import Stage, State_co
@@ -33,6 +35,7 @@ REVISE_EVERY_MS: Final = 45 * 60_000
 _REVISE_AGAIN_AFTER_MS: Final = 70 * 60_000
 
 
+@define(eq=False, repr=False)
 class Upkeep(ABC, Generic[State_co]):
     """The upkeep of one store, whichever its engine; all but the work it returns is under the door.
 
@@ -40,27 +43,18 @@ class Upkeep(ABC, Generic[State_co]):
     of the hours in timerCheckMetricsWhen: by default the machine's own.
     """
 
-    def __init__(
-        self,
-        state: State_co,
-        config: BrokerConfig,
-        stages: Collection[Stage[State_co]],
-        *,
-        settle: Callable[[], None],
-        zone: tzinfo | None = None,
-    ) -> None:
-        self._state = state
-        self._config = config
-        self._stages = stages
-        self._settle = settle
-        self._zone = zone
-        self._revised_at_ms = 0
-        self._counting: Generator[None, None, dict[str, int]] | None = None
-        self._counted_version: tuple[int, ...] = ()
-        self.revised = 0
-        """Topics whose count was wrong and was put right."""
-        self.given_up = 0
-        """Revisions that a change of the counts ended."""
+    _state: State_co
+    _config: BrokerConfig
+    _stages: Collection[Stage[State_co]]
+    _settle: Callable[[], None]
+    _zone: tzinfo | None = None
+    _revised_at_ms: int = field(default=0, init=False)
+    _counting: Generator[None, None, dict[str, int]] | None = field(default=None, init=False)
+    _counted_version: tuple[int, ...] = field(default=(), init=False)
+    revised: int = field(default=0, init=False)
+    """Topics whose count was wrong and was put right."""
+    given_up: int = field(default=0, init=False)
+    """Revisions that a change of the counts ended."""
 
     @abstractmethod
     def _version(self) -> tuple[int, ...]:

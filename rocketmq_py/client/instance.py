@@ -83,7 +83,6 @@ class ClientInstance:
         self._background = WorkerPool("rocketmq-client-background", BACKGROUND_THREADS, TASKS_MAX)
         self._rebalance_asked = False
         self._rebalance_runs = False
-        self._heartbeat_lock = threading.Lock()
         self.remoting = Remoting(
             self.config,
             tuple(rpc_hooks),

@@ -9,6 +9,8 @@ import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from attrs import define, field
+
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import Clock
@@ -34,32 +36,26 @@ MINUTE_MS = 60_000
 Batch = Sequence[MessageExt]
 
 
+@define(eq=False, repr=False, kw_only=True)
 class ConcurrentConsumer:
     """Listener calls of one consumer.
 
     `clock` stamps the start of each call and tells the sweep how old it is.
     """
 
-    def __init__(
-        self,
-        *,
-        group: str,
-        engine: ClientInstance,
-        config: PushConsumerConfig,
-        offsets: OffsetStore,
-        send_back: SendBack,
-        consume: ConsumeFunction,
-        clock: Clock,
-    ) -> None:
-        self._group = group
-        self._engine = engine
-        self._config = config
-        self._offsets = offsets
-        self._send_back = send_back
-        self._consume = consume
-        self._clock = clock
-        self._told: set[str] = set()
-        self.pool = WorkerPool(f"rocketmq-consume-{group}", config.consume_thread_min)
+    _group: str
+    _engine: ClientInstance
+    _config: PushConsumerConfig
+    _offsets: OffsetStore
+    _send_back: SendBack
+    _consume: ConsumeFunction
+    _clock: Clock
+    _told: set[str] = field(factory=set, init=False)
+    pool: WorkerPool = field(init=False)
+
+    @pool.default
+    def _own_pool(self) -> WorkerPool:
+        return WorkerPool(f"rocketmq-consume-{self._group}", self._config.consume_thread_min)
 
     def deliver(self, state: PullState, messages: Batch) -> None:
         """Queue listener calls for messages that are in the process queue already."""

@@ -383,21 +383,6 @@ def _says_none(text: str) -> bool:
 # --- the wheel -----------------------------------------------------------------------------
 
 
-def floor_precision(precision_ms: int) -> int:
-    """Give the precision that the broker uses for a configured ``timerPrecisionMs``.
-
-    One of 100, 200, 500 and 1000, the nearest below; anything smaller becomes 100
-    (``MessageStoreConfig.setTimerPrecisionMs``).
-
-    >>> [floor_precision(ms) for ms in (0, 150, 200, 999, 5000)]
-    [100, 100, 200, 500, 1000]
-    """
-    for possible in (1000, 500, 200):
-        if precision_ms >= possible:
-            return possible
-    return 100
-
-
 def timer_out_ms(deliver_at_ms: int, precision_ms: int) -> int:
     """Give the wheel slot of a due time, the value of ``TIMER_OUT_MS``.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Container, Sequence
 
+from attrs import define, field
+
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingCommandException, RemotingConnectException, RocketMQError
 from rocketmq_py.protocol.command import RemotingCommand
@@ -46,28 +48,20 @@ def connect(
     return channel
 
 
+@define(eq=False, repr=False)
 class InprocChannel:
     """A `Channel` into a server of this process; to the server it is the mailbox."""
 
-    def __init__(
-        self,
-        address: str,
-        calls: CallTable,
-        on_request: Callable[[Channel, RemotingCommand], None],
-        on_closed: Callable[[Channel], None],
-        is_busy: Callable[[], str | None],
-        unrouted: Callable[[Container[str]], list[tuple[str, str]]],
-    ) -> None:
-        self.address = address
-        self.is_busy = is_busy
-        self.unrouted = unrouted
-        self.last_used = monotonic()
-        self._calls = calls
-        self._on_request = on_request
-        self._on_closed = on_closed
-        self._lock = threading.Lock()
-        self._connection: InprocConnection | None = None
-        self._is_open = True
+    address: str
+    _calls: CallTable
+    _on_request: Callable[[Channel, RemotingCommand], None]
+    _on_closed: Callable[[Channel], None]
+    is_busy: Callable[[], str | None]
+    unrouted: Callable[[Container[str]], list[tuple[str, str]]]
+    last_used: float = field(factory=monotonic, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _connection: InprocConnection | None = field(default=None, init=False)
+    _is_open: bool = field(default=True, init=False)
 
     def __repr__(self) -> str:
         state = "open" if self._is_open else "closed"

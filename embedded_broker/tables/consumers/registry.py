@@ -10,7 +10,7 @@ notifies nobody: it says what changed, and `core/administration/clients.py` acts
 
 import logging
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, Self, TypeVar
 
 from attrs import define, field
 
@@ -20,6 +20,8 @@ from rocketmq_py.protocol.bodies.heartbeat import BROADCASTING, ConsumerData, Su
 from rocketmq_py.protocol.codes import LanguageCode
 
 logger = logging.getLogger(__name__)
+
+_Live = TypeVar("_Live")
 
 LOCK_LEASE_MS: Final = 60_000
 """How long a lock lives without renewal (rocketmq.broker.rebalance.lockMaxLiveTime)."""
@@ -113,20 +115,39 @@ class ConsumerGroup:
         return "; ".join(f"{', '.join(ids)} to {told}" for told, ids in wanted.items())
 
 
-class ConsumerRegistry:
-    """Group name to its live side. A group without members is gone. Used under the door."""
+class _Registry(Generic[_Live]):
+    """Group name to its live side, and the groups of each connection. Used under the door."""
 
     def __init__(self) -> None:
-        self._groups: dict[str, ConsumerGroup] = {}
+        self._groups: dict[str, _Live] = {}
         self._of_peer: dict[Peer, dict[str, None]] = {}
+
+    def groups(self) -> list[str]:
+        """Name the groups with a live member."""
+        return list(self._groups)
+
+    def of_peer(self, connection: Peer) -> Collection[str]:
+        """Name the groups that a connection is in."""
+        return self._of_peer.get(connection, ())
+
+    def take_over(self, other: Self) -> None:
+        """Go on with the members of another registry, which is not used any more."""
+        self._groups = other._groups
+        self._of_peer = other._of_peer
+
+    def _forget(self, connection: Peer, group: str) -> None:
+        groups = self._of_peer[connection]
+        del groups[group]
+        if not groups:
+            del self._of_peer[connection]
+
+
+class ConsumerRegistry(_Registry[ConsumerGroup]):
+    """The groups of consumers. A group without members is gone."""
 
     def get(self, group: str) -> ConsumerGroup | None:
         """Give the live side of a group, or None when nobody is connected."""
         return self._groups.get(group)
-
-    def groups(self) -> list[str]:
-        """Name the groups with a live consumer."""
-        return list(self._groups)
 
     def register(self, data: ConsumerData, member: Member) -> bool:
         """Do what one consumer entry of a heartbeat says.
@@ -157,12 +178,8 @@ class ConsumerRegistry:
         live.said.pop(connection, None)
         if not live.members:
             del self._groups[group]
-        _forget(self._of_peer, connection, group)
+        self._forget(connection, group)
         return live
-
-    def of_peer(self, connection: Peer) -> Collection[str]:
-        """Name the groups that a connection is in."""
-        return self._of_peer.get(connection, ())
 
     def drop(self, connection: Peer) -> list[ConsumerGroup]:
         """Remove a connection from every group; give the groups that lost it."""
@@ -170,32 +187,19 @@ class ConsumerRegistry:
         lost = [self.unregister(group, connection) for group in groups]
         return [group for group in lost if group is not None]
 
-    def take_over(self, other: "ConsumerRegistry") -> None:
-        """Go on with the members of another registry, which is not used any more."""
-        self._groups = other._groups  # noqa: SLF001 - of the same class
-        self._of_peer = other._of_peer  # noqa: SLF001
-
     def all_members(self) -> Iterator[Member]:
         """Give every live membership; a connection in two groups comes twice."""
         for group in self._groups.values():
             yield from group.members.values()
 
 
-class ProducerRegistry:
-    """Producer group to its members by connection. Every call is made under the door."""
-
-    def __init__(self) -> None:
-        self._groups: dict[str, dict[Peer, Member]] = {}
-        self._of_peer: dict[Peer, dict[str, None]] = {}
+class ProducerRegistry(_Registry[dict[Peer, Member]]):
+    """The groups of producers: their members by connection."""
 
     def register(self, group: str, member: Member) -> None:
         """Add a producer or renew it."""
         self._groups.setdefault(group, {})[member.connection] = member
         self._of_peer.setdefault(member.connection, {})[group] = None
-
-    def of_peer(self, connection: Peer) -> Collection[str]:
-        """Name the groups that a connection is in."""
-        return self._of_peer.get(connection, ())
 
     def unregister(self, group: str, connection: Peer) -> None:
         """Remove a producer from one group; an unknown one is no error."""
@@ -204,7 +208,7 @@ class ProducerRegistry:
             return
         if not members:
             del self._groups[group]
-        _forget(self._of_peer, connection, group)
+        self._forget(connection, group)
 
     def drop(self, connection: Peer) -> None:
         """Remove a connection from every group."""
@@ -215,26 +219,10 @@ class ProducerRegistry:
         """Give the live producers of a group, oldest first."""
         return list(self._groups.get(group, {}).values())
 
-    def groups(self) -> list[str]:
-        """Name the groups with a live producer."""
-        return list(self._groups)
-
-    def take_over(self, other: "ProducerRegistry") -> None:
-        """Go on with the members of another registry, which is not used any more."""
-        self._groups = other._groups  # noqa: SLF001 - of the same class
-        self._of_peer = other._of_peer  # noqa: SLF001
-
     def all_members(self) -> Iterator[Member]:
         """Give every live membership; a connection in two groups comes twice."""
         for members in self._groups.values():
             yield from members.values()
-
-
-def _forget(groups_of: dict[Peer, dict[str, None]], connection: Peer, group: str) -> None:
-    groups = groups_of[connection]
-    del groups[group]
-    if not groups:
-        del groups_of[connection]
 
 
 class Lease(NamedTuple):

@@ -7,6 +7,8 @@ settings, what a release is.
 Read on: `engine.py` for who runs it, `dispatch.py` and `fire.py` for the two things it does.
 """
 
+from attrs import define
+
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.timer.delivery import Release
 from embedded_broker.timer.slices.dispatch import SlicePreloadService
@@ -16,20 +18,14 @@ from embedded_broker.timer.slices.record import SECOND_MS
 from embedded_broker.timer.slices.state import SliceState
 
 
+@define(eq=False, repr=False)
 class SliceCourse:
     """Moves the current second of one store; only on a master."""
 
-    def __init__(
-        self,
-        state: SliceState,
-        preload: SlicePreloadService,
-        fire: SliceFireService,
-        flush: SliceFlushService,
-    ) -> None:
-        self._state = state
-        self._preload = preload
-        self._fire = fire
-        self._flush = flush
+    _state: SliceState
+    _preload: SlicePreloadService
+    _fire: SliceFireService
+    _flush: SliceFlushService
 
     def open(self) -> None:
         """Begin to load the slice of the current second."""

@@ -342,14 +342,6 @@ def test_a_start_time_that_is_no_number_is_refused_before_sending() -> None:
 # --- the wheel ---
 
 
-@pytest.mark.case("F18")
-@pytest.mark.parametrize(
-    ("configured", "used"), [(0, 100), (150, 100), (200, 200), (999, 500), (5000, 1000)]
-)
-def test_a_precision_is_rounded_down_to_a_possible_one(configured: int, used: int) -> None:
-    assert used == delays.floor_precision(configured)
-
-
 @pytest.mark.case("A1")
 @pytest.mark.parametrize(
     ("deliver_at", "slot"), [(20_500, 20_000), (20_000, 19_000), (20_001, 20_000)]
