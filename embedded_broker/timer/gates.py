@@ -9,37 +9,33 @@ Read on: `wheel/state.py` and `slices/state.py` for roles, the engines for who a
 
 from collections.abc import Callable
 
+from attrs import define, field
+
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.timer.stage import EngineState, Stage
 
 
+@define(eq=False, repr=False)
 class Gates:
     """Asked with every timer, so what stages and options say is kept as attributes.
 
     `may_enter` and `may_leave` say what the role allows now.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        *,
-        entering: tuple[Stage[EngineState], ...],
-        leaving: tuple[Stage[EngineState], ...],
-        may_enter: Callable[[], bool],
-        may_leave: Callable[[], bool],
-    ) -> None:
-        self._config = config
-        self._entering = entering
-        self._leaving = leaving
-        self._may_enter = may_enter
-        self._may_leave = may_leave
-        self._until_ms = 0
-        self.entry_stopped = False
-        """Whether a stage or the option keeps messages out, while others may go on leaving."""
-        self._exit_stopped = False
-        for stage in (*entering, *leaving):
+    _config: BrokerConfig
+    _entering: tuple[Stage[EngineState], ...]
+    _leaving: tuple[Stage[EngineState], ...]
+    _may_enter: Callable[[], bool]
+    _may_leave: Callable[[], bool]
+    _until_ms: int = field(default=0, init=False)
+    entry_stopped: bool = field(default=False, init=False)
+    """Whether a stage or the option keeps messages out, while others may go on leaving."""
+    _exit_stopped: bool = field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        for stage in (*self._entering, *self._leaving):
             stage.on_hold = self._look
-        config.on_change(lambda _: self._look())
+        self._config.on_change(lambda _: self._look())
         self._look()
 
     def _look(self) -> None:

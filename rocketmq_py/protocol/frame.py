@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
+from attrs import define, field
+
 from rocketmq_py.errors import FrameError
 
 FRAME_SIZE_MAX: Final = 16_777_216
@@ -38,6 +40,7 @@ class Frame(NamedTuple):
     body: bytes
 
 
+@define(eq=False, repr=False)
 class FrameDecoder:
     """Cuts one connection's bytes into frames.
 
@@ -46,27 +49,16 @@ class FrameDecoder:
     frame and one chunk.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_failure",
-        "_frame_size_max",
-        "_passed",
-        "_pieces",
-        "_pieces_size",
-        "_wanted",
-        "salvaged",
-    )
-
-    def __init__(self, frame_size_max: int = FRAME_SIZE_MAX) -> None:
-        self._frame_size_max = frame_size_max
-        self._buffer = bytearray()
-        self._pieces: list[bytes | bytearray] = []  # of a long frame; they come before the buffer
-        self._pieces_size = 0
-        self._wanted = _LENGTH_SIZE
-        self._passed = 0
-        self._failure: FrameError | None = None
-        self.salvaged: list[Frame] = []
-        """After a failure: frames of the same chunk that were complete before it."""
+    _frame_size_max: int = FRAME_SIZE_MAX
+    _buffer: bytearray = field(factory=bytearray, init=False)
+    _pieces: list[bytes | bytearray] = field(factory=list, init=False)
+    """Of a long frame; they come before the buffer."""
+    _pieces_size: int = field(default=0, init=False)
+    _wanted: int = field(default=_LENGTH_SIZE, init=False)
+    _passed: int = field(default=0, init=False)
+    _failure: FrameError | None = field(default=None, init=False)
+    salvaged: list[Frame] = field(factory=list, init=False)
+    """After a failure: frames of the same chunk that were complete before it."""
 
     @property
     def buffered(self) -> int:

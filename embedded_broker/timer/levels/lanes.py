@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from attrs import define
+from attrs import define, field
 
 from embedded_broker.store.inner import PutResult
 from embedded_broker.timer.delivery import LatePut
@@ -40,6 +40,7 @@ class Flight:
         return answer.result if isinstance(answer, LatePut) else answer
 
 
+@define(eq=False, repr=False, kw_only=True)
 class LevelLane:
     """The unanswered puts of one level, in the order of its queue.
 
@@ -47,15 +48,9 @@ class LevelLane:
     gives the answer to one more put of a message, None when the message cannot be read any more.
     """
 
-    def __init__(
-        self,
-        *,
-        is_durable: Callable[[int], bool],
-        put_again: Callable[[int], PutResult | LatePut | None],
-    ) -> None:
-        self._is_durable = is_durable
-        self._put_again = put_again
-        self._flights: deque[Flight] = deque()
+    _is_durable: Callable[[int], bool]
+    _put_again: Callable[[int], PutResult | LatePut | None]
+    _flights: deque[Flight] = field(factory=deque, init=False)
 
     def __len__(self) -> int:
         return len(self._flights)

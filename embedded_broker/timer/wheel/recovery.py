@@ -12,7 +12,7 @@ Read on: `engine.py` (`load`), `flush.py` for the order that makes the files tru
 import logging
 from collections.abc import Iterator
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, released_since
@@ -168,34 +168,31 @@ def _slot_precisions(state: TimerState) -> Iterator[int]:
 # --- steps 3 and 4: the end of the log, the slots of the wheel ---------------------------------
 
 
+@define(eq=False, repr=False)
 class _LogScan:
     """One pass over the tail of the timer log, or all of it, that mends the wheel."""
 
-    def __init__(
-        self,
-        state: TimerState,
-        checkpoint: TimerCheckpoint,
-        meta: TimerMeta | None,
-        *,
-        wheel_found: bool,
-        deep: bool = False,
-    ) -> None:
-        self._state = state
-        self._deep = deep
-        self._checkpoint = checkpoint
-        self._meta = meta
-        self._wheel_found = wheel_found
-        self.whole = not wheel_found
-        self.count = 0
-        self.truncated = 0
-        self.end = state.log.begin
-        self.last_record: TimerLogRecord | None = None
-        self.earliest_slot_ms: int | None = None
-        self.again_from_pos = 0
-        self._hashes: dict[bytes, int] = {}
-        self._whole_chains: dict[int, tuple[int, int]] = {}
-        """First position and number of the slots whose chains lie in what was scanned."""
-        entry = state.queue.entry(checkpoint.last_timer_queue_offset)
+    _state: TimerState
+    _checkpoint: TimerCheckpoint
+    _meta: TimerMeta | None
+    _wheel_found: bool
+    _deep: bool = False
+    count: int = field(default=0, init=False)
+    truncated: int = field(default=0, init=False)
+    end: int = field(init=False)
+    last_record: TimerLogRecord | None = field(default=None, init=False)
+    earliest_slot_ms: int | None = field(default=None, init=False)
+    again_from_pos: int = field(default=0, init=False)
+    _hashes: dict[bytes, int] = field(factory=dict, init=False)
+    _whole_chains: dict[int, tuple[int, int]] = field(factory=dict, init=False)
+    """First position and number of the slots whose chains lie in what was scanned."""
+    whole: bool = field(init=False)
+    _unread_py: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.whole = not self._wheel_found
+        self.end = self._state.log.begin
+        entry = self._state.queue.entry(self._checkpoint.last_timer_queue_offset)
         self._unread_py = _NOTHING_TO_READ if entry is None else entry[0]
 
     def run(self) -> bool:
