@@ -13,17 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import partial
-from itertools import islice
 
 from embedded_broker.inspector.reader import Finding, Severity, StoreFiles
-from embedded_broker.timer.listing import (
-    Pending,
-    Place,
-    Source,
-    Wanted,
-    first_stored_ms,
-    pending_of,
-)
+from embedded_broker.timer.listing import Pending, Source, Wanted, first_stored_ms, pending_of
 from embedded_broker.timer.slices.record import SECOND_MS
 from rocketmq_py.protocol.message_codec import MessageRecord
 
@@ -83,16 +75,14 @@ class PendingTimers(Source):
         """
         order = self._in_order()
         topic = None if wanted.topic is None else self.numbers.get(wanted.topic, -1)
-        begin = bisect_right(order, wanted.after, key=self._place)
-        end = bisect_left(order, wanted.before_ms, key=self.due_ms.__getitem__)
-        return (
-            row for row in islice(order, begin, end) if topic is None or self.topic[row] == topic
-        )
+        begin = self._rank(wanted.after.due_ms, wanted.after.root + 1)
+        end = self._rank(wanted.before_ms, -1)
+        rows = map(order.__getitem__, range(begin, end))
+        return rows if topic is None else (row for row in rows if self.topic[row] == topic)
 
     def whereabouts(self, one: Pending) -> Whereabouts:
         """Say where a message of a walk lies."""
-        order = self._in_order()
-        return Whereabouts(self.where[order[bisect_left(order, one.place, key=self._place)]])
+        return Whereabouts(self.where[self._in_order()[self._rank(one.due_ms, one.root)]])
 
     def _in_order(self) -> array[int]:
         if self._order is None:
@@ -100,8 +90,12 @@ class PendingTimers(Source):
             self._order = array("i", sorted(by_root, key=self.due_ms.__getitem__))
         return self._order
 
-    def _place(self, row: int) -> Place:
-        return Place(self.due_ms[row], self.root[row])
+    def _rank(self, due_ms: int, root: int) -> int:
+        """Say how many stand before a place."""
+        order, due_of = self._in_order(), self.due_ms.__getitem__
+        first = bisect_left(order, due_ms, key=due_of)
+        end = bisect_right(order, due_ms, first, key=due_of)
+        return bisect_left(order, root, first, end, key=self.root.__getitem__)
 
     def record(self, row: int) -> MessageRecord | None:
         """Read a message back; None when it is gone: somebody else may use the store."""

@@ -39,6 +39,8 @@ class SliceSearch:
     def run(self) -> None:
         """Look at everything."""
         files, progress, first_row = self._files, self._progress, len(self._found)
+        if files.slices is None and files.inbound is None:
+            return  # nobody ever used the engine: the commit log need not be searched for it
         start = max(self._log.min_offset, progress.scan_pos)
         self._done = {source for source, _, _ in released_since(self._log, start)}
         if files.slices is not None:
