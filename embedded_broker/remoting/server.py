@@ -411,7 +411,7 @@ class TcpConnection(Connection):
     def _hold(self, data: bytes) -> None:
         self._later.append(data)
         self._later_bytes += len(data)
-        self._traffic.hold(self, data)
+        self._traffic.hold(data)
 
     def _write_on(self) -> None:
         """Go on writing pieces, unless it does already."""

@@ -96,9 +96,8 @@ class Traffic:
         if self.unread > self.unread_max and self.unread >= self._look_at:
             self._relieve_unread()
 
-    def hold(self, holder: Holder, answer: bytes) -> None:
+    def hold(self, answer: bytes) -> None:
         """Note that one more connection waits for a long answer; ``note_unread`` follows."""
-        self._slow[holder] = None
         found = self._long.get(id(answer))
         if found is None:
             found = self._long[id(answer)] = _Long(len(answer))

@@ -11,6 +11,8 @@ import pytest
 
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting import endpoint, turns
+from embedded_broker.remoting import server as server_module
+from embedded_broker.remoting import traffic as traffic_module
 from embedded_broker.remoting.endpoint import Handler, Request, SharedBytes
 from embedded_broker.remoting.server import WRITE_BUFFER_PAUSE, TcpConnection, TcpServer, listen
 from rocketmq_py.errors import ConfigError
@@ -404,3 +406,20 @@ def test_a_peer_that_takes_all_at_once_may_ask_again() -> None:
         pass
     reading.append(transport.is_reading)
     assert reading == [False, True]
+
+
+def test_memory_is_given_back_a_while_after_much_was_held_up(
+    rig: Rig, dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = Event()
+    monkeypatch.setattr(server_module, "give_back_soon", given.set)
+    monkeypatch.setattr(server_module, "GIVE_BACK_S", 0.0)
+    monkeypatch.setattr(traffic_module, "SPARE", 100_000)
+    client, other = dial(rig.address), dial(rig.address)
+    client.write(ask(1, padding="x" * 200_000).encode()[:-1])
+    while rig.server.traffic.unfinished < 100_000:
+        other.send(ask(2))
+        other.receive()
+    assert not given.is_set()
+    client.close()
+    assert given.wait(20)

@@ -34,7 +34,7 @@ class Reader:
 
     def get(self, answer: bytes) -> None:
         self.answers.append(answer)
-        self.traffic.hold(self, answer)
+        self.traffic.hold(answer)
 
     def count_unread(self) -> int:
         return self.waiting
