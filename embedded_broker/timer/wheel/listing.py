@@ -20,7 +20,15 @@ from typing import Final
 
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.store.copies import stored_parts
-from embedded_broker.timer.listing import Pending, Place, Source, Walk, Wanted, pending_of
+from embedded_broker.timer.listing import (
+    Pending,
+    Place,
+    Source,
+    Walk,
+    Wanted,
+    first_stored_ms,
+    pending_of,
+)
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import (
     TimerMessage,
@@ -29,7 +37,6 @@ from embedded_broker.timer.request import (
     is_rootless,
     parse_request,
     root_offset,
-    victim_root,
 )
 from embedded_broker.timer.wheel.change import find_copies, marked_by
 from embedded_broker.timer.wheel.dequeue import TimerDequeueGetService
@@ -47,7 +54,6 @@ _SHORT: Final = 100
 """So many timers of a slot are read and sorted without giving the door back."""
 _SCAN_RECORDS: Final = 8192
 _MAGIC_LAST_BYTE: Final = 15
-_STEPS_BACK: Final = 100
 _WALKED_AT_ONCE: Final = 16
 
 _Marks = dict[str, list[Mark]]
@@ -153,23 +159,9 @@ class WheelListing:
             record,
             due_ms=due_ms,
             root=root,
-            accepted_ms=self._accepted_ms(record),
+            accepted_ms=first_stored_ms(record, self.record),
             read=lambda: self.record(offset_py),
         )
-
-    def _accepted_ms(self, record: MessageRecord) -> int:
-        """Give the store time of the first copy, over rolls and moves; else of the oldest left."""
-        for _ in range(_STEPS_BACK):
-            properties = record.properties
-            back = root_offset(properties, -1)
-            if back < 0 or back == record.commit_log_offset:
-                replaced = victim_root(properties)
-                back = -1 if replaced is None else replaced
-            earlier = self.record(back) if 0 <= back < record.commit_log_offset else None
-            if earlier is None:
-                break
-            record = earlier
-        return record.store_timestamp
 
     # --- what is looked up first ---------------------------------------------------------------
 
