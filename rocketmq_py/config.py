@@ -6,8 +6,6 @@
 every assignment is checked. Must not know connections or clients; ``client/instance.py`` reads it.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -247,7 +245,7 @@ class ClientConfig:
         return evolve(self)
 
     @classmethod
-    def build(cls, base: ClientConfig | None, settings: Mapping[str, object]) -> Self:
+    def build(cls, base: "ClientConfig | None", settings: Mapping[str, object]) -> Self:
         """Make settings of this class from ``base`` (None: the defaults) and keyword settings.
 
         ``base`` may be of a parent class. Unknown names raise `TypeError` with the nearest name.

@@ -50,12 +50,10 @@ This module must not know about sockets, frames or the broker. The codes themsel
 
 # ruff: noqa: N818 - Java's exception names are kept so that ported `except` clauses read the same
 
-from __future__ import annotations
-
 from typing import Any
 
 
-def _rebuild(cls: type[RocketMQError], args: tuple[object, ...], state: dict[str, Any]) -> object:
+def _rebuild(cls: "type[RocketMQError]", args: tuple[object, ...], state: dict[str, Any]) -> object:
     """Make an error again from its pickle, without running its ``__init__``."""
     error = cls.__new__(cls)
     error.args = args

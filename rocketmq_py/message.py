@@ -6,8 +6,6 @@ delay setters only write properties; what those mean, and which of several wins,
 exported from here too. This module must not know connections, routes or settings.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -114,7 +112,7 @@ class Message:
             self.properties[Prop.WAIT] = _TRUE
 
     @classmethod
-    def from_ext(cls, message: MessageExt) -> Self:
+    def from_ext(cls, message: "MessageExt") -> Self:
         """Make a fresh message of one that arrived, to forward it.
 
         Topic, body, flag, tags, keys and user properties are taken over. Everything that tells

@@ -4,8 +4,6 @@ Plain values, exported through `rocketmq_py.message` and `rocketmq_py`: also wha
 transaction. This module must not know how a send is done; that is `rocketmq_py.producer`.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 
 from attrs import field, frozen
@@ -37,7 +35,7 @@ class SendStatus(Enum):
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
 
     @classmethod
-    def from_code(cls, code: int) -> SendStatus | None:
+    def from_code(cls, code: int) -> "SendStatus | None":
         """Give the status of a response code; None for the codes of messages not stored."""
         return _STATUS_OF_CODE.get(code)
 

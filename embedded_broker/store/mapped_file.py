@@ -7,8 +7,6 @@ crash. Names, sizes and the rule for an empty last file as in ``MappedFileQueue`
 ``DefaultMappedFile``. Read on: ``commit_log.py``, ``consume_queue.py``, ``fs.py``.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
@@ -33,7 +31,7 @@ class SyncPlan:
     Made under the owner's lock, carried out anywhere: it touches nothing but segments.
     """
 
-    queue: MappedFileQueue
+    queue: "MappedFileQueue"
     segments: Sequence[Segment]
     upto: int
     files_made: int

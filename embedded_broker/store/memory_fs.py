@@ -7,8 +7,6 @@ object opens again with the same bytes. Read on: ``fs.py`` for the seam, ``direc
 the other implementation.
 """
 
-from __future__ import annotations
-
 import mmap
 import posixpath
 import sys
@@ -271,7 +269,7 @@ class MemoryFileSystem:
         """Give the store back."""
         self._locks.pop(path, None)
 
-    def copy(self) -> MemoryFileSystem:
+    def copy(self) -> "MemoryFileSystem":
         """Give an independent file system with the same bytes and no locks.
 
         What a second machine would see that got the disk of this one at this instant; costs time

@@ -8,8 +8,6 @@ used here: connections and the small files that are saved need it. Must not know
 Read on: `directory_segment.py` for who rests, `directory_fs.py`.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -29,7 +27,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _TOO_MANY: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _FORBIDDEN: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _MAPS_HOLD_FILES: Final = sys.version_info < (3, 13)
-_in_use: set[OpenFiles] = set()
+_in_use: "set[OpenFiles]" = set()
 """Those of the stores of this process that are open: they share its limit."""
 
 

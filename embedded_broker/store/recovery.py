@@ -6,8 +6,6 @@ quick, a dirty one makes it thorough; the answer is the same. Must not know: the
 After ``CommitLog.recoverNormally`` / ``recoverAbnormally``. Read on: ``message_store.py``.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -155,7 +153,7 @@ def _leave_out_entries(
 
 
 def _read_all(
-    reader: _Reader, log: CommitLog, checkpoint: StoreCheckpoint, opening: Opening
+    reader: "_Reader", log: CommitLog, checkpoint: StoreCheckpoint, opening: Opening
 ) -> list[DamagedPlace]:
     """Read up to the end of the log; gives the damaged places that were left out on the way."""
     places: list[DamagedPlace] = []
@@ -197,7 +195,7 @@ def _files_begin_well(log: CommitLog) -> bool:
     )
 
 
-def _misnamed(log: CommitLog, reader: _Reader, opening: Opening) -> Sequence[DamagedPlace]:
+def _misnamed(log: CommitLog, reader: "_Reader", opening: Opening) -> Sequence[DamagedPlace]:
     """Find records that name a queue to which they do not belong, and leave them out or refuse."""
     places = tuple(
         DamagedPlace(one.offset, one.offset + one.size, one.what)
@@ -265,7 +263,7 @@ def _look_for_lost_begin(
 
 
 def _look_for_lost_end(
-    reader: _Reader,
+    reader: "_Reader",
     queues: dict[tuple[str, int], ConsumeQueue],
     checkpoint: StoreCheckpoint,
     opening: Opening,

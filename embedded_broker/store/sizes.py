@@ -6,8 +6,6 @@ know: what is in the files, except where an index file's shape must be told from
 on: ``message_store.py``.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections import Counter
 from collections.abc import Iterator
@@ -52,7 +50,7 @@ class StoreSizes:
     index: IndexShape
 
     @classmethod
-    def find(cls, fs: FileSystem, config: BrokerConfig) -> StoreSizes:
+    def find(cls, fs: FileSystem, config: BrokerConfig) -> "StoreSizes":
         """Look at the files, then at the settings. Opens nothing for writing.
 
         Index files can be made again from the log, so one that says nothing is no reason to refuse

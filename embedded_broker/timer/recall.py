@@ -11,8 +11,6 @@ Read on: `rocketmq_py/protocol/handles.py` for the handle, `wheel/change.py` and
 `slices/change.py` for how an engine says which copy waits, `change.py` for the order of writing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -46,7 +44,7 @@ class Mark(NamedTuple):
     victim_root: int | None
 
     @classmethod
-    def of(cls, properties: Mapping[str, str], offset: int) -> Mark:
+    def of(cls, properties: Mapping[str, str], offset: int) -> "Mark":
         """Read a mark that lies at `offset`."""
         return cls(root_offset(properties, offset), victim_root(properties))
 

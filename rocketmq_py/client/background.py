@@ -4,8 +4,6 @@
 threads on first use and join them in ``close``. Must not know brokers or messages.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import logging
@@ -28,7 +26,7 @@ class TimerHandle:
 
     __slots__ = ("_task", "_timer", "period_s")
 
-    def __init__(self, timer: Timer, task: Callable[[], object], period_s: float | None) -> None:
+    def __init__(self, timer: "Timer", task: Callable[[], object], period_s: float | None) -> None:
         self._timer = timer
         self._task: Callable[[], object] | None = task
         self.period_s = period_s

@@ -8,8 +8,6 @@ which queue), ``remoting.py`` (connections, hooks, signatures), ``heartbeat.py``
 (timer, workers), ``pool.py`` (the instances of this process, fork and exit).
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import threading
@@ -63,7 +61,7 @@ class ClientInstance:
         config: ClientConfig,
         rpc_hooks: Iterable[RPCHook],
         *,
-        give_back: Callable[[ClientInstance], bool],
+        give_back: "Callable[[ClientInstance], bool]",
     ) -> None:
         self.client_id = client_id
         self._give_back = give_back  # says whether nobody uses this instance any more

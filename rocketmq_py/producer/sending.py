@@ -7,8 +7,6 @@ of the application learns it on the callback threads. Must not know how a reques
 ``send_kernel.py``.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable
@@ -187,11 +185,11 @@ class Sender:
     def __len__(self) -> int:
         return len(self._unfinished)
 
-    def enter(self, send: Outgoing | _AsyncSend) -> None:
+    def enter(self, send: "Outgoing | _AsyncSend") -> None:
         """Note a send that begins."""
         self._unfinished[id(send)] = send
 
-    def leave(self, send: Outgoing | _AsyncSend) -> None:
+    def leave(self, send: "Outgoing | _AsyncSend") -> None:
         """Take out a send that has ended and been told."""
         self._unfinished.pop(id(send), None)
         if self._draining and not self._unfinished:

@@ -5,8 +5,6 @@ those are tables in `headers`, and `ext_fields` is what they read and write. Mus
 threads or who pairs requests with answers. How frames are cut is in `frame`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, Self
 
@@ -107,7 +105,7 @@ class RemotingCommand:
         remark: str | None = None,
         ext_fields: dict[str, str] | None = None,
         body: bytes = b"",
-    ) -> RemotingCommand:
+    ) -> "RemotingCommand":
         """Make the response to this request, in the form the request came in.
 
         The caller sets `version` and `language` (they belong to a profile), and `serialize_type`

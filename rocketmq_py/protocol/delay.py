@@ -28,8 +28,6 @@ messages, clocks or stores: texts and numbers in, texts and numbers out. Refusal
 limits (how far away is too far) belong to the broker's admission, `embedded_broker.timer`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum, IntEnum
@@ -109,7 +107,7 @@ class Delay(NamedTuple):
     value: int
 
     @classmethod
-    def of(cls, kind: DelayKind, value: int) -> Delay:
+    def of(cls, kind: DelayKind, value: int) -> "Delay":
         """Make a request from a caller's number, and refuse numbers that cannot be meant.
 
         Times are at least 0 and fit a signed 64-bit count of milliseconds, also after seconds
@@ -135,7 +133,7 @@ class Delay(NamedTuple):
         return cls(kind, value)
 
     @classmethod
-    def after(cls, delay: timedelta) -> Delay:
+    def after(cls, delay: timedelta) -> "Delay":
         """Ask for a time span after arrival at the broker, in whole milliseconds, rounded up.
 
         >>> Delay.after(timedelta(seconds=1.5))
@@ -146,7 +144,7 @@ class Delay(NamedTuple):
         return cls.of(DelayKind.MS, -(-delay // _MILLISECOND))
 
     @classmethod
-    def at(cls, moment: datetime) -> Delay:
+    def at(cls, moment: datetime) -> "Delay":
         """Ask for an instant, rounded up to a millisecond; the datetime must know its zone.
 
         >>> Delay.at(datetime(2024, 1, 1, tzinfo=UTC)).value

@@ -13,8 +13,6 @@ who is asked with these handles. Layouts as in ``MessageDecoder``, ``MessageClie
 ``RecallMessageHandle`` of ``org.apache.rocketmq.common``.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket
@@ -177,7 +175,7 @@ class RecallHandle:
         ).decode()
 
     @classmethod
-    def decode(cls, text: str | None) -> RecallHandle:
+    def decode(cls, text: str | None) -> "RecallHandle":
         """Read a handle; missing padding and further items are accepted.
 
         Raises RemotingCommandException (a ValueError) for an empty or missing text, for anything

@@ -4,8 +4,6 @@ The server may answer inside our ``send``, on this very stack, or later from any
 the same call. Must not know routes or retries. The registry and the words are in ``inproc.py``.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Container, Sequence
 
@@ -30,7 +28,7 @@ def connect(
     on_closed: Callable[[Channel], None],
     is_busy: Callable[[], str | None],
     unrouted: Callable[[Container[str]], list[tuple[str, str]]],
-) -> InprocChannel:
+) -> "InprocChannel":
     """Open a connection to ``server``; raises `RemotingConnectException`.
 
     ``is_busy`` says what the client still works on and ``unrouted`` which subscriptions have no

@@ -7,8 +7,6 @@ reader closes the descriptor, so that no thread ever uses a number that is someb
 Must not know routes or retries. Read on in ``io_thread.py`` (watching), ``channel.py`` (pairing).
 """
 
-from __future__ import annotations
-
 import contextlib
 import select
 import selectors
@@ -55,7 +53,7 @@ def connect(
     permits: int,
     on_request: Callable[[Channel, RemotingCommand], None],
     on_closed: Callable[[Channel], None],
-) -> TcpChannel:
+) -> "TcpChannel":
     """Open a connection within ``timeout_ms``; raises `RemotingConnectException`."""
     host, port = split_host_port(address)
     try:

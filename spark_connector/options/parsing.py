@@ -6,8 +6,6 @@ it is shown in the error anyway, because Spark can print the local variables of 
 not know what an option means. Read on: ``table.py``.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -57,7 +55,7 @@ class Secret:
     def __hash__(self) -> int:
         return hash(self._text)
 
-    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+    def __reduce__(self) -> "tuple[type[Secret], tuple[str]]":
         return Secret, (self._text,)
 
 

@@ -11,8 +11,6 @@ stores nowhere. ``reset`` holds new lower bounds of queues that began anew. Must
 the network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
@@ -48,7 +46,7 @@ class StreamOffset:
         return written
 
     @classmethod
-    def from_json(cls, value: Mapping[str, object]) -> StreamOffset:
+    def from_json(cls, value: Mapping[str, object]) -> "StreamOffset":
         """Read what Spark kept; raises `OptionError` for another version or shape."""
         version = value.get("v")
         if version != VERSION:
@@ -67,7 +65,7 @@ class StreamOffset:
         topics, lower, reset = parts
         return cls(topics, lower, reset, is_initial=bool(value.get("init")))
 
-    def ranges(self, end: StreamOffset) -> Iterator[QueueRange]:
+    def ranges(self, end: "StreamOffset") -> Iterator[QueueRange]:
         """Give the range of every queue with news.
 
         A closed calculation on the two offsets, so that a repeated batch reads the same.

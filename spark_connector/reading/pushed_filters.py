@@ -5,8 +5,6 @@ every row again, so what is not understood here is left to it. Store times are t
 offsets, as brokers do when they look one up. Must not know queues' bounds or the network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
@@ -39,7 +37,7 @@ class Span:
     low: int | None = None
     past: int | None = None
 
-    def both(self, other: Span) -> Span:
+    def both(self, other: "Span") -> "Span":
         """Return what lies in both."""
         lows = [one for one in (self.low, other.low) if one is not None]
         pasts = [one for one in (self.past, other.past) if one is not None]

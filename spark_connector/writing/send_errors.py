@@ -5,8 +5,6 @@ permanent: every further try would fail again, or store a copy. All else is abou
 broker that restarts. Must not know rows, queues or how requests travel. Read on: ``sending.py``.
 """
 
-from __future__ import annotations
-
 from attrs import frozen
 
 from rocketmq_py import (
@@ -55,7 +53,7 @@ class Patience:
     deadline_s: float
 
     @classmethod
-    def of(cls, options: WriteOptions) -> Patience:
+    def of(cls, options: WriteOptions) -> "Patience":
         """Return what ``sendRetries`` and ``sendDeadlineMs`` say."""
         return cls(options.send_retries, options.send_deadline_ms / 1000)
 

@@ -8,8 +8,6 @@ longer needs them. Must not know: when to flush.
 Read on: `recovery.py` for what relies on the order.
 """
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from attrs import frozen
@@ -32,7 +30,7 @@ class SliceFlush:
     `table` and `metrics` are None when they are stored already as they are.
     """
 
-    service: SliceFlushService
+    service: "SliceFlushService"
     sync: SliceSync
     table: dict[str, Any] | None  # JSON values
     metrics: dict[str, Any] | None

@@ -17,8 +17,6 @@ that the engine follows names three keys: `sliceDelayOffset` (the next entry of 
 Must not know: how any of it comes about. Read on: `flush.py`, `recovery.py`, `roles.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -66,7 +64,7 @@ class SliceProgress:
         }
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any]) -> SliceProgress | None:
+    def from_table(cls, table: Mapping[str, Any]) -> "SliceProgress | None":
         """Read the keys; None when the document's three are missing or no numbers.
 
         Of the others a missing or unreadable one counts as never saved: then more is looked at.

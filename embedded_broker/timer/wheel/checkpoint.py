@@ -9,8 +9,6 @@ it is lost. The 56 bytes are also what request 60 answers: their codec is `Timer
 Read on: `engine.py` for the order in which they are written, `recovery.py` for how they are used.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Final
 from zlib import crc32
@@ -136,7 +134,7 @@ class TimerMeta:
         return _CHECK_SUM % crc32(text) + text[1:]
 
     @classmethod
-    def decode(cls, data: bytes) -> TimerMeta:
+    def decode(cls, data: bytes) -> "TimerMeta":
         """Read the JSON text. Raises ValueError, KeyError or TypeError when it is damaged."""
         stored = loads(data)
         if "checkSum" in stored:
