@@ -22,20 +22,6 @@ and the client's branches.
 
 from rocketmq_py.errors import RocketMQError
 
-__all__ = [
-    "BrokerStateError",
-    "ClockError",
-    "DoorReentryError",
-    "FaultNotUsedError",
-    "MessageNotFound",
-    "SettleTimeout",
-    "StoreDamagedError",
-    "StoreError",
-    "StoreLockedError",
-    "TimerNotPending",
-    "WaitTimeoutError",
-]
-
 
 class ClockError(RocketMQError):
     """The clock cannot do what was asked: time never goes back, and a wall clock never jumps."""

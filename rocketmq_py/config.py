@@ -6,6 +6,8 @@
 every assignment is checked. Must not know connections or clients; ``client/instance.py`` reads it.
 """
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -15,15 +17,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict
 from attrs import Attribute, define, evolve, field, fields, frozen
 
 from rocketmq_py.errors import ConfigError
-
-__all__ = [
-    "ClientConfig",
-    "ClientSettings",
-    "Credentials",
-    "CredentialsSource",
-    "SettingAttributes",
-    "attributes_of",
-]
 
 NAMESRV_ADDR_VARIABLE = "NAMESRV_ADDR"
 INSTANCE_NAME_DEFAULT = "DEFAULT"
@@ -245,7 +238,7 @@ class ClientConfig:
         return evolve(self)
 
     @classmethod
-    def build(cls, base: "ClientConfig | None", settings: Mapping[str, object]) -> Self:
+    def build(cls, base: ClientConfig | None, settings: Mapping[str, object]) -> Self:
         """Make settings of this class from ``base`` (None: the defaults) and keyword settings.
 
         ``base`` may be of a parent class. Unknown names raise `TypeError` with the nearest name.

@@ -7,8 +7,6 @@ written, so a field whose default is not None reads back as its default. Must no
 the families are the modules beside this one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, Self, cast, get_args, get_origin, get_type_hints

@@ -6,8 +6,6 @@ Bodies of 38, 41, 42, 46, 200, 203, 208 and 220. Sources: `SubscriptionGroupConf
 `UnlockBatchRequestBody`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from attrs import define, field

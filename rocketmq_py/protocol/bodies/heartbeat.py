@@ -4,8 +4,6 @@ Sources: `HeartbeatData`, `ConsumerData`, `SubscriptionData`, `FilterAPI`. Who k
 `embedded_broker.tables.consumers`.
 """
 
-from __future__ import annotations
-
 from typing import Final, Self
 
 from attrs import define, field

@@ -4,8 +4,6 @@ Sources: `TopicRouteData`, `QueueData`, `BrokerData`, `ClusterInfo`. Integer key
 dialect; a name server quotes them for requests of version 401 and later.
 """
 
-from __future__ import annotations
-
 from attrs import define, field
 
 from rocketmq_py.protocol.bodies.document import Document

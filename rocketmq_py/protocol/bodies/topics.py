@@ -3,8 +3,6 @@
 Sources: `TopicConfig`, `TopicList`, `TopicStatsTable`, `DataVersion`.
 """
 
-from __future__ import annotations
-
 from attrs import define, field
 
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
