@@ -134,6 +134,50 @@ def test_what_is_read_while_the_disk_is_full_ends_no_process(tmp_path: Path, eng
     assert told["found_later"] == [1] * 25
 
 
+_RECALL = """
+from datetime import timedelta
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import DefaultMQProducer, Message
+from rocketmq_py.errors import MQBrokerException
+
+def opened():
+    return EmbeddedBroker(store=STORE, engine=sys.argv[2], clock=VirtualClock(), topics=["T"])
+
+def producer_of(broker):
+    return DefaultMQProducer("G", namesrv_addr=broker.namesrv_addr)
+
+with opened() as broker, producer_of(broker) as producer:
+    handles = [
+        producer.send(Message("T", bytes(2000), delay=timedelta(hours=1))).recall_handle
+        for _ in range(4)
+    ]
+fill()
+with opened() as broker, producer_of(broker) as producer:
+    for handle in handles:
+        try:
+            producer.recall_message("T", handle)
+        except MQBrokerException as error:
+            tell(code=error.response_code, reason=str(error))
+    tell(waiting=broker.timers.count())
+    free()
+    broker.wait_for(lambda _: broker._parts().store.health.problem is None, timeout=20)
+    producer.recall_message("T", handles[0])
+    broker.clock.advance(7200)
+    tell(delivered=len(broker.messages.in_topic("T")))
+"""
+
+
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+def test_a_recall_that_cannot_be_kept_is_refused_with_what_to_free(
+    tmp_path: Path, engine: str
+) -> None:
+    told = run_on_small_disk(tmp_path / "disk", _RECALL, engine)
+    assert told["code"] == 14
+    assert "remove other files there" in told["reason"]
+    assert told["waiting"] == 4
+    assert told["delivered"] == 3
+
+
 @pytest.mark.parametrize("engine", ["wheel", "sliced"])
 def test_a_disk_that_fills_up_refuses_with_file_and_size_and_loses_nothing(
     tmp_path: Path, engine: str
