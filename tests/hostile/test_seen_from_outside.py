@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -16,15 +17,20 @@ from tests.hostile.door_watch import DoorWatch
 from tests.unit.embedded_broker.wire_peer import WirePeer, pull_fields
 
 MIB = 1024 * 1024
+SKIP = {"damagedRecords": "skip"}
 HELD_MS_MAX = 25.0
 """CPU time: an entry needs 0.2 ms, twenty thousand need 80 to 110."""
 
 
 @contextmanager
-def opened(store: Path, **options: object) -> Iterator[tuple[EmbeddedBroker, WirePeer]]:
+def opened(
+    store: Path,
+    engine: Literal["wheel", "sliced"] = "wheel",
+    config: Mapping[str, object] | None = None,
+) -> Iterator[tuple[EmbeddedBroker, WirePeer]]:
     """A broker of a folder and a client of it."""
     with (
-        EmbeddedBroker(store=store, clock=VirtualClock(), config=options) as broker,
+        EmbeddedBroker(store=store, clock=VirtualClock(), engine=engine, config=config) as broker,
         WirePeer(broker.addr) as peer,
     ):
         yield broker, peer
@@ -73,7 +79,7 @@ def test_one_flipped_bit_costs_one_message_when_damage_is_skipped(tmp_path: Path
         for body in sent:
             assert peer.send("T", body, e="0").code == 0
     flip(tmp_path, b"body 007")
-    with opened(tmp_path, damagedRecords="skip") as (broker, peer):
+    with opened(tmp_path, config=SKIP) as (broker, peer):
         assert pulled(peer, "T") == [one for one in sent if one != b"body 007"]
         assert "damaged at" in "\n".join(broker.recovery.problems)
 
@@ -87,13 +93,13 @@ def test_a_flipped_body_far_before_the_end_of_a_long_log_is_not_delivered(tmp_pa
     damaged = sent.pop(1)
     with opened(tmp_path) as (_, peer):
         assert set(pulled(peer, "T")) <= set(sent), damaged[:8]
-    with opened(tmp_path, damagedRecords="skip") as (_, peer):
+    with opened(tmp_path, config=SKIP) as (_, peer):
         assert pulled(peer, "T") == sent
 
 
 def test_a_log_whose_first_file_was_deleted_is_not_opened_without_a_word(tmp_path: Path) -> None:
     size = {"mappedFileSizeCommitLog": 64 * 1024}
-    with opened(tmp_path, **size) as (_, peer):
+    with opened(tmp_path, config=size) as (_, peer):
         for _ in range(20):
             assert peer.send("T", bytes(10_000), e="0").code == 0
     first, *others = sorted((tmp_path / "commitlog").iterdir())
@@ -101,7 +107,7 @@ def test_a_log_whose_first_file_was_deleted_is_not_opened_without_a_word(tmp_pat
     first.unlink()
     with (
         pytest.raises(StoreError, match=r"commitlog begins at 65536, .* store repair"),
-        opened(tmp_path, **size),
+        opened(tmp_path, config=size),
     ):
         pass
 
@@ -118,3 +124,31 @@ def test_one_topic_more_among_many_is_saved_without_holding_the_door(tmp_path: P
             wait_saved(broker, tmp_path, f"Late{number}")
             held.append(watch.longest_ms)
     assert min(held) < HELD_MS_MAX
+
+
+def test_a_deleted_table_of_topics_that_nobody_used_is_no_secret(tmp_path: Path) -> None:
+    with opened(tmp_path) as (broker, _):
+        broker.topics.create("Unused", queues=3)
+    (tmp_path / "config" / "topics.json").unlink()
+    (tmp_path / "config" / "topics.json.bak").unlink(missing_ok=True)
+    with opened(tmp_path) as (broker, _):
+        assert "config/topics.json is missing" in "\n".join(broker.recovery.problems)
+
+
+@pytest.mark.parametrize("engine", ["wheel", "sliced"])
+def test_a_timer_log_that_was_cut_short_is_not_blamed_on_an_option(
+    tmp_path: Path, engine: Literal["wheel", "sliced"]
+) -> None:
+    with opened(tmp_path, engine=engine) as (broker, peer):
+        for number in range(30):
+            later = {"TIMER_DELAY_SEC": str(number + 60)}
+            assert peer.send("T", b"%d" % number, later, e="0").code == 0
+        broker._parts().flush_everything()
+    folder = "timerlog" if engine == "wheel" else "dcommitlog"
+    log = next(one for one in sorted((tmp_path / folder).rglob("*")) if one.is_file())
+    with log.open("r+b") as file:
+        file.truncate(100)
+    with opened(tmp_path, engine=engine) as (broker, peer):
+        assert folder in "\n".join(broker.recovery.problems)
+        broker.clock.advance(200)
+        assert sorted(pulled(peer, "T")) == sorted(b"%d" % one for one in range(30))

@@ -49,7 +49,7 @@ def make_state(
     length = _slice_length(config, progress)
     return SliceState(
         store=store,
-        log=DCommitLog(fs, _log_file_size(config, fs)),
+        log=DCommitLog(fs, _log_file_size(config, fs, progress)),
         metrics=TimerMetrics(fs, METRICS_FILE),
         inbound=(SCHEDULE_TOPIC, SCHEDULE_QUEUE) if levels_off else (SLICE_TIMER_TOPIC, 0),
         length=length,
@@ -119,17 +119,11 @@ def _slice_length(config: BrokerConfig, progress: SliceProgress | None) -> int:
     return progress.length
 
 
-def _log_file_size(config: BrokerConfig, fs: FileSystem) -> int:
+def _log_file_size(config: BrokerConfig, fs: FileSystem, progress: SliceProgress | None) -> int:
     """Give the length of a slice's files: the store's own, unless another is asked for."""
     name = "mappedFileSizeDCommitLog"
     wanted = config.int(name)
-    lengths = Counter(
-        fs.size(f"{folder_of(int(number))}/{file}")
-        for number in fs.list(DCOMMIT_LOG_FOLDER)
-        if number.isdecimal()
-        for file in fs.list(folder_of(int(number)))
-    )
-    del lengths[0]
+    lengths = _lengths_of_files(fs, {} if progress is None else progress.ends)
     if not lengths or lengths[wanted]:
         return wanted
     # One file that was cut short does not speak for the others.
@@ -137,3 +131,20 @@ def _log_file_size(config: BrokerConfig, fs: FileSystem) -> int:
     if wanted != OPTIONS[name].default:
         raise ConfigError(name, wanted, f"it must be {found}, as in this store's logs")
     return found
+
+
+def _lengths_of_files(fs: FileSystem, ends: Mapping[int, int]) -> Counter[int]:
+    """Count the lengths of the files that can be whole.
+
+    The last file of a slice was cut if it is shorter than what was flushed into it.
+    """
+    lengths: Counter[int] = Counter()
+    for number in fs.list(DCOMMIT_LOG_FOLDER):
+        folder = folder_of(int(number)) if number.isdecimal() else ""
+        starts = {int(one): one for one in fs.list(folder) if one.isdecimal()} if folder else {}
+        for start, name in starts.items():
+            length = fs.size(f"{folder}/{name}")
+            is_last = start == max(starts)
+            if length and not (is_last and start + length < ends.get(int(number), 0)):
+                lengths[length] += 1
+    return lengths

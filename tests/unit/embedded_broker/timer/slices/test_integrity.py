@@ -222,6 +222,16 @@ def test_files_of_slices_have_the_length_of_most_of_them() -> None:
     assert rig.timers._state.log.file_size == 4096
 
 
+def test_a_file_that_is_shorter_than_what_was_flushed_into_it_is_no_measure() -> None:
+    rig, _ = store_with_a_slice()
+    remove(1)(rig)
+    replace(0, lambda data: data[:100])(rig)
+    del rig.settings["mappedFileSizeDCommitLog"]
+    rig.open()
+    assert rig.timers._state.log.file_size > 100
+    assert rig.timers.count() == 25
+
+
 def test_a_flush_counts_and_sums_what_it_made_durable() -> None:
     rig = SliceRig()
     log = rig.timers._state.log
