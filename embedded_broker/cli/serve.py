@@ -157,7 +157,9 @@ def _announce(running: EmbeddedCluster, log: OpeningLog) -> None:
     _warn(log, "\n".join(found))
     addresses = ",".join(broker.addr for broker in running.brokers)
     typer.echo(f"ready namesrv={running.namesrv_addr} broker={addresses}")
-    typer.echo(f"messages are kept {running.brokers[0].retention}")
+    count = len(running.brokers)
+    whose = f"by each of {count} brokers " if count > 1 else ""
+    typer.echo(f"messages are kept {whose}{running.brokers[0].retention}")
     sys.stdout.flush()
 
 

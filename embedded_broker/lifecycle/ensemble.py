@@ -176,6 +176,7 @@ class Ensemble:
             raise BrokerStateError(f"{self!r} is already running")
         first = self.slots[0]
         runtime = Runtime(first.arguments, self.journal, first.number, self._clients)
+        runtime.memory.brokers = len(self.slots)
         try:
             port = port_of(self.namesrv_addr) or first.arguments.namesrv_port
             namesrv_addr = runtime.open_namesrv(port)
@@ -226,11 +227,20 @@ class Ensemble:
         """Take one more broker in. It starts with the others, or at once when they run."""
         self.slots.append(slot)
         if self._runtime is not None:
+            self._share_memory(self._runtime)
             try:
                 self.open_one(slot)
             except BaseException:
                 self.slots.remove(slot)
+                self._share_memory(self._runtime)
                 raise
+
+    def _share_memory(self, runtime: Runtime) -> None:
+        """Let all brokers together take in memory what one alone would."""
+        runtime.memory.brokers = len(self.slots)
+        for slot in self.slots:
+            if slot.node is not None:
+                slot.node.share_memory()
 
     def open_one(self, slot: BrokerSlot) -> None:
         """Start a broker that is new or was closed alone: same port, same data."""

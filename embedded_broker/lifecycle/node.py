@@ -93,7 +93,7 @@ class BrokerNode:
         offsets_file = DelayOffsetFile(fs, skip_damage=skip_damage)
         levels = ScheduleMessageService(store, fs, config, clock, file=offsets_file)
         self._undo.append(store.close)
-        allow_memory(fs, config)
+        self.share_memory()
         found = store.load()
         timers = make_engine(
             store,
@@ -370,7 +370,11 @@ class BrokerNode:
 
     def _note_memory(self, names: frozenset[str]) -> None:
         if names & MEMORY_OPTIONS:
-            allow_memory(self.fs, self._arguments.config)
+            self.share_memory()
+
+    def share_memory(self) -> None:
+        """Tell a store in memory what it may take, by the options and the number of brokers."""
+        allow_memory(self.fs, self._arguments.config, self._runtime.memory.each)
 
     def _flush_now(self) -> None:
         cycle = partial(self._flusher.cycle, everything=True)

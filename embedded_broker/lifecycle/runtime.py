@@ -18,6 +18,7 @@ from embedded_broker.remoting.endpoint import Endpoint
 from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.remoting.traffic import Traffic
+from embedded_broker.store.memory_budget import MemoryShares
 
 if TYPE_CHECKING:
     from embedded_broker.remoting.server import TcpServer
@@ -47,6 +48,7 @@ class Runtime:
         self.random = Random(arguments.seed)
         self.namesrv_endpoint: Endpoint | None = None
         """Where the name server answers, once it is served."""
+        self.memory = MemoryShares()
         self.traffic = Traffic()
         """What the connections of all brokers hold up together; the first broker's options."""
         self.traffic.read_settings(arguments.config)

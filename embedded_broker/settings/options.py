@@ -373,7 +373,8 @@ _STORE = (
         "memoryStoreMaxBytes",
         0,
         "ours: most bytes of a store in memory; above it sends are refused with 14. 0: a quarter "
-        "of the memory that is available at the start, and 256 MiB at least",
+        "of the memory that is available at the start, and 256 MiB at least; the brokers of a "
+        "cluster share it, 96 MiB for each at least",
         high=BYTES_MAX,
     ),
     Option(

@@ -1,7 +1,8 @@
 """How much memory a store may take, and how much it takes.
 
 Answers: what the files of a memory store occupy, in pages that were written; from where on old
-files should go; and when messages of clients are refused. A quarter more is left to what the broker
+files should go; and when messages of clients are refused. What is the default, and how the brokers
+of a cluster share it. A quarter more is left to what the broker
 itself must store: timers that are due, retries, ends of transactions. Must not know: which files
 may go, who is refused. Read on: ``memory_fs.py``, which counts; ``retention.py`` for the rule and
 ``embedded_broker/lifecycle/aging.py`` for who lets files go.
@@ -13,9 +14,13 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from attrs import define, field
+
 from embedded_broker.errors import StoreError
 
 BUDGET_MIN: Final = 256 * 1024 * 1024
+EACH_MIN: Final = 96 * 1024 * 1024
+"""The least for one of many brokers: four files of the commit log have room in it."""
 SETTING: Final = "memoryStoreMaxBytes"
 _SHARE: Final = 4
 _RESERVE: Final = 4
@@ -93,6 +98,19 @@ class MemoryBudget:
 def default_budget() -> int:
     """Give a quarter of the memory that is available now, and 256 MiB at least."""
     return max(_available() // _SHARE, BUDGET_MIN)
+
+
+@define
+class MemoryShares:
+    """What the brokers of a process may take together if no option says so, found out once."""
+
+    brokers: int = 1
+    _together: int = field(factory=default_budget, init=False)
+
+    @property
+    def each(self) -> int:
+        """The bytes of one broker."""
+        return max(self._together // self.brokers, EACH_MIN)
 
 
 def _available() -> int:

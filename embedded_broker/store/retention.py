@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, CommitLog
 from embedded_broker.store.fs import FileSystem
-from embedded_broker.store.memory_budget import MemoryBudget, default_budget
+from embedded_broker.store.memory_budget import MemoryBudget
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
@@ -35,12 +35,15 @@ MEMORY_OPTIONS: Final = frozenset(
 )
 
 
-def allow_memory(fs: FileSystem, config: BrokerConfig) -> None:
-    """Give a store in memory its budget, before it is opened and when one of these has changed."""
+def allow_memory(fs: FileSystem, config: BrokerConfig, share: int) -> None:
+    """Give a store in memory its budget, before it is opened and when one of these has changed.
+
+    ``share`` is what it may take when no option says so.
+    """
     if not isinstance(fs, MemoryFileSystem):
         return
     budget = fs.budget
-    bytes_max = config.int("memoryStoreMaxBytes") or default_budget()
+    bytes_max = config.int("memoryStoreMaxBytes") or share
     room = bytes_max * config.int("diskMaxUsedSpaceRatio") // 100
     budget.allow(bytes_max, min(room, config.int("memoryStoreConsumedBytes")))
 
@@ -128,9 +131,14 @@ class Retention:
         )
 
     def _check_files_fit(self) -> None:
-        """Refuse a budget that the newest files, which never go, would use up."""
+        """Refuse a budget that the newest files, which never go, would use up.
+
+        A share of the default is raised: it was larger when the files were made.
+        """
         least, most = _FILES_MIN * self._log.files.file_size, self.budget.bytes_max
-        if 0 < most < least:
+        if 0 < most < least and not self._config.int("memoryStoreMaxBytes"):
+            self.budget.allow(least, self.budget.pressed_at)
+        elif 0 < most < least:
             raise ConfigError(
                 "memoryStoreMaxBytes",
                 most,

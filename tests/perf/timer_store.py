@@ -118,11 +118,26 @@ def waiting() -> list[Figure]:
     ]
 
 
+def reopening() -> list[Figure]:
+    """A million timers on a disk, whose broker was killed: they are checked and found again."""
+    with tempfile.TemporaryDirectory() as home:
+        store = str(Path(home) / "store")
+        case("build", store, MILLION, 3, 0)
+        killed = cases("reopen_and_die", store)
+    if {MILLION} != {*values(killed, "pending")} or any(values(killed, "problems")):
+        raise RuntimeError(f"not all timers were found: {killed}")
+    return [
+        figure("opening after a kill", "s CPU", values(killed, "open_cpu"), at_most=12),
+        figure("opening after a kill, wall", "s", values(killed, "open_wall")),
+    ]
+
+
 PARTS = {
     "timer_accept": accepting,
     "timer_release": releasing,
     "timer_jump": jumping,
     "timer_wait": waiting,
+    "timer_reopen": reopening,
 }
 """Each has its own file of results: all of them take most of an hour."""
 

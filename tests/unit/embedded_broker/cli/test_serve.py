@@ -45,6 +45,13 @@ def run_to_the_end(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize(("brokers", "whose"), [("1", ""), ("2", "by each of 2 brokers ")])
+def test_it_says_what_it_keeps(brokers: str, whose: str) -> None:
+    with serving("--brokers", brokers) as (process, _):
+        line = process.stdout.readline() if process.stdout else ""
+    assert line.startswith(f"messages are kept {whose}in memory, for 72 hours")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_is_ready_when_it_says_so_and_stops_cleanly(number: signal.Signals) -> None:
     with serving("--topic", "T") as (process, words):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from embedded_broker.core.consume import Pull
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.lifecycle.parts import BrokerParts
+from embedded_broker.store import memory_budget
+from embedded_broker.store.memory_budget import EACH_MIN
 from embedded_broker.tables.offsets.deliveries import DELIVERIES_KEPT
 from rocketmq_py.errors import ConfigError, MQBrokerException
 from rocketmq_py.protocol.properties import encode_properties
@@ -228,3 +231,63 @@ def test_a_changed_budget_counts_at_once() -> None:
         before = parts_of(broker).store.queues["T", 0].max_offset
         broker.send("T", BODY, queue=0)
         assert parts_of(broker).store.queues["T", 0].max_offset == before + 1
+
+
+# -- the default share ---------------------------------------------------------------------------
+
+GIB = 1 << 30
+
+
+def budgets(cluster: EmbeddedCluster) -> list[int]:
+    return [parts_of(one).store.budget.bytes_max for one in cluster.brokers]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Let so many bytes of memory be available."""
+    return lambda size: monkeypatch.setattr(memory_budget, "_available", lambda: size)
+
+
+@pytest.mark.parametrize("brokers", [1, 2, 4])
+def test_the_brokers_of_a_cluster_share_a_quarter_of_the_memory(
+    machine: Callable[[int], None], brokers: int
+) -> None:
+    machine(64 * GIB)
+    with EmbeddedCluster(brokers=brokers, tcp=False) as cluster:
+        assert budgets(cluster) == [16 * GIB // brokers] * brokers
+        assert f"at most {16 * GIB // brokers} bytes" in cluster.brokers[0].retention
+
+
+def test_who_joins_a_cluster_shares_what_the_others_have(machine: Callable[[int], None]) -> None:
+    machine(64 * GIB)
+    with EmbeddedCluster(brokers=1, tcp=False) as cluster:
+        machine(8 * GIB)  # what is taken meanwhile by the cluster itself is not taken off again
+        cluster.add()
+        assert budgets(cluster) == [8 * GIB] * 2
+        cluster.brokers[0].config.update(diskMaxUsedSpaceRatio=50)
+        cluster.stop("broker-b")
+        cluster.start("broker-b")
+        assert budgets(cluster) == [8 * GIB] * 2
+
+
+def test_an_option_is_the_budget_of_each_broker() -> None:
+    config = {"memoryStoreMaxBytes": 512 << 20}
+    with EmbeddedCluster(brokers=3, tcp=False, config=config) as cluster:
+        assert budgets(cluster) == [512 << 20] * 3
+
+
+def test_on_a_small_machine_each_broker_has_room_for_its_files(
+    machine: Callable[[int], None],
+) -> None:
+    machine(0)
+    with EmbeddedCluster(brokers=1, tcp=False) as cluster:
+        assert budgets(cluster) == [256 << 20]
+        while len(cluster.brokers) < 16:
+            cluster.add()
+        for broker in cluster.brokers:
+            broker.topics.create("T")
+            broker.send("T", b"x")
+        cluster.brokers[0].restart()  # whose files are as large as one broker alone may have them
+        cluster.brokers[15].restart()
+        assert budgets(cluster)[1:] == [EACH_MIN] * 15
+        assert budgets(cluster)[0] >= EACH_MIN

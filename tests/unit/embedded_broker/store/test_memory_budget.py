@@ -4,7 +4,13 @@ import pytest
 
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
-from embedded_broker.store.memory_budget import BUDGET_MIN, MemoryBudget, default_budget
+from embedded_broker.store.memory_budget import (
+    BUDGET_MIN,
+    EACH_MIN,
+    MemoryBudget,
+    MemoryShares,
+    default_budget,
+)
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from embedded_broker.store.retention import allow_memory
 from embedded_broker.store.sizes import StoreSizes
@@ -73,7 +79,7 @@ def test_without_a_limit_nothing_is_refused_and_nobody_is_asked_for_room() -> No
 
 def test_the_default_is_a_share_of_what_is_available() -> None:
     fs = MemoryFileSystem()
-    allow_memory(fs, BrokerConfig())
+    allow_memory(fs, BrokerConfig(), default_budget())
     assert fs.budget.bytes_max >= BUDGET_MIN
     assert default_budget() >= BUDGET_MIN
     assert fs.budget.pressed_at == BrokerConfig().int("memoryStoreConsumedBytes") or (
@@ -87,5 +93,15 @@ def test_the_default_is_a_share_of_what_is_available() -> None:
 )
 def test_log_files_are_small_enough_for_the_budget(budget: int, file: int) -> None:
     fs, config = MemoryFileSystem(), BrokerConfig({"memoryStoreMaxBytes": budget})
-    allow_memory(fs, config)
+    allow_memory(fs, config, 1 << 30)
     assert StoreSizes.find(fs, config).commit_log == file
+
+
+def test_many_share_the_default_and_each_has_the_least_at_least() -> None:
+    shares = MemoryShares()
+    alone = shares.each
+    assert alone >= BUDGET_MIN
+    shares.brokers = 2
+    assert shares.each == max(alone // 2, EACH_MIN)
+    shares.brokers = 1 << 40
+    assert shares.each == EACH_MIN
