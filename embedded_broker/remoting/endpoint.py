@@ -26,6 +26,7 @@ from embedded_broker.remoting.client_calls import answer_of, request_for
 from embedded_broker.remoting.code_meanings import action_of, code_for, resources_of
 from embedded_broker.remoting.journal import Exchange, Journal, kept_header
 from embedded_broker.remoting.long_requests import LongRequests, Work, do_at_once, do_in_turns
+from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.remoting.turns import TURN_NS
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.peer import Peer
@@ -162,6 +163,7 @@ class Endpoint:
     """Who takes sends that come together; without it each is handled by itself."""
     _long: set[int] = field(factory=set, init=False)
     _answered: int = field(default=0, init=False)
+    _bad: RareLines = field(factory=partial(RareLines, logger), init=False)
     _pushed: Iterator[int] = field(factory=partial(count, 1), init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -239,7 +241,7 @@ class Endpoint:
         except FrameError as error:
             if decoder.salvaged:
                 self.receive(connection, decoder.salvaged)
-            logger.warning("closing %r: %s", connection, error)
+            self._bad.warn(f"closing {connection!r}: {error}")
             connection.close()
             return
         if frames:
@@ -272,7 +274,7 @@ class Endpoint:
             try:
                 handled += self._handle(connection, some, started_ns)
             except RemotingCommandException as error:
-                logger.warning("closing %r: %s", connection, error)
+                self._bad.warn(f"closing {connection!r}: {error}")
                 connection.close()
                 return
             if handled < len(frames) and monotonic_ns() - begun_ns >= TURN_NS:

@@ -21,6 +21,7 @@ from typing import Any, cast
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.remoting.endpoint import Connection, Endpoint, SharedBytes
+from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.remoting.spare_memory import give_back_soon
 from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.remoting.turns import TURN_NS, Turns
@@ -71,6 +72,8 @@ class TcpServer:
 
     def __init__(self, traffic: Traffic | None = None) -> None:
         self.traffic = Traffic() if traffic is None else traffic
+        self.slow = RareLines(logger)
+        """What is told of peers that do not read."""
         self._listeners: dict[str, socket.socket] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._servers: dict[str, asyncio.Server] = {}
@@ -449,7 +452,7 @@ class TcpConnection(Connection):
         """Count what waits, and see to it that a slow peer asks for nothing more."""
         owed = size + self._later_bytes - self._at
         if owed > WRITE_BUFFER_MAX:
-            logger.warning("closing %r: it leaves %d bytes unread", self, WRITE_BUFFER_MAX)
+            self._server.slow.warn(f"closing {self!r}: it leaves {WRITE_BUFFER_MAX} bytes unread")
             self.abort()
             return
         if owed > WRITE_BUFFER_PAUSE:

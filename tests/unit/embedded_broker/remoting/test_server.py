@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from embedded_broker.lifecycle.parts import BrokerParts
-from embedded_broker.remoting import endpoint, turns
+from embedded_broker.remoting import endpoint, rare_lines, turns
 from embedded_broker.remoting import server as server_module
 from embedded_broker.remoting import traffic as traffic_module
 from embedded_broker.remoting.endpoint import Handler, Request, SharedBytes
@@ -105,6 +105,33 @@ def test_bytes_that_are_no_frame_close_the_connection_and_the_broker_lives(
     good = dial(rig.address)
     good.send(ask(1))
     assert good.receive().opaque == 1
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"\xff\xff\xff\xff", ask(1).encode()[:8] + bytes(len(ask(1).encode()) - 8)],
+    ids=["frame", "header"],
+)
+def test_many_bad_connections_are_one_line_each_second(
+    rig: Rig,
+    dial: Dial,
+    sent: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now_ns = 0
+    monkeypatch.setattr(rare_lines, "monotonic_ns", lambda: now_ns)
+    for _ in range(30):
+        peer = dial(rig.address)
+        peer.write(sent)
+        assert peer.closed_by_server()
+    now_ns = rare_lines.EVERY_NS
+    peer = dial(rig.address)
+    peer.write(sent)
+    assert peer.closed_by_server()
+    told = [one.getMessage() for one in caplog.records if "closing" in one.getMessage()]
+    assert len(told) == 2
+    assert told[1].endswith("; 29 more lines like this were left out since the last one")
 
 
 def test_requests_before_a_bad_frame_are_still_answered(rig: Rig, dial: Dial) -> None:
