@@ -257,24 +257,42 @@ def released_since(log: CommitLog, start: int) -> Iterator[tuple[int, str, dict[
 
     After a stop they prove what needs no release any more.
     """
-    if not _is_anywhere(_SOURCE, log, start):
-        return
-    for _, _, topic, _, _, _, _, encoded in log.scan_parts(start, check_crc=False):
-        # Nearly every message lacks the name: looking into the bytes saves decoding them.
-        if _SOURCE in encoded:
-            properties = decode_properties(encoded)
-            source = source_offset(properties)
-            if source is not None:
-                yield source, topic, properties
+    for offset in _records_with(_SOURCE, log, start):
+        for _, _, topic, _, _, _, _, encoded in log.scan_parts(offset, offset + 1, check_crc=False):
+            if _SOURCE in encoded:
+                properties = decode_properties(encoded)
+                source = source_offset(properties)
+                if source is not None:
+                    yield source, topic, properties
 
 
-def _is_anywhere(name: bytes, log: CommitLog, start: int) -> bool:
-    """Say whether a name is in the commit log from `start` on; much quicker than its records."""
-    return any(
-        name in bytes(part[at : at + _WINDOW + len(name)])
-        for _, part in log.files.chunks(start, log.max_offset)
-        for at in range(0, len(part), _WINDOW)
-    )
+def _records_with(name: bytes, log: CommitLog, start: int) -> Iterator[int]:
+    """Give the offsets of the records with a name among their bytes, from the one at `start` on.
+
+    Nearly every record lacks it: the bytes are searched, and of other records only the size is
+    read.
+    """
+    for begin, part in log.files.chunks(max(start, log.min_offset), log.max_offset):
+        at = end = 0
+        given = -1
+        for found in _places_of(name, part):
+            while end <= found:
+                at, size = end, int.from_bytes(part[end : end + 4], "big", signed=True)
+                if size <= 0:
+                    return
+                end = at + size
+            if at != given:  # once, however often it has the name
+                given = at
+                yield begin + at
+
+
+def _places_of(name: bytes, part: memoryview) -> Iterator[int]:
+    for begin in range(0, len(part), _WINDOW):
+        window = bytes(part[begin : begin + _WINDOW + len(name) - 1])
+        at = window.find(name)
+        while at >= 0:
+            yield begin + at
+            at = window.find(name, at + 1)
 
 
 class RetryWait:

@@ -124,7 +124,8 @@ def reopening() -> list[Figure]:
         store = str(Path(home) / "store")
         case("build", store, MILLION, 3, 0)
         killed = cases("reopen_and_die", store)
-    if {MILLION} != {*values(killed, "pending")} or any(values(killed, "problems")):
+    # The first of them are due by the time that the store is opened again.
+    if min(values(killed, "pending")) < MILLION * 0.99 or any(values(killed, "problems")):
         raise RuntimeError(f"not all timers were found: {killed}")
     return [
         figure("opening after a kill", "s CPU", values(killed, "open_cpu"), at_most=12),
