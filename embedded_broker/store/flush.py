@@ -56,6 +56,7 @@ class StoreFlush:
             self.checkpoint.flushed_offset = self.log_plan.upto
         for plan in self.queue_plans:
             plan.run()
+        self.checkpoint.queues_mark = -1  # until a clean stop
         self.checkpoint.physic_msg_timestamp = self.store_timestamp
         self.checkpoint.logics_msg_timestamp = self.store_timestamp
         self.checkpoint.save()

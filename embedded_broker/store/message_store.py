@@ -156,7 +156,6 @@ class MessageStore(StoreReader):
         self.log = CommitLog(self.fs, sizes.commit_log)
         intact = self._load_queues()
         as_left = not clean or self.checkpoint.queues_mark in {-1, mark_of(self.queues.values())}
-        self.checkpoint.queues_mark = -1  # it holds until something is stored
         opening = Opening(
             clean=clean,
             whole=not (intact and as_left) or self.config.text("storeCheck") == "full",
@@ -189,6 +188,7 @@ class MessageStore(StoreReader):
         if undone.error is None:
             self.checkpoint.flushed_offset = self.log.files.flushed_offset
             self.checkpoint.begin_offset = self.log.min_offset
+            self.checkpoint.queues_mark = mark_of(self.queues.values())
             self.checkpoint.note_times(report.last_store_timestamp)
             undone.attempt(self.checkpoint.save)
         if self.config.flag("messageIndexEnable"):

@@ -68,6 +68,7 @@ def test_messages_come_first_and_what_says_so_comes_last() -> None:
         "timerwheel",
         "timercheck",
         "timermetrics",
+        "timermetrics.crc32",
         "timermeta",
     ]
 

@@ -1,0 +1,283 @@
+"""Which of the timer files recovery may believe: each reason not to, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from attrs import evolve
+
+from embedded_broker.timer.request import topic_hash
+from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMeta, TimerMetaFile
+from embedded_broker.timer.wheel.state import TimerState
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, TimerLogRecord
+from embedded_broker.timer.wheel.trust import Trusted, agrees, judge, seal_of
+from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
+from tests.unit.embedded_broker.timer.timer_rig import Rig
+
+DAY_MS = 86_400_000
+COPY_USED = ": its copy in config/timermeta is used"
+AGAIN = ": every timer enters again from the queue of the timer topic"
+
+
+class Bench:
+    """A store whose timers were flushed, and the question what of its files is believed."""
+
+    def __init__(self) -> None:
+        self.rig = Rig()
+        for number in range(30):  # more than one file of the log
+            self.rig.timer(5000 + number * 1000)
+        self.rig.advance(2000)
+        self.rig.flush()
+        checkpoint = TimerCheckpointFile(self.rig.fs, "config/timercheck").load()
+        meta = TimerMetaFile(self.rig.fs, "config/timermeta").load()
+        assert checkpoint is not None
+        assert meta is not None
+        self.checkpoint: TimerCheckpoint = checkpoint
+        self.meta: TimerMeta = meta
+
+    @property
+    def state(self) -> TimerState:
+        return self.rig.timers._state
+
+    def sealed(self) -> TimerMeta:
+        return evolve(self.meta, seal=seal_of(self.state))
+
+    def judge(
+        self,
+        checkpoint: TimerCheckpoint | None,
+        meta: TimerMeta | None,
+        *,
+        wheel_found: bool = True,
+        clean: bool = True,
+        full: bool = False,
+    ) -> tuple[Trusted, list[str]]:
+        told: list[str] = []
+        trusted = judge(
+            self.state,
+            checkpoint,
+            meta,
+            wheel_found=wheel_found,
+            clean=clean,
+            full=full,
+            now_ms=self.rig.clock.now_ms,
+            tell=told.append,
+        )
+        return trusted, told
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.rig.abandon()
+
+
+# -- what is as it was left ----------------------------------------------------------------------
+
+
+def test_after_a_clean_stop_everything_is_believed(bench: Bench) -> None:
+    trusted, told = bench.judge(bench.checkpoint, bench.sealed())
+    assert (trusted, told) == (Trusted(bench.checkpoint, wheel_found=True), [])
+
+
+@pytest.mark.parametrize(("clean", "full"), [(False, False), (True, True), (False, True)])
+def test_after_another_stop_or_on_request_every_record_is_held_against_its_message(
+    bench: Bench, *, clean: bool, full: bool
+) -> None:
+    trusted, told = bench.judge(bench.checkpoint, bench.sealed(), clean=clean, full=full)
+    assert (trusted, told) == (Trusted(bench.checkpoint, wheel_found=False, deep=True), [])
+
+
+def test_a_new_store_and_one_of_another_broker_have_no_copy_to_hold_anything_against(
+    bench: Bench,
+) -> None:
+    assert bench.judge(None, None) == (Trusted(None, wheel_found=True), [])
+    trusted, told = bench.judge(bench.checkpoint, None)
+    assert (trusted.checkpoint, told) == (bench.checkpoint, [])
+
+
+# -- timercheck ----------------------------------------------------------------------------------
+
+
+def changed(one: TimerCheckpoint, **more: int) -> TimerCheckpoint:
+    """A later state of a check point: so much more of each field."""
+    values = {name: getattr(one, name) + by for name, by in more.items()}
+    return evolve(one, **values)
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ({"counter": -1, "last_read_time_ms": 1}, "does not agree with its version"),
+        ({"counter": 0, "last_read_time_ms": 1}, "does not agree with its version"),
+        ({"counter": 1, "last_read_time_ms": -1}, "names a read time that cannot be, "),
+        ({"counter": 1, "last_read_time_ms": 1 << 32}, "names a read time that cannot be, "),
+        (
+            {"counter": 1, "last_read_time_ms": 2 * DAY_MS, "timestamp": 2 * DAY_MS},
+            "names a read time that cannot be, ",
+        ),
+        ({"counter": 1, "last_timer_queue_offset": 1000}, "queue entries, there are 30"),
+        ({"counter": 1, "last_timer_queue_offset": -1000}, "queue entries, there are 30"),
+        ({"counter": 1, "last_timer_log_flush_pos": 1 << 40}, "bytes of the log, it ends before"),
+        ({"counter": 1, "last_timer_log_flush_pos": -(1 << 40)}, "bytes of the log, it ends befo"),
+    ],
+)
+def test_a_check_point_that_cannot_be_gives_way_to_its_copy(
+    bench: Bench, more: dict[str, int], why: str
+) -> None:
+    trusted, told = bench.judge(changed(bench.checkpoint, **more), bench.sealed())
+    assert trusted.checkpoint == bench.meta.checkpoint
+    assert trusted.checkpoint is not bench.meta.checkpoint  # recovery changes it
+    (line,) = told
+    assert line.startswith("config/timercheck ")
+    assert line.endswith(COPY_USED)
+    assert why in line
+
+
+@pytest.mark.parametrize(("beyond_ms", "believed"), [(0, True), (1, False)])
+def test_slots_are_read_up_to_two_ahead_of_the_time_of_the_check_point(
+    bench: Bench, *, beyond_ms: int, believed: bool
+) -> None:
+    latest_ms = bench.checkpoint.timestamp + 2 * bench.state.precision_ms
+    read_ms = latest_ms + beyond_ms
+    later = evolve(changed(bench.checkpoint, counter=1), last_read_time_ms=read_ms)
+    trusted, _ = bench.judge(later, bench.meta)
+    assert (trusted.checkpoint == later) == believed
+
+
+def test_a_check_point_that_is_gone_is_missed_only_if_there_was_something(bench: Bench) -> None:
+    trusted, told = bench.judge(None, bench.sealed())
+    assert trusted.checkpoint == bench.meta.checkpoint
+    assert told == [f"config/timercheck is missing or empty{COPY_USED}"]
+    new = evolve(bench.meta, checkpoint=TimerCheckpoint())
+    assert bench.judge(None, new)[1] == []
+
+
+def test_a_later_one_is_of_another_broker_and_the_sums_say_nothing(bench: Bench) -> None:
+    later = changed(bench.checkpoint, counter=1)
+    wrong = evolve(bench.sealed(), seal=evolve(seal_of(bench.state), log=1, wheel=1))
+    trusted, told = bench.judge(later, wrong)
+    assert (trusted.checkpoint, trusted.wheel_found, trusted.rebuild) == (later, True, False)
+    assert told == [
+        "config/timercheck is not as it was left: another broker had the store, or it is damaged"
+    ]
+
+
+def test_after_a_crash_the_check_point_may_be_later_than_its_copy_or_half_written(
+    bench: Bench,
+) -> None:
+    later = changed(bench.checkpoint, counter=1)
+    trusted, told = bench.judge(later, bench.meta, clean=False)
+    assert (trusted.checkpoint, told) == (later, [])
+    torn = changed(bench.checkpoint, last_read_time_ms=1)
+    trusted, told = bench.judge(torn, bench.meta, clean=False)
+    assert (trusted.checkpoint, told) == (bench.meta.checkpoint, [])
+
+
+# -- wheel and log -------------------------------------------------------------------------------
+
+
+def test_a_wheel_that_is_gone_is_missed_only_if_there_was_something(bench: Bench) -> None:
+    trusted, told = bench.judge(bench.checkpoint, bench.sealed(), wheel_found=False)
+    assert not trusted.wheel_found
+    assert told[0] == "timerwheel is missing or empty: it is made again from the timer log"
+    new = evolve(bench.meta, checkpoint=TimerCheckpoint())
+    assert bench.judge(TimerCheckpoint(), new, wheel_found=False)[1] == []
+
+
+def test_a_wheel_with_another_sum_is_made_again(bench: Bench) -> None:
+    seal = seal_of(bench.state)
+    meta = evolve(bench.meta, seal=evolve(seal, wheel=seal.wheel ^ 1))
+    trusted, told = bench.judge(bench.checkpoint, meta)
+    assert (trusted.wheel_found, trusted.rebuild) == (False, False)
+    assert told == ["timerwheel is not as it was left: it is made again from the timer log"]
+
+
+def test_a_log_with_another_sum_lets_every_timer_enter_again(bench: Bench) -> None:
+    seal = seal_of(bench.state)
+    meta = evolve(bench.meta, seal=evolve(seal, log=seal.log ^ 1))
+    for full in (False, True):
+        trusted, told = bench.judge(bench.checkpoint, meta, full=full)
+        assert (trusted.rebuild, trusted.deep) == (True, False)
+        assert told == [f"timerlog is not as it was left{AGAIN}"]
+    assert not bench.judge(bench.checkpoint, meta, clean=False)[0].rebuild  # it was not sealed then
+
+
+def test_a_log_that_lacks_its_first_files_or_its_end_lets_every_timer_enter_again(
+    bench: Bench,
+) -> None:
+    begun_before = evolve(bench.meta, log_begin=bench.state.log.begin - 500)
+    trusted, told = bench.judge(bench.checkpoint, begun_before, clean=False)
+    assert (trusted.rebuild, trusted.deep) == (True, False)
+    assert told == [f"timerlog lacks its first 500 bytes{AGAIN}"]
+
+    end = bench.state.log.end
+    synced = evolve(bench.checkpoint, last_timer_log_flush_pos=end + 52)
+    trusted, told = bench.judge(synced, evolve(bench.meta, checkpoint=synced), clean=False)
+    assert trusted.rebuild
+    assert told == [f"timerlog ends at {end}, though {end + 52} bytes were synced{AGAIN}"]
+
+
+# -- records -------------------------------------------------------------------------------------
+
+
+def first_record(bench: Bench) -> TimerLogRecord:
+    record = bench.state.log.read(0)
+    assert record is not None
+    return record
+
+
+def ask(bench: Bench, record: TimerLogRecord, slot_ms: int | None = None) -> bool:
+    slot_ms = record.slot_ms if slot_ms is None else slot_ms
+    return agrees(bench.state, record, slot_ms, lambda name: topic_hash(name.decode()))
+
+
+def test_every_record_agrees_with_its_message(bench: Bench) -> None:
+    records = [record for _, record in bench.state.log.scan(0)]
+    assert len(records) == 30
+    assert all(ask(bench, one) for one in records)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"offset_py": 1},
+        {"size_py": 1},
+        {"size_py": -1},
+        {"topic_hash": 1},
+        {"magic": MAGIC_DELETE},
+        {"magic": MAGIC_ROLL},
+        {"offset_py": 1 << 40},
+    ],
+    ids=str,
+)
+def test_a_record_that_was_not_made_from_its_message_does_not(
+    bench: Bench, change: dict[str, int]
+) -> None:
+    record = first_record(bench)
+    values = {
+        name: getattr(record, name) | by if name == "magic" else getattr(record, name) + by
+        for name, by in change.items()
+    }
+    assert not ask(bench, record._replace(**values))
+
+
+def test_a_timer_in_a_wrong_slot_does_not_agree_but_a_hop_may_lie_before_its_time(
+    bench: Bench,
+) -> None:
+    record = first_record(bench)
+    assert not ask(bench, record, record.slot_ms + 1000)
+    assert not ask(bench, record, record.slot_ms - 1000)
+    hop = record._replace(magic=record.magic | MAGIC_ROLL)
+    assert ask(bench, hop, record.slot_ms - 1000)
+    assert not ask(bench, hop, record.slot_ms + 1000)
+
+
+def test_of_a_message_that_has_expired_nothing_can_be_said(bench: Bench) -> None:
+    record = first_record(bench)
+    log = bench.rig.store.log.files
+    log.min_offset = record.offset_py + 1
+    assert ask(bench, record._replace(topic_hash=record.topic_hash + 1))
+    assert not ask(bench, record._replace(offset_py=-5))
+    log.min_offset = 0
