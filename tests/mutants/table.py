@@ -209,7 +209,7 @@ RECOVERY = (
     _mutant(
         "C11",
         TIMER + "wheel/recovery.py",
-        "        if record.offset_py + record.size_py > commit_log.max_offset:",
+        "        if offset_py + size_py > commit_log.max_offset:",
         "        if False:",
     ),
     _mutant(

@@ -14,16 +14,21 @@ from collections.abc import Iterator
 
 from attrs import define, evolve, field
 
-from embedded_broker.store.copies import stored_parts
 from embedded_broker.timer.delivery import NEVER_ENQUEUED_MS, released_since
 from embedded_broker.timer.outcomes import TimerRecovery
 from embedded_broker.timer.recall import Mark
 from embedded_broker.timer.request import parse_request, topic_hash
 from embedded_broker.timer.wheel.checkpoint import TimerMeta
 from embedded_broker.timer.wheel.slots import Slot
-from embedded_broker.timer.wheel.state import TIMER_TOPIC_FIELD, TimerState
-from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, RECORD_SIZE, TimerLogRecord
-from embedded_broker.timer.wheel.trust import Trusted, agrees
+from embedded_broker.timer.wheel.state import TimerState
+from embedded_broker.timer.wheel.timer_log import (
+    MAGIC_DELETE,
+    OFFSET_PY_AT,
+    RECORD_SIZE,
+    SIZE_PY_AT,
+    LogEntry,
+)
+from embedded_broker.timer.wheel.trust import Agreement, Trusted
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.names import TIMER_TOPIC
@@ -31,7 +36,6 @@ from rocketmq_py.protocol.properties import Prop
 
 _LOG = logging.getLogger(__name__)
 _NOTHING_TO_READ = 2**63 - 1
-_REAL_TOPIC = f"\2{Prop.REAL_TOPIC}\1".encode()
 
 
 @define(slots=True, kw_only=True)
@@ -180,10 +184,10 @@ class _LogScan:
     count: int = field(default=0, init=False)
     truncated: int = field(default=0, init=False)
     end: int = field(init=False)
-    last_record: TimerLogRecord | None = field(default=None, init=False)
+    last_entry: LogEntry | None = field(default=None, init=False)
     earliest_slot_ms: int | None = field(default=None, init=False)
     again_from_pos: int = field(default=0, init=False)
-    _hashes: dict[bytes, int] = field(factory=dict, init=False)
+    _agreement: Agreement = field(init=False)
     _whole_chains: dict[int, tuple[int, int]] = field(factory=dict, init=False)
     """First position and number of the slots whose chains lie in what was scanned."""
     whole: bool = field(init=False)
@@ -191,6 +195,7 @@ class _LogScan:
 
     def __attrs_post_init__(self) -> None:
         self.whole = not self._wheel_found
+        self._agreement = Agreement(self._state)
         self.end = self._state.log.begin
         entry = self._state.queue.entry(self._checkpoint.last_timer_queue_offset)
         self._unread_py = _NOTHING_TO_READ if entry is None else entry[0]
@@ -270,62 +275,54 @@ class _LogScan:
         self.end = self.again_from_pos = start
         self.count = 0
         begin = self._state.log.begin
-        for position, record in self._state.log.scan(start):
-            slot_ms = record.slot_ms
-            if not self._is_good(position, record, slot_ms):
+        for position, entry in self._state.log.entries(start):
+            _, previous, magic, write_ms, delay_ms, offset_py, _, _, _ = entry
+            slot_ms = write_ms + delay_ms
+            if not self._is_good(position, entry, slot_ms):
                 break
-            if self._deep and record.prev_pos >= begin and record.prev_pos != touched.get(slot_ms):
+            if self._deep and previous >= begin and previous != touched.get(slot_ms):
                 break
             self.count += 1
             self.end = position + RECORD_SIZE
-            self.last_record = record
-            change = -1 if record.magic & MAGIC_DELETE else 1
-            if record.prev_pos == -1:
+            self.last_entry = entry
+            change = -1 if magic & MAGIC_DELETE else 1
+            if previous == -1:
                 chains[slot_ms] = position, change
-            elif record.prev_pos == touched.get(slot_ms) and slot_ms in chains:
+            elif previous == touched.get(slot_ms) and slot_ms in chains:
                 first, num = chains[slot_ms]
                 chains[slot_ms] = first, num + change
             else:
                 chains.pop(slot_ms, None)
             touched[slot_ms] = position
-            if record.delay_ms == 0:
+            if delay_ms == 0:
                 self._state.displaced_until_ms = max(self._state.displaced_until_ms, slot_ms)
             if self.earliest_slot_ms is None or slot_ms < self.earliest_slot_ms:
                 self.earliest_slot_ms = slot_ms
-            if record.offset_py >= self._unread_py:
-                self._state.already_logged.add(record.offset_py)
+            if offset_py >= self._unread_py:
+                self._state.already_logged.add(offset_py)
         return touched
 
-    def _is_good(self, position: int, record: TimerLogRecord, slot_ms: int) -> bool:
+    def _is_good(self, position: int, entry: LogEntry, slot_ms: int) -> bool:
         """Check a record against the commit log: its magic alone can survive a torn write.
 
         What was synced before the checkpoint is only checked not to lie behind the log's end.
         """
         state = self._state
         commit_log = state.store.log
-        if slot_ms % state.precision_ms or record.prev_pos >= position:
+        _, previous, _, _, _, offset_py, size_py, hash_of_topic, _ = entry
+        if slot_ms % state.precision_ms or previous >= position:
             return False
-        if record.offset_py < commit_log.min_offset:
+        if offset_py < commit_log.min_offset:
             return True  # the message has expired; the slot reader counts it
-        if record.offset_py + record.size_py > commit_log.max_offset:
+        if offset_py + size_py > commit_log.max_offset:
             return False
-        if position < self._checkpoint.last_timer_log_flush_pos:
-            return not self._deep or agrees(state, record, slot_ms, self._hash_of)
-        parts = stored_parts(state.store.log, record.offset_py, record.size_py, TIMER_TOPIC_FIELD)
-        if parts is not None:
-            name = parts[1][parts[1].rfind(_REAL_TOPIC) + len(_REAL_TOPIC) :].partition(b"\2")[0]
-            if self._hash_of(name) == record.topic_hash:
-                return True
-        message = state.timer_record(record.offset_py, record.size_py)
+        is_synced = position < self._checkpoint.last_timer_log_flush_pos
+        if (is_synced and not self._deep) or self._agreement.holds(entry, slot_ms):
+            return True
+        message = None if is_synced else state.timer_record(offset_py, size_py)
         return message is not None and (
-            topic_hash(message.properties.get(Prop.REAL_TOPIC)) == record.topic_hash
+            topic_hash(message.properties.get(Prop.REAL_TOPIC)) == hash_of_topic
         )
-
-    def _hash_of(self, name: bytes) -> int:
-        found = self._hashes.get(name)
-        if found is None:
-            found = self._hashes[name] = topic_hash(name.decode("utf-8", "replace"))
-        return found
 
     def _is_ahead(self) -> bool:
         """Say whether the last record before the scan names a message that is no longer there."""
@@ -454,8 +451,8 @@ def _queue_offset(state: TimerState, checkpoint: TimerCheckpoint, scan: _LogScan
     queue = state.queue
     offset = checkpoint.last_timer_queue_offset
     if scan.end < checkpoint.last_timer_log_flush_pos:
-        last = scan.last_record
-        message = None if last is None else state.timer_record(last.offset_py, last.size_py)
+        last = scan.last_entry
+        message = None if last is None else state.timer_record(last[OFFSET_PY_AT], last[SIZE_PY_AT])
         offset = 0 if message is None else min(offset, message.queue_offset + 1)
     return max(queue.min_offset, min(offset, queue.max_offset))
 

@@ -13,9 +13,10 @@ from typing import Final
 
 from attrs import frozen
 
+from embedded_broker.timer.request import topic_hash
 from embedded_broker.timer.wheel.checkpoint import TimerMeta, WheelSeal
 from embedded_broker.timer.wheel.state import TimerState
-from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, TimerLogRecord
+from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, LogEntry
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from rocketmq_py.protocol.properties import Prop
 
@@ -24,6 +25,7 @@ _META: Final = "config/timermeta"
 _CLOCKS_APART_MS: Final = 86_400_000
 _SIZE_AND_PLACE: Final = Struct(">i24xq")
 _HEAD_SIZE: Final = 91
+_REMEMBERED_MAX: Final = 1024
 _REAL_TOPIC: Final = f"{Prop.REAL_TOPIC}\1".encode()
 _OUT_MS: Final = f"\2{Prop.TIMER_OUT_MS}\1".encode()
 _DELETES: Final = f"{Prop.TIMER_DEL_UNIQKEY}\1".encode()
@@ -141,39 +143,53 @@ def _log_is_lost(
     return None
 
 
-def agrees(
-    state: TimerState, record: TimerLogRecord, slot_ms: int, hash_of: Callable[[bytes], int]
-) -> bool:
-    """Whether a record is as it was made from its message, which the store has checked already.
+class Agreement:
+    """Whether records are as they were made from their messages, which the store has checked."""
 
-    `hash_of` gives the hash of a topic; a record with another one is not delivered.
-    """
-    _, magic, _, delay_ms, offset, size, topic_hash = record
-    files = state.store.log.files
-    if offset < files.min_offset:
-        return offset >= 0  # the message has expired
-    view = files.read(offset, size)
-    if view is None or size < _HEAD_SIZE:
-        return False
-    stored = view.tobytes()
-    if _SIZE_AND_PLACE.unpack_from(stored) != (size, offset):
-        return False
-    if magic & MAGIC_DELETE and _DELETES not in stored:
-        return False
-    named = stored.rfind(_REAL_TOPIC)
-    if named >= 0:
-        begin = named + len(_REAL_TOPIC)
-        end = stored.find(b"\2", begin)
-        if hash_of(stored[begin:] if end < 0 else stored[begin:end]) != topic_hash:
+    def __init__(self, state: TimerState) -> None:
+        self._state = state
+        self._hashes: dict[bytes, int | None] = {}
+        """By what lies behind a message's slot: usually its topic and queue, which recur."""
+
+    def holds(self, entry: LogEntry, slot_ms: int) -> bool:
+        """Say it of one record. One with another topic's hash is not delivered."""
+        _, _, magic, _, delay_ms, offset, size, hash_of_topic, _ = entry
+        files = self._state.store.log.files
+        if offset < files.min_offset:
+            return offset >= 0  # the message has expired
+        view = files.read(offset, size)
+        if view is None or size < _HEAD_SIZE:
             return False
-    at = stored.rfind(_OUT_MS)
-    if at < 0:  # the first property, or another broker's record
-        return state.timer_record(offset, size) is not None
-    begin = at + len(_OUT_MS)
-    end = stored.find(b"\2", begin)
-    out_ms = stored[begin:] if end < 0 else stored[begin:end]
-    if not out_ms.isdigit():
-        return False
-    if int(out_ms) == slot_ms:
-        return not magic & MAGIC_ROLL
-    return delay_ms == 0 or (bool(magic & MAGIC_ROLL) and slot_ms < int(out_ms))
+        stored = view.tobytes()
+        if _SIZE_AND_PLACE.unpack_from(stored) != (size, offset):
+            return False
+        if magic & MAGIC_DELETE and _DELETES not in stored:
+            return False
+        at = stored.rfind(_OUT_MS)
+        if at < 0:  # the first property, or another broker's record
+            return _hash_in(stored) in {None, hash_of_topic} and (
+                self._state.timer_record(offset, size) is not None
+            )
+        out_ms, _, rest = stored[at + len(_OUT_MS) :].partition(b"\2")
+        if self._hash_behind(rest, stored) not in {None, hash_of_topic} or not out_ms.isdigit():
+            return False
+        if int(out_ms) == slot_ms:
+            return not magic & MAGIC_ROLL
+        return delay_ms == 0 or (bool(magic & MAGIC_ROLL) and slot_ms < int(out_ms))
+
+    def _hash_behind(self, rest: bytes, stored: bytes) -> int | None:
+        """Give the hash of a message's topic, None when it names none; `rest` is its end."""
+        found = self._hashes.get(rest)
+        if found is None:
+            found = _hash_in(stored)
+            if rest.startswith(_REAL_TOPIC) and len(self._hashes) < _REMEMBERED_MAX:
+                self._hashes[rest] = found
+        return found
+
+
+def _hash_in(stored: bytes) -> int | None:
+    named = stored.rfind(_REAL_TOPIC)
+    if named < 0:
+        return None
+    name, _, _ = stored[named + len(_REAL_TOPIC) :].partition(b"\2")
+    return topic_hash(name.decode("utf-8", "replace"))

@@ -7,11 +7,15 @@ from collections.abc import Iterator
 import pytest
 from attrs import evolve
 
-from embedded_broker.timer.request import topic_hash
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMeta, TimerMetaFile
 from embedded_broker.timer.wheel.state import TimerState
-from embedded_broker.timer.wheel.timer_log import MAGIC_DELETE, MAGIC_ROLL, TimerLogRecord
-from embedded_broker.timer.wheel.trust import Trusted, agrees, judge, seal_of
+from embedded_broker.timer.wheel.timer_log import (
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    RECORD_SIZE,
+    TimerLogRecord,
+)
+from embedded_broker.timer.wheel.trust import Agreement, Trusted, judge, seal_of
 from rocketmq_py.protocol.bodies.timers import TimerCheckpoint
 from tests.unit.embedded_broker.timer.timer_rig import Rig
 
@@ -230,7 +234,7 @@ def first_record(bench: Bench) -> TimerLogRecord:
 
 def ask(bench: Bench, record: TimerLogRecord, slot_ms: int | None = None) -> bool:
     slot_ms = record.slot_ms if slot_ms is None else slot_ms
-    return agrees(bench.state, record, slot_ms, lambda name: topic_hash(name.decode()))
+    return Agreement(bench.state).holds((RECORD_SIZE, *record, 0), slot_ms)
 
 
 def test_every_record_agrees_with_its_message(bench: Bench) -> None:
