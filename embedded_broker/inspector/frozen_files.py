@@ -5,8 +5,6 @@ and shown through read-only maps; everything that would write, remove or lock ra
 Empty files are not listed: they were created and never begun. Read on: `reader.py`.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import NoReturn

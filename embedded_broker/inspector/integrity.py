@@ -9,8 +9,6 @@ is repaired. What a killed broker leaves behind, and its next start puts in orde
 Read on: `reader.py` (`Severity`), `timer/wheel/recovery.py` for what a start does about it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Final
 

@@ -11,8 +11,6 @@ costs a row of `columns.py` and a place in a set.
 Read on: `integrity.py` for whether the files can be believed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Final
 

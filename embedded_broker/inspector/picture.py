@@ -4,8 +4,6 @@ Answers: how the bars of `report.Bucket` look on paper. Needs matplotlib, the ex
 it the error names the extra. Draws without a display and leaves matplotlib's settings alone.
 """
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime, tzinfo
 from typing import Final

@@ -5,8 +5,6 @@ opened becomes a finding, and the rest is read all the same. Must not know: whic
 (`pending.py`), whether the files agree (`integrity.py`).
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator

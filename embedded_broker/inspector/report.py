@@ -5,8 +5,6 @@ how full the wheel is, what the check point says. Must not know: terminals, file
 (`reader.py`, `pending.py`), how a broker is asked (`cli/`). Times are epoch milliseconds.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum

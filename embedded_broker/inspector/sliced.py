@@ -9,8 +9,6 @@ and levels (`pending.py`), whether sums and ends of the logs agree.
 Read on: `timer/slices/recovery.py` for what a start does with the same files.
 """
 
-from __future__ import annotations
-
 from embedded_broker.errors import StoreError
 from embedded_broker.inspector.columns import PendingTimers, Whereabouts
 from embedded_broker.inspector.reader import Severity, StoreFiles

@@ -12,12 +12,12 @@ from typing import Final, Protocol
 
 from attrs import define, field
 
+from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.clock import monotonic_ns
 
 logger = logging.getLogger(__name__)
 
-_TELL_EVERY_NS: Final = 1_000_000_000
 _LOOK_PART: Final = 64
 """Who has read meanwhile is looked up once for each such part of the limit that was added."""
 UNREAD: Final = "unreadAnswersMaxBytes"
@@ -81,8 +81,7 @@ class Traffic:
     _long: dict[int, _Long] = field(factory=dict, init=False)
     _look_at: int = field(default=0, init=False)
     _highest: int = field(default=0, init=False)
-    _told_ns: int = field(default=0, init=False)
-    _untold: int = field(default=0, init=False)
+    _closings: RareLines = field(factory=lambda: RareLines(logger), init=False)
 
     def read_settings(self, config: BrokerConfig) -> None:
         """Take over the limits of the options."""
@@ -197,27 +196,9 @@ class Traffic:
         for holder in holders:
             if total() <= enough:
                 return
-            size = size_of(holder)
             self.closed += 1
-            self._tell(
-                "closing %r: %d bytes %s; all connections together have %d, at most %d (%s)",
-                holder,
-                size,
-                what,
-                before,
-                most,
-                setting,
+            self._closings.warn(
+                f"closing {holder!r}: {size_of(holder)} bytes {what}; all connections together "
+                f"have {before}, at most {most} ({setting})"
             )
             holder.abort()
-
-    def _tell(self, text: str, *arguments: object) -> None:
-        """Log a line, one each second at most; the next one says how many were left out."""
-        now_ns = monotonic_ns()
-        if self._told_ns and now_ns - self._told_ns < _TELL_EVERY_NS:
-            self._untold += 1
-            return
-        if self._untold:
-            text += f"; {self._untold} other connections were closed for this since the last line"
-            self._untold = 0
-        self._told_ns = now_ns
-        logger.warning(text, *arguments)
