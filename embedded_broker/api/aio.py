@@ -7,15 +7,14 @@ only when it is used, so that a broker without an event loop does not import asy
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from datetime import datetime, timedelta
-from functools import partial
+from datetime import timedelta
+from functools import partial, wraps
 from threading import Event
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 from embedded_broker.clocks.clock import Advanced, BrokerClock
-from embedded_broker.clocks.settle import Settled
 from embedded_broker.clocks.waiting import describe, looks
 
 
@@ -43,75 +42,39 @@ class Watched(Protocol):
 
 
 Broker = TypeVar("Broker", bound=Watched)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class _InThread(Generic[P, R]):
+    """A call of the broker's clock as a coroutine with the same arguments, on another thread."""
+
+    def __init__(self, call: Callable[Concatenate[BrokerClock, P], R]) -> None:
+        self._name = call.__name__
+        self.__doc__ = call.__doc__
+
+    def __get__(
+        self, face: "AsyncFace[Any]", owner: type | None = None
+    ) -> Callable[P, Coroutine[Any, Any, R]]:
+        call: Callable[P, R] = getattr(face.broker.clock, self._name)
+
+        @wraps(call)
+        async def in_thread(*args: P.args, **kwargs: P.kwargs) -> R:
+            return await asyncio.to_thread(call, *args, **kwargs)
+
+        return in_thread
 
 
 class AsyncFace(Generic[Broker]):
     """The waits of one broker as coroutines, with arguments and errors of the blocking calls."""
 
     def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+        self.broker = broker
 
-    async def settle(
-        self,
-        timeout: float = 5,  # noqa: ASYNC109 - the arguments of the blocking call
-        *,
-        check: bool = True,
-        groups: Iterable[str] | None = None,
-    ) -> Settled:
-        """Wait until the clients are idle; see ``BrokerClock.settle``."""
-        settle = self._broker.clock.settle
-        return await asyncio.to_thread(settle, timeout, check=check, groups=groups)
-
-    async def advance(
-        self,
-        amount: float | timedelta = 0,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        age: bool = False,
-        roll_elision: bool = True,
-    ) -> Advanced:
-        """Move time forward; see ``BrokerClock.advance``."""
-        return await asyncio.to_thread(
-            self._broker.clock.advance,
-            amount,
-            days=days,
-            hours=hours,
-            minutes=minutes,
-            seconds=seconds,
-            age=age,
-            roll_elision=roll_elision,
-        )
-
-    async def jump_to(
-        self, when: datetime, *, age: bool = False, roll_elision: bool = True
-    ) -> Advanced:
-        """Move time forward to an aware datetime; see ``BrokerClock.jump_to``."""
-        jump_to = self._broker.clock.jump_to
-        return await asyncio.to_thread(jump_to, when, age=age, roll_elision=roll_elision)
-
-    async def run(
-        self,
-        amount: float | timedelta = 0,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
-    ) -> Advanced:
-        """Move time forward and let the clients react on the way; see ``BrokerClock.run``."""
-        return await asyncio.to_thread(
-            self._broker.clock.run,
-            amount,
-            days=days,
-            hours=hours,
-            minutes=minutes,
-            seconds=seconds,
-            timeout=timeout,
-        )
+    settle = _InThread(BrokerClock.settle)
+    advance = _InThread(BrokerClock.advance)
+    jump_to = _InThread(BrokerClock.jump_to)
+    run = _InThread(BrokerClock.run)
 
     async def run_until(
         self,
@@ -124,12 +87,12 @@ class AsyncFace(Generic[Broker]):
 
         The condition is evaluated on the loop's thread. Time stands meanwhile.
         """
-        run = self._broker.clock.begin_run_until(at_most, timeout)
+        run = self.broker.clock.begin_run_until(at_most, timeout)
         await asyncio.to_thread(run.settle)
         while not run.holds(condition):
             if not await asyncio.to_thread(run.step):
                 raise run.failed(condition)
-        return Advanced(fired=run.fired, until=self._broker.clock.now())
+        return Advanced(fired=run.fired, until=self.broker.clock.now())
 
     async def wait_for(
         self,
@@ -138,7 +101,7 @@ class AsyncFace(Generic[Broker]):
         timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
     ) -> None:
         """Wait until ``condition(broker)`` is true; see ``EmbeddedBroker.wait_for``."""
-        await self._wait(lambda: condition(self._broker), lambda: describe(condition), timeout)
+        await self._wait(lambda: condition(self.broker), lambda: describe(condition), timeout)
 
     async def wait_delivered(
         self,
@@ -148,7 +111,7 @@ class AsyncFace(Generic[Broker]):
         timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
     ) -> None:
         """Wait until messages became visible in a topic; see ``EmbeddedBroker.wait_delivered``."""
-        enough = partial(self._broker.has_delivered, topic, count)
+        enough = partial(self.broker.has_delivered, topic, count)
         await self._wait(enough, lambda: f"{count} messages in topic {topic!r}", timeout)
 
     async def wait_members(
@@ -159,7 +122,7 @@ class AsyncFace(Generic[Broker]):
         timeout: float | None = None,  # noqa: ASYNC109 - the arguments of the blocking call
     ) -> None:
         """Wait until consumers of a group are connected; see ``EmbeddedBroker.wait_members``."""
-        enough = partial(self._broker.has_members, group, count)
+        enough = partial(self.broker.has_members, group, count)
         await self._wait(enough, lambda: f"{count} members in group {group!r}", timeout)
 
     async def _wait(
@@ -168,7 +131,7 @@ class AsyncFace(Generic[Broker]):
         expected: Callable[[], str],
         timeout_s: float | None,
     ) -> None:
-        broker = self._broker
+        broker = self.broker
         waker = _Waker(asyncio.get_running_loop())
         onlookers = broker.clock.onlookers
         broker.watch(waker)
