@@ -7,6 +7,8 @@ one by the client's codec (`row_decoding.py`), with the same result, and without
 Must not know Spark or the network.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from zlib import crc32

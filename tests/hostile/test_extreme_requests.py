@@ -84,23 +84,24 @@ def ask(broker: EmbeddedBroker, code: int, case: Case) -> Asker:
     return peer
 
 
-def hold_of(watch: DoorWatch, act: Callable[[], object]) -> float:
-    """Do it, and give the longest hold of the door in ms; at most two more tries for noise.
-
-    What the tests before have left in this process is not looked through by the collector.
-    """
-    longest = []
+@pytest.fixture(autouse=True)
+def _only_its_own_garbage() -> Iterator[None]:
+    """What the tests before have left in this process is not looked through by the collector."""
     gc.collect()
     gc.freeze()
-    try:
-        for _ in range(3):
-            watch.forget()
-            act()
-            longest.append(watch.longest_ms)
-            if longest[-1] <= HELD_MS_MAX:
-                break
-    finally:
-        gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+def hold_of(watch: DoorWatch, act: Callable[[], object]) -> float:
+    """Do it, and give the longest hold of the door in ms; at most two more tries for noise."""
+    longest = []
+    for _ in range(3):
+        watch.forget()
+        act()
+        longest.append(watch.longest_ms)
+        if longest[-1] <= HELD_MS_MAX:
+            break
     return min(longest)
 
 
