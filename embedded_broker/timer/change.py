@@ -3,14 +3,15 @@
 Answers: what is stored when a timer is recalled, or moved to another time, in either engine. Must
 not know: requests, connections, and what an engine makes of it. A recall stores a mark that removes
 the timer. A move stores a copy with the new time, then the mark that removes the old one, both in
-one write: nothing is lost in between. If a power loss takes the mark alone, the copy is the last
-message of its topic and says whom it replaces, so `finish` stores the mark again.
+one write: nothing is lost in between. If a power loss takes the mark alone, the copy is among the
+last messages of its topic and says whom it replaces, so `finish` stores the mark again.
 
 Read on: `timer/wheel/change.py` and `timer/slices/change.py` for the marks and copies of an engine.
 """
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 from embedded_broker.errors import StoreError
@@ -26,6 +27,8 @@ from rocketmq_py.protocol.properties import Prop
 _LOG = logging.getLogger(__name__)
 
 
+_LOOKED_BACK: Final = 256
+"""So many messages of the timer topic are looked at for a move that was not finished."""
 _OF_ONE_COPY: Final = frozenset(
     {
         Prop.TIMER_ROLL_TIMES,
@@ -48,7 +51,27 @@ class Changes(ABC):
 
     @abstractmethod
     def look_for_unfinished(self) -> None:
-        """Find out whether the last life ended between a moved copy and its mark."""
+        """Find out whether an earlier life ended between a moved copy and its mark."""
+
+    def _unfinished_among(
+        self, read: Callable[[int], MessageRecord | None], begin: int, end: int
+    ) -> MessageRecord | None:
+        """Give the last moved copy among these queue offsets that no mark follows.
+
+        Messages may have come behind it: a life can end before its first step.
+        """
+        marked: set[int] = set()
+        for number in range(end - 1, max(begin, end - _LOOKED_BACK) - 1, -1):
+            record = read(number)
+            properties = {} if record is None else record.properties
+            victim = victim_root(properties)
+            if victim is None:
+                continue
+            if Prop.TIMER_DEL_UNIQKEY in properties:
+                marked.add(victim)
+            elif Prop.TIMER_ROOT_OFFSET not in properties and victim not in marked:
+                return record
+        return None
 
     @abstractmethod
     def _copies(self, unique_key: str, topic: str | None = None) -> list[PendingCopy]: ...

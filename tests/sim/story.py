@@ -205,6 +205,8 @@ class Story:
             break
         self.totals["crashes"] += 1
         end = self.life.store.log.max_offset
+        if lost_power:
+            end = min(end, self.truth.same_to(self.life.store, kept))
         self._check_what_is_kept(acked, kept if lost_power else ends_at, end)
         self.truth.cut(end)
         self.truth.observe(self.life.store)

@@ -278,6 +278,17 @@ class Truth:
 
     # --- crashes ---------------------------------------------------------------------------------
 
+    def same_to(self, store: MessageStore, start: int) -> int:
+        """Give where the log has something else than it had, from an offset on; else its end.
+
+        A power loss may bring back what lay there before the last write: the first message of a
+        pair that a full disk refused.
+        """
+        for event in self.events:
+            if event.offset >= start and event.digest != digest_of(store, event.offset, event.size):
+                return event.offset
+        return store.log.max_offset
+
     def cut(self, end: int) -> None:
         """Forget what lies at or behind the log's new end."""
         while self.events and self.events[-1].offset >= end:

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.change import Changes, moved_copy
 from embedded_broker.timer.recall import PendingCopy, copies_among, messages_with_key
-from embedded_broker.timer.request import TimerRequest, parse_request
-from embedded_broker.timer.slices.marks import is_hit, is_moved
+from embedded_broker.timer.request import TimerRequest
+from embedded_broker.timer.slices.marks import is_hit
 from embedded_broker.timer.slices.record import SECOND_MS, second_of
 from embedded_broker.timer.slices.state import SliceState
 from rocketmq_py.clock import Clock
@@ -78,14 +78,15 @@ class SliceChanges(Changes):
         self._state = state
 
     def look_for_unfinished(self) -> None:
-        """Find out whether the last life ended between a moved copy and its mark."""
+        """Find out whether an earlier life ended between a moved copy and its mark."""
         state = self._state
-        entry = state.entry(state.queue_end - 1)
-        record = None if entry is None else state.store.record(entry[0])
-        if record is None or record.topic != state.topic:
-            return
-        if parse_request(record.properties) is not None and is_moved(record.properties):
-            self.unfinished = record
+
+        def read(number: int) -> MessageRecord | None:
+            entry = state.entry(number)
+            record = None if entry is None else state.store.record(entry[0])
+            return record if record is not None and record.topic == state.topic else None
+
+        self.unfinished = self._unfinished_among(read, 0, state.queue_end)
 
     def _copies(self, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
         return find_copies(self._state, unique_key, topic)

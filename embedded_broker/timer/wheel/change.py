@@ -17,13 +17,7 @@ from collections.abc import Collection, Iterator, Mapping
 from embedded_broker.store.inner import InnerMessage
 from embedded_broker.timer.change import Changes, moved_copy
 from embedded_broker.timer.recall import Mark, PendingCopy, copies_among, messages_with_key
-from embedded_broker.timer.request import (
-    TimerMessage,
-    TimerRequest,
-    parse_request,
-    source_offset,
-    victim_root,
-)
+from embedded_broker.timer.request import TimerMessage, TimerRequest, parse_request, source_offset
 from embedded_broker.timer.wheel.state import TimerState
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.delay import timer_out_ms
@@ -120,16 +114,15 @@ class WheelChanges(Changes):
         self._state = state
 
     def look_for_unfinished(self) -> None:
-        """Find out whether the last life ended between a moved copy and its mark."""
+        """Find out whether an earlier life ended between a moved copy and its mark."""
         state = self._state
-        entry = state.queue.entry(state.queue.max_offset - 1)
-        record = None if entry is None else state.timer_record(entry[0], entry[1])
-        request = None if record is None else parse_request(record.properties)
-        if record is None or request is None or request.deletes is not None:
-            return
-        is_first_copy = Prop.TIMER_ROOT_OFFSET not in record.properties
-        if is_first_copy and victim_root(record.properties) is not None:
-            self.unfinished = record
+
+        def read(number: int) -> MessageRecord | None:
+            entry = state.queue.entry(number)
+            return None if entry is None else state.timer_record(entry[0], entry[1])
+
+        queue = state.queue
+        self.unfinished = self._unfinished_among(read, queue.min_offset, queue.max_offset)
 
     def _copies(self, unique_key: str, topic: str | None = None) -> list[PendingCopy]:
         return find_copies(self._state, unique_key, topic)

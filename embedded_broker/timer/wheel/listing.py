@@ -454,9 +454,9 @@ class WheelSource(Source):
             return None
         if request.out_ms != slot_ms:
             marks = {}  # those of this slot are not about it
-        # Where a hop is kept out of the wheel until its time is over, its mark has passed by.
-        is_behind = (
-            slot_ms < self._state.curr_read_ms and Prop.TIMER_SRC_OFFSET in record.properties
+        # Where a hop is kept out of the wheel, its mark may have passed by.
+        is_behind = Prop.TIMER_SRC_OFFSET in record.properties and (
+            slot_ms < self._state.curr_read_ms or self._is_unread(record.commit_log_offset)
         )
         if request.out_ms != slot_ms or is_behind:
             # The marks of a moved copy are in its own slot, which comes later; a late hop's are
@@ -466,6 +466,10 @@ class WheelSource(Source):
                 self._last = Place(due_ms, root)
                 return None
         return self._give(record, due_ms, root, request.out_ms, marks)
+
+    def _is_unread(self, offset_py: int) -> bool:
+        entry = self._state.queue.entry(self._state.curr_queue_offset)
+        return entry is not None and offset_py >= entry[0]
 
     def _give(
         self, record: MessageRecord, due_ms: int, root: int, out_ms: int, marks: _Marks

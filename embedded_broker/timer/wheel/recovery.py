@@ -316,10 +316,11 @@ class _LogScan:
             return True  # the message has expired; the slot reader counts it
         if offset_py + size_py > commit_log.max_offset:
             return False
-        is_synced = position < self._checkpoint.last_timer_log_flush_pos
-        if (is_synced and not self._deep) or self._agreement.holds(entry, slot_ms):
+        if self._deep:
+            return self._agreement.holds(entry, slot_ms)
+        if position < self._checkpoint.last_timer_log_flush_pos:
             return True
-        message = None if is_synced else state.timer_record(offset_py, size_py)
+        message = state.timer_record(offset_py, size_py)
         return message is not None and (
             topic_hash(message.properties.get(Prop.REAL_TOPIC)) == hash_of_topic
         )

@@ -163,7 +163,9 @@ class Agreement:
         stored = view.tobytes()
         if _SIZE_AND_PLACE.unpack_from(stored) != (size, offset):
             return False
-        if magic & MAGIC_DELETE and _DELETES not in stored:
+        if (_DELETES in stored) is not bool(magic & MAGIC_DELETE) and (
+            magic & MAGIC_DELETE or self._is_mark(offset, size)
+        ):
             return False
         at = stored.rfind(_OUT_MS)
         if at < 0:  # the first property, or another broker's record
@@ -176,6 +178,10 @@ class Agreement:
         if int(out_ms) == slot_ms:
             return not magic & MAGIC_ROLL
         return delay_ms == 0 or (bool(magic & MAGIC_ROLL) and slot_ms < int(out_ms))
+
+    def _is_mark(self, offset: int, size: int) -> bool:
+        record = self._state.timer_record(offset, size)
+        return record is not None and Prop.TIMER_DEL_UNIQKEY in record.properties
 
     def _hash_behind(self, rest: bytes, stored: bytes) -> int | None:
         """Give the hash of a message's topic, None when it names none; `rest` is its end."""
