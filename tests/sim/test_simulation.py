@@ -26,6 +26,7 @@ FOUND_BY_HARMS = {
     4635: "what a full disk refused came back with a power loss; the run did not know of it",
     5596: "a move that a full disk cut in half was forgotten, as messages had come behind it",
     6612: "a hop in the queue was listed though its mark had passed by",
+    8544: "a record that names a message before the log's first byte was taken for an expired one",
 }
 """The same of runs in which bits flip and saves find no room."""
 REPEATED = 3

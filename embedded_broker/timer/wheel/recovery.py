@@ -313,7 +313,7 @@ class _LogScan:
         if slot_ms % state.precision_ms or previous >= position:
             return False
         if offset_py < commit_log.min_offset:
-            return True  # the message has expired; the slot reader counts it
+            return offset_py >= 0  # the message has expired; the slot reader counts it
         if offset_py + size_py > commit_log.max_offset:
             return False
         if self._deep:
