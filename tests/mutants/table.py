@@ -208,9 +208,9 @@ RECOVERY = (
     ),
     _mutant(
         "C11",
-        TIMER + "wheel/recovery.py",
-        "        if offset_py + size_py > commit_log.max_offset:",
-        "        if False:",
+        TIMER + "wheel/trust.py",
+        "        if view is None or size < _HEAD_SIZE:",
+        "        if view is None:\n            return True\n        if size < _HEAD_SIZE:",
     ),
     _mutant(
         "C12",

@@ -312,12 +312,12 @@ class _LogScan:
         _, previous, _, _, _, offset_py, size_py, hash_of_topic, _ = entry
         if slot_ms % state.precision_ms or previous >= position:
             return False
+        if self._deep:
+            return self._agreement.holds(entry, slot_ms)
         if offset_py < commit_log.min_offset:
             return offset_py >= 0  # the message has expired; the slot reader counts it
         if offset_py + size_py > commit_log.max_offset:
             return False
-        if self._deep:
-            return self._agreement.holds(entry, slot_ms)
         if position < self._checkpoint.last_timer_log_flush_pos:
             return True
         message = state.timer_record(offset_py, size_py)
