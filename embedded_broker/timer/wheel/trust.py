@@ -148,7 +148,7 @@ class Agreement:
 
     def __init__(self, state: TimerState) -> None:
         self._state = state
-        self._hashes: dict[bytes, int | None] = {}
+        self._hashes: dict[bytes, int] = {}
         """By what lies behind a message's slot: usually its topic and queue, which recur."""
 
     def holds(self, entry: LogEntry, slot_ms: int) -> bool:
@@ -163,9 +163,8 @@ class Agreement:
         stored = view.tobytes()
         if _SIZE_AND_PLACE.unpack_from(stored) != (size, offset):
             return False
-        if (_DELETES in stored) is not bool(magic & MAGIC_DELETE) and (
-            magic & MAGIC_DELETE or self._is_mark(offset, size)
-        ):
+        is_mark = _DELETES in stored and self._is_mark(offset, size)  # a body may have the name
+        if is_mark != bool(magic & MAGIC_DELETE):
             return False
         at = stored.rfind(_OUT_MS)
         if at < 0:  # the first property, or another broker's record
@@ -186,10 +185,12 @@ class Agreement:
     def _hash_behind(self, rest: bytes, stored: bytes) -> int | None:
         """Give the hash of a message's topic, None when it names none; `rest` is its end."""
         found = self._hashes.get(rest)
-        if found is None:
-            found = _hash_in(stored)
-            if rest.startswith(_REAL_TOPIC) and len(self._hashes) < _REMEMBERED_MAX:
-                self._hashes[rest] = found
+        if found is not None:
+            return found
+        found = _hash_in(stored)
+        recurs = rest.startswith(_REAL_TOPIC) and len(self._hashes) < _REMEMBERED_MAX
+        if found is not None and recurs:
+            self._hashes[rest] = found
         return found
 
 

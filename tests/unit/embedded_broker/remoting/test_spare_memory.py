@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import sys
 from threading import Event
 from threading import enumerate as threads
@@ -67,6 +68,10 @@ def test_nothing_is_done_where_there_is_no_such_library(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux")
-def test_the_library_of_this_machine_can_be_told() -> None:
-    give_back_soon()
-    join()
+def test_the_library_of_this_machine_can_be_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        give_back_soon()
+        join()
+    assert caplog.messages == []
+    assert spare_memory._one_at_a_time.acquire(blocking=False)
+    spare_memory._one_at_a_time.release()

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from attrs import evolve
 
+from embedded_broker.timer.outcomes import RecallOutcome
 from embedded_broker.timer.wheel.checkpoint import TimerCheckpointFile, TimerMeta, TimerMetaFile
 from embedded_broker.timer.wheel.state import TimerState
 from embedded_broker.timer.wheel.timer_log import (
@@ -265,6 +266,20 @@ def test_a_record_that_was_not_made_from_its_message_does_not(
         for name, by in change.items()
     }
     assert not ask(bench, record._replace(**values))
+
+
+def test_a_mark_that_is_said_to_be_a_timer_does_not_agree_but_a_name_that_ends_alike_does(
+    bench: Bench,
+) -> None:
+    key = bench.rig.timer(50_000)
+    assert bench.rig.timers.recall(key) is RecallOutcome.RECALLED
+    named = {"TIMER_DELAY_MS": "60000", "X_TIMER_DEL_UNIQKEY": "T+a"}  # another name ends like it
+    assert bench.rig.send(named).ok
+    *_, (_, mark), (_, timer) = bench.state.log.scan(0)
+    assert mark.magic & MAGIC_DELETE
+    assert ask(bench, mark)
+    assert not ask(bench, mark._replace(magic=mark.magic & ~MAGIC_DELETE))
+    assert ask(bench, timer)
 
 
 def test_a_timer_in_a_wrong_slot_does_not_agree_but_a_hop_may_lie_before_its_time(
