@@ -106,7 +106,7 @@ class Produce:
     def _one(self, message: Incoming, peer: Peer) -> Outcome:
         """Store one message, or one batch, by itself."""
         budget = self._store.budget
-        if budget.is_full:
+        if not budget.has_room():
             return Outcome(Reason.SERVICE_NOT_AVAILABLE, budget.refusal())
         try:
             topic = self._gate.topic_for(message)

@@ -61,6 +61,7 @@ class Aging:
         self._rests_until_ns = 0
         self._told_of_spare = False
         self._rule.budget.on_pressure = self.make_room
+        self._rule.budget.on_full = self._make_room_now
 
     def describe(self) -> str:
         """Say what is kept, and for how long."""
@@ -98,25 +99,42 @@ class Aging:
 
         It is done soon, in background; not at once again if nothing could go.
         """
-        if not self._asked and monotonic_ns() >= self._rests_until_ns:
+        if not self._asked and not self._rests():
             self._asked = True
             self._parts.in_background(self._make_room)
 
     def _make_room(self) -> None:
-        started_ns = monotonic_ns()
-        before = self._rule.budget.used
         try:
-            self._free()
+            self._look_for_room(self._let_go)
         finally:
             self._asked = False
-            ended_ns = monotonic_ns()
-            rest_ns = max(REST_NS, REST_FACTOR * (ended_ns - started_ns))
-            self._rests_until_ns = ended_ns + (rest_ns if self._rule.budget.used >= before else 0)
 
-    def _free(self) -> None:
-        """Let go first what every group has consumed, then what no group reads."""
+    def _make_room_now(self) -> None:
+        """Do so before a message is refused: the thread that should have may be behind.
+
+        Under the door.
+        """
+        if not self._rests():
+            self._look_for_room(self._let_go_here)
+
+    def _rests(self) -> bool:
+        return monotonic_ns() < self._rests_until_ns
+
+    def _look_for_room(self, let_go: Callable[[int], None]) -> None:
+        """Look what may go; rest if nothing did, however much was stored meanwhile."""
+        started_ns = monotonic_ns()
+        before = self._parts.store.log.min_offset
+        end = self._room_end()
+        if end > before:
+            let_go(end)
+        if self._parts.store.log.min_offset <= before:
+            ended_ns = monotonic_ns()
+            self._rests_until_ns = ended_ns + max(REST_NS, REST_FACTOR * (ended_ns - started_ns))
+
+    def _room_end(self) -> int:
+        """Give up to where may go first what every group has consumed, then what no group reads."""
         if not self._is_open():
-            return
+            return 0
         consumed, spare = self._rule.consumed_end(), self._rule.spare_end()
         needed = chain(
             self._parts.timers.needed_offsets.ahead(),
@@ -134,8 +152,7 @@ class Aging:
                 "memoryStoreMaxBytes=%d",
                 self._rule.budget.bytes_max,
             )
-        if end > self._parts.store.log.min_offset:
-            self._let_go(end)
+        return end
 
     def _awaited(self) -> Iterator[int]:
         """Give the offset of the first message of each queue that some group has not consumed."""
@@ -181,20 +198,32 @@ class Aging:
     def _let_go(self, end: int) -> None:
         """Remove the files before an offset, but what timers and levels need meanwhile."""
         with self._parts.door:
-            if not self._is_open():
-                return
-            end = min([end, *self._parts.timers.needed_offsets.now(), *self._at_levels()])
-            remove = self._parts.store.let_go_before(end)
+            remove = self._forget_before(end)
         if remove is not None:
             remove()
             self._follow()
+
+    def _let_go_here(self, end: int) -> None:
+        """Do the same under the door; what follows the commit log does so later."""
+        remove = self._forget_before(end)
+        if remove is not None:
+            remove()
+            self._parts.in_background(self._follow)
+
+    def _forget_before(self, end: int) -> Callable[[], None] | None:
+        if not self._is_open():
+            return None
+        end = min([end, *self._parts.timers.needed_offsets.now(), *self._at_levels()])
+        return self._parts.store.let_go_before(end)
 
     def _is_open(self) -> bool:
         """Whether the store is still there: a call, since it may close between two looks."""
         return self._parts.store.is_open
 
     def _lowest_in_turns(self, offsets: Iterator[int], lowest: int) -> int:
-        """Go through what the timers need; nothing below ``lowest`` is looked for any more."""
+        """Go through offsets that are needed; in one turn by who is under the door already."""
+        if self._parts.door.held:
+            return min(chain((lowest,), offsets))
         while True:
             budget = Budget()
             with self._parts.door.quiet:

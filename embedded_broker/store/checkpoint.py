@@ -9,6 +9,7 @@ know: who syncs or removes what. Layout as ``StoreCheckpoint``. Read on: ``recov
 """
 
 from struct import Struct
+from threading import Lock
 from typing import Final
 from zlib import crc32
 
@@ -29,11 +30,12 @@ class StoreCheckpoint:
 
     ``flushed_offset``: the commit log was synced up to there. ``begin_offset``: no file from there
     on was removed. ``queues_mark``: as ``mark_of`` the consume queues was at a clean stop. -1 when
-    that is not known, because another broker has written the file.
+    that is not known, because another broker has written the file. Any thread may save.
     """
 
     def __init__(self, fs: FileSystem) -> None:
         self._fs = fs
+        self._saving = Lock()
         self.physic_msg_timestamp = 0
         self.logics_msg_timestamp = 0
         self.index_msg_timestamp = 0
@@ -81,6 +83,10 @@ class StoreCheckpoint:
 
     def save(self) -> None:
         """Write and sync the file."""
+        with self._saving:
+            self._save()
+
+    def _save(self) -> None:
         data = _FIELDS.pack(
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,

@@ -41,8 +41,8 @@ def _nothing() -> None:
 class MemoryBudget:
     """Bytes in use and the most that may be; without a limit until ``allow``. Any thread.
 
-    ``on_pressure`` is called when more than ``pressed_at`` bytes are in use: whenever some are
-    added, and whenever a message is refused.
+    ``on_pressure`` is called whenever bytes are added while more than ``pressed_at`` are in use;
+    ``on_full`` by ``has_room``, under the door: who makes room meanwhile may be behind.
     """
 
     def __init__(self) -> None:
@@ -54,6 +54,7 @@ class MemoryBudget:
         self.is_full = False
         """Whether messages of clients are to be refused."""
         self.on_pressure: Callable[[], None] = _nothing
+        self.on_full: Callable[[], None] = _nothing
 
     def allow(self, bytes_max: int, pressed_at: int) -> None:
         """Set the limit, and from where on room should be made; 0 takes both away."""
@@ -82,9 +83,14 @@ class MemoryBudget:
             self.used -= size
             self._decide()
 
+    def has_room(self) -> bool:
+        """Whether a message of a client may be stored; what need not be kept goes first."""
+        if self.is_full:
+            self.on_full()
+        return not self.is_full
+
     def refusal(self) -> str:
-        """Say why a message is refused; room is looked for once more."""
-        self.on_pressure()
+        """Say why a message is refused."""
         return (
             f"service not available now: the memory store has {self.used} bytes, at most "
             f"{self.bytes_max} are kept ({SETTING}). What all groups have consumed is gone already"

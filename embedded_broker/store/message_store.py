@@ -643,7 +643,8 @@ class MessageStore(StoreReader):
 
         def mark_and_remove() -> None:
             # The mark first: a log that begins behind it has lost files.
-            self.checkpoint.begin_offset = begin
+            # Another thread may have let go more meanwhile, when a store in memory was full.
+            self.checkpoint.begin_offset = max(begin, self.checkpoint.begin_offset)
             try:
                 self.checkpoint.save()
             except StoreError as error:

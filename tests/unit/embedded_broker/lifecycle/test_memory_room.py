@@ -6,6 +6,8 @@ import gc
 import tracemalloc
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
+from threading import Event
 
 import pytest
 
@@ -16,6 +18,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store import memory_budget
 from embedded_broker.store.memory_budget import EACH_MIN
 from embedded_broker.tables.offsets.deliveries import DELIVERIES_KEPT
+from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import ConfigError, MQBrokerException
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.peers import Peer
@@ -206,6 +209,47 @@ def test_nothing_but_the_store_grows_with_what_was_consumed() -> None:
             tracemalloc.stop()
         assert (after - before) / 3_000 < 20
         assert store.budget.used < 6 * FILE
+
+
+def _wait(event: Event) -> None:
+    event.wait(60)
+
+
+def test_a_put_makes_room_itself_when_the_thread_for_it_is_behind() -> None:
+    released = Event()
+    with EmbeddedBroker(tcp=False, topics=["T"], config=SMALL) as broker:
+        parts = parts_of(broker)
+        parts.in_background(partial(_wait, released))
+        try:
+            for _ in range(40):
+                for _ in range(20):
+                    broker.send("T", BODY, queue=0)
+                commit(broker, "T")
+            assert parts.store.log.max_offset > 40 * FILE
+            assert used(broker) <= 17 * FILE
+        finally:
+            released.set()
+        settle(broker)
+        assert parts.store.queues["T", 0].min_offset > 500
+
+
+def test_a_look_that_found_room_is_not_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EmbeddedBroker(tcp=False, topics=["T"], config=SMALL) as broker:
+        aging = broker._node()._aging
+        let_go = aging._let_go
+
+        def let_go_while_others_send(end: int) -> None:
+            let_go(end)
+            for _ in range(60):
+                broker.send("T", BODY, queue=0)
+
+        monkeypatch.setattr(aging, "_let_go", let_go_while_others_send)
+        for _ in range(80):
+            broker.send("T", BODY, queue=0)
+        commit(broker, "T")
+        make_room(broker)
+        assert parts_of(broker).store.log.min_offset > 0
+        assert aging._rests_until_ns <= monotonic_ns()
 
 
 def test_a_budget_below_four_files_is_refused_with_the_reason() -> None:
