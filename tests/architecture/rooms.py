@@ -12,7 +12,7 @@ from typing import Final
 LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "compat": (("ons",),),
     "embedded_broker": (
-        ("cli",),
+        ("cli", "kit"),
         ("api", "inspector"),
         ("lifecycle",),
         ("namesrv",),

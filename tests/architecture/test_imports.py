@@ -41,7 +41,7 @@ def allowed(importer: str, target: str) -> bool:
                 target, ("rocketmq_py.transport.inproc",)
             ):
                 return True
-            face = importer.startswith("embedded_broker.cli") or importer.endswith("pytest_plugin")
+            face = importer.startswith(("embedded_broker.cli", "embedded_broker.kit"))
             # `from rocketmq_py import errors` also yields the bare package: harmless.
             return below(target, BROKER_MAY) or target == "rocketmq_py" or (face and public(target))
         case _:

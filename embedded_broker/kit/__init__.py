@@ -1,0 +1,1 @@
+"""The test kit: what pytest offers to users, and which broker stands behind it."""
