@@ -118,6 +118,10 @@ class Backend(ABC):
     def create_topic(self, name: str, queues: int = DEFAULT_QUEUES) -> None:
         """Create a topic, and return when routes show it. One that exists stays as it is."""
 
+    def log_tail(self, lines: int = 40) -> list[str]:  # noqa: ARG002
+        """Return the last lines that the servers wrote, for the report of a failed test."""
+        return []
+
     def why_not(self, ability: Ability) -> str:
         """Say in a sentence, for a skip, that this broker lacks an ability."""
         return f"{self.name} does not offer {ability.value}"

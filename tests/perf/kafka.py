@@ -9,16 +9,18 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from socket import create_connection
 from uuid import uuid4
 
 from attrs import frozen
 
+from embedded_broker.kit.jvm import running
+from embedded_broker.kit.maven import fetched
+from embedded_broker.kit.process import free_ports
 from rocketmq_py.clock import monotonic
-from tests.interop.java_tools import fetched, running
-from tests.interop.real_broker import free_ports
+from tests.interop.java_tools import CACHE
 
 VERSION = "4.3.1"
 SERVER = (f"org.apache.kafka:kafka_2.13:{VERSION}", f"org.apache.kafka:kafka-tools:{VERSION}")
@@ -44,7 +46,7 @@ class Kafka:
 
 def spark_jars() -> str:
     """Paths of the jars for Spark's `spark.jars`, comma-joined."""
-    lib = fetched("spark-kafka-4.2.0", *FOR_SPARK, alone=True)
+    lib = fetched("spark-kafka-4.2.0", *FOR_SPARK, cache=CACHE, alone=True)
     return ",".join(sorted(str(jar) for jar in lib.glob("*.jar")))
 
 
@@ -54,7 +56,7 @@ def kafka_server(home: Path) -> Iterator[Kafka]:
 
     New topics get `PARTITIONS` partitions with the first message.
     """
-    path = str(fetched(f"kafka-{VERSION}", *SERVER) / "*")
+    path = str(fetched(f"kafka-{VERSION}", *SERVER, cache=CACHE) / "*")
     port, controller = free_ports(2)
     settings = {
         "process.roles": "broker,controller",
@@ -84,7 +86,7 @@ def kafka_server(home: Path) -> Iterator[Kafka]:
         yield Kafka(f"127.0.0.1:{port}", jvm.process.pid)
 
 
-def _wait_for(port: int, lines: list[str]) -> None:
+def _wait_for(port: int, lines: Sequence[str]) -> None:
     deadline_s = monotonic() + BOOT_SECONDS
     while True:
         try:

@@ -1,0 +1,217 @@
+"""A real name server and broker as processes of this machine, started from jars.
+
+Answers: how RocketMQ of a given version is started, what it writes, and how it ends. Must not know:
+pytest. Read on: ``embedded_broker/kit/maven.py`` for the jars, ``embedded_broker/kit/jvm.py`` for
+the processes.
+"""
+
+import contextlib
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Self
+
+from attrs import frozen
+
+from embedded_broker.kit.jvm import Jvm
+from embedded_broker.kit.maven import release
+from embedded_broker.kit.real import (
+    BOOT_SECONDS,
+    SETTINGS,
+    BackendError,
+    RealBackend,
+    settings_text,
+    version_in,
+    wait_until_registered,
+)
+
+NAMESRV: Final = "org.apache.rocketmq.namesrv.NamesrvStartup"
+BROKER: Final = "org.apache.rocketmq.broker.BrokerStartup"
+BOOTED: Final = "boot success"
+LOOPBACK: Final = "127.0.0.1"
+PORT_GAP: Final = 3
+"""A broker also takes the two ports below its own, for its fast clients."""
+
+QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""Less time to start, at the price of a lower top speed: right for tests, wrong for figures."""
+OPEN_NIO: Final = (
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+    "-XX:+IgnoreUnrecognizedVMOptions",
+)
+"""RocketMQ unmaps its files through a closed package; Java 8 does not know the first option."""
+LINES_KEPT: Final = 2_000
+
+LOG_BYTES: Final = 65_536
+CHATTER: Final = "|-INFO in "
+"""What 5.x prints while it sets up its own logging."""
+
+LOGBACK: Final = """<configuration>
+<appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+<encoder><pattern>%d %-5level %logger{0} %msg%n</pattern></encoder></appender>
+<root level="WARN"><appender-ref ref="out"/></root></configuration>
+"""
+"""4.9 does not start without a log configuration below its home."""
+
+
+@frozen
+class Servers:
+    """A running pair of real servers and its store."""
+
+    version: str
+    namesrv_addr: str
+    broker_addr: str
+    home: Path
+    namesrv: Jvm
+    broker: Jvm
+
+    @property
+    def store(self) -> Path:
+        """The broker's store directory."""
+        return self.home / "store"
+
+    @property
+    def broker_pid(self) -> int:
+        """Process id of the broker."""
+        return self.broker.process.pid
+
+    def said(self) -> list[str]:
+        """What both servers printed, and what their log files warn of."""
+        lines = [f"name server: {line}" for line in self.namesrv.said() if CHATTER not in line]
+        lines += [f"broker: {line}" for line in self.broker.said() if CHATTER not in line]
+        for file in sorted((self.home / "logs").rglob("*.log")):
+            lines += [f"{file.name}: {line}" for line in _warnings_at_the_end(file)]
+        return lines
+
+
+def free_ports(count: int, *, gap: int = PORT_GAP) -> list[int]:
+    """Free loopback ports that are ``gap`` apart: a broker also takes ports beside its own."""
+    sockets = [socket.socket() for _ in range(count * 8)]
+    try:
+        for one in sockets:
+            one.bind((LOOPBACK, 0))
+        found: list[int] = []
+        for port in sorted(one.getsockname()[1] for one in sockets):
+            if not found or port - found[-1] >= gap:
+                found.append(port)
+        return found[:count]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def _warnings_at_the_end(file: Path) -> list[str]:
+    with file.open("rb") as log:
+        log.seek(max(0, file.stat().st_size - LOG_BYTES))
+        text = log.read().decode(errors="replace")
+    return [line for line in text.splitlines() if " WARN " in line or " ERROR " in line]
+
+
+@contextlib.contextmanager
+def servers(
+    home: Path,
+    version: str,
+    *,
+    settings: dict[str, str] | None = None,
+    cache: Path | None = None,
+    java_options: tuple[str, ...] = QUICK,
+    politely: bool = True,
+) -> Iterator[Servers]:
+    """Run both servers below ``home``, on free ports of loopback.
+
+    ``settings`` go over those of a broker for tests. At the end the processes are stopped by
+    SIGTERM, which takes RocketMQ ten seconds and leaves a clean store; without ``politely`` they
+    are killed. Raises `BackendError` with what they printed when they do not start.
+    """
+    jars = release(version, "rocketmq-namesrv", "rocketmq-broker", cache=cache)
+    namesrv_port, broker_port, ha_port = free_ports(3)
+    namesrv_addr = f"{LOOPBACK}:{namesrv_port}"
+    _write_home(home, namesrv_port, broker_port, ha_port, settings or {})
+    base = [*java_options, *OPEN_NIO, f"-Duser.home={home}", "-cp", f"{jars}/*"]
+    env = {"ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": namesrv_addr}
+
+    def start(main: str, heap: str, file: str) -> Jvm:
+        arguments = [f"-Xms{heap}", f"-Xmx{heap}", *base, main, "-c", str(home / file)]
+        jvm = Jvm.start(arguments, env=env, cwd=home, keep=LINES_KEPT)
+        stack.callback(jvm.end, politely=politely)
+        return jvm
+
+    with contextlib.ExitStack() as stack:
+        namesrv = start(NAMESRV, "128m", "namesrv.conf")
+        namesrv.wait_for_line(BOOTED, BOOT_SECONDS)
+        broker = start(BROKER, "512m", "broker.conf")
+        broker.wait_for_line(BOOTED, BOOT_SECONDS)
+        wait_until_registered(namesrv_addr)
+        yield Servers(version, namesrv_addr, f"{LOOPBACK}:{broker_port}", home, namesrv, broker)
+
+
+def _write_home(
+    home: Path, namesrv_port: int, broker_port: int, ha_port: int, settings: dict[str, str]
+) -> None:
+    store = home / "store"
+    store.mkdir(parents=True, exist_ok=True)
+    conf = home / "conf"
+    conf.mkdir(exist_ok=True)
+    for name in ("logback_namesrv.xml", "logback_broker.xml"):
+        (conf / name).write_text(LOGBACK, encoding="utf-8")
+    (home / "namesrv.conf").write_text(f"listenPort={namesrv_port}\n", encoding="utf-8")
+    options = {
+        **SETTINGS,
+        "brokerIP1": LOOPBACK,
+        "listenPort": str(broker_port),
+        "haListenPort": str(ha_port),
+        "namesrvAddr": f"{LOOPBACK}:{namesrv_port}",
+        "storePathRootDir": str(store),
+        "storePathCommitLog": str(store / "commitlog"),
+        **settings,
+    }
+    (home / "broker.conf").write_text(settings_text(options), encoding="utf-8")
+
+
+class ProcessBackend(RealBackend):
+    """``process:VERSION``: real servers from Maven's jars, for as long as the tests run.
+
+    Needs ``java``, and ``mvn`` the first time a version is asked for.
+    """
+
+    def __init__(self, version: str, *, cache: Path | None = None) -> None:
+        super().__init__(f"process:{version}", version_in(version))
+        self._release = version
+        self._cache = cache
+        self._stack = contextlib.ExitStack()
+        self._servers: Servers | None = None
+        self._said: list[str] = []
+
+    @property
+    def namesrv_addr(self) -> str:
+        """``host:port`` of the name server. Known after ``start``."""
+        if self._servers is None:
+            raise BackendError(f"{self.name} is not started")
+        return self._servers.namesrv_addr
+
+    def start(self) -> Self:
+        """Fetch the jars if they are not here yet, and start both servers."""
+        if self._servers is not None:
+            return self
+        with contextlib.ExitStack() as stack:
+            home = Path(tempfile.mkdtemp(prefix=f"rocketmq-{self._release}-"))
+            stack.callback(shutil.rmtree, home, ignore_errors=True)
+            # Nobody reads the store again, so its ten seconds of clean-up can be spared.
+            running = servers(home, self._release, cache=self._cache, politely=False)
+            self._servers = stack.enter_context(running)
+            self._stack = stack.pop_all()
+        return self
+
+    def stop(self) -> None:
+        """End both processes and remove their files. What they wrote stays readable."""
+        if self._servers is not None:
+            self._said = self.log_tail(LINES_KEPT)
+            self._servers = None
+            self._stack.close()
+
+    def log_tail(self, lines: int = 40) -> list[str]:
+        """Return the last lines of the broker and the name server, after ``stop`` too."""
+        if self._servers is None:
+            return self._said[-lines:]
+        return self._servers.said()[-lines:]

@@ -1,0 +1,138 @@
+"""What the brokers of RocketMQ itself have in common, however they are started.
+
+Answers: what a release can do, when its broker is ready, how a topic is created at it. Must not
+know: processes, containers, pytest. Read on: ``embedded_broker/kit/process.py``.
+"""
+
+import re
+from collections.abc import Callable
+from threading import Event
+from typing import Final
+
+from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend
+from rocketmq_py import DefaultMQAdminExt, DefaultMQProducer, MQBrokerException
+from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import MQClientException, NoRouteError, RemotingException, RocketMQError
+
+BOOT_SECONDS: Final = 120.0
+ROUTE_SECONDS: Final = 30.0
+LOOK_AGAIN_SECONDS: Final = 0.05
+DEFAULT_TOPIC: Final = "TBW102"
+MASTER_ID: Final = 0
+
+SINCE: Final[dict[Ability, tuple[int, ...]]] = {
+    Ability.CREATE_TOPICS: (0,),
+    Ability.TIMERS: (5, 0, 0),
+    Ability.RECALL: (5, 3, 2),
+}
+"""Ability to the first release that has it; what is missing here no real broker offers."""
+
+SETTINGS: Final[dict[str, str]] = {
+    "brokerClusterName": "DefaultCluster",
+    "brokerName": "broker-a",
+    "brokerId": "0",
+    "autoCreateTopicEnable": "true",
+    "timerWheelEnable": "true",
+    "recallMessageEnable": "true",
+    "enablePropertyFilter": "true",
+    # Small files: a broker for a test has a few messages, and reserves a gigabyte by default.
+    "mappedFileSizeCommitLog": "67108864",
+    "mappedFileSizeConsumeQueue": "600000",
+    "maxHashSlotNum": "50000",
+    "maxIndexNum": "200000",
+    "mappedFileSizeTimerLog": "1048576",
+}
+"""Settings of a real broker that serves tests. A release ignores the names it does not know."""
+
+
+class BackendError(RocketMQError):
+    """A broker for tests could not be started; the text says what is missing, or its last words."""
+
+
+def version_in(text: str) -> tuple[int, ...] | None:
+    """Return the release that a text names, such as an image's tag or ``V5_3_3``."""
+    found = re.search(r"(?<!\d)(\d+)[._](\d+)[._](\d+)(?!\d)", text)
+    return tuple(int(part) for part in found.groups()) if found else None
+
+
+def abilities_of(version: tuple[int, ...] | None) -> frozenset[Ability]:
+    """Return what a release can do; of one that nobody knows, what every release can."""
+    return frozenset(ability for ability, first in SINCE.items() if (version or (0,)) >= first)
+
+
+def settings_text(settings: dict[str, str]) -> str:
+    """Write settings the way ``mqbroker -c`` reads them."""
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def wait_until(condition: Callable[[], object], what: str, *, timeout: float) -> None:
+    """Return when the condition holds; answers that are missing or refused count as not yet."""
+    deadline_s = monotonic() + timeout
+    last: Exception | None = None
+    while True:
+        try:
+            if condition():
+                return
+        except (MQBrokerException, MQClientException, RemotingException) as error:
+            last = error
+        if monotonic() > deadline_s:
+            raise BackendError(f"{what}: not in {timeout:g} s" + (f" ({last})" if last else ""))
+        Event().wait(LOOK_AGAIN_SECONDS)
+
+
+def wait_until_registered(namesrv_addr: str, *, timeout: float = BOOT_SECONDS) -> None:
+    """Return when the name server knows a broker and where its topics are created."""
+
+    def registered() -> bool:
+        return bool(admin.examine_broker_cluster_info(namesrv_addr).broker_addr_table)
+
+    with DefaultMQAdminExt(timeout_millis=2_000) as admin:
+        wait_until(registered, f"a broker registers at {namesrv_addr}", timeout=timeout)
+
+
+def version_at(namesrv_addr: str) -> tuple[int, ...] | None:
+    """Ask the first master what it is; None when it does not tell."""
+    told: list[str] = []
+
+    def tells() -> bool:
+        cluster = admin.examine_broker_cluster_info(namesrv_addr)
+        address = next(iter(cluster.broker_addr_table.values())).broker_addrs[MASTER_ID]
+        told.append(admin.fetch_broker_runtime_stats(address).get("brokerVersionDesc", ""))
+        return True
+
+    with DefaultMQAdminExt(timeout_millis=2_000) as admin:
+        wait_until(tells, "the broker tells its version", timeout=10.0)
+    return version_in(told[0])
+
+
+class RealBackend(Backend):
+    """A broker of RocketMQ itself, whose abilities follow from its release."""
+
+    def __init__(self, name: str, version: tuple[int, ...] | None) -> None:
+        self.name = name
+        self.version = version
+        self.abilities = abilities_of(version)
+
+    def create_topic(self, name: str, queues: int = DEFAULT_QUEUES) -> None:
+        """Create a topic, and return when routes show it. One that exists stays as it is."""
+        # With the topic as its own pattern, a missing route is an error instead of a borrowed one.
+        with DefaultMQProducer(
+            "kit-topics", namesrv_addr=self.namesrv_addr, create_topic_key=name
+        ) as producer:
+            try:
+                producer.fetch_publish_message_queues(name)
+            except NoRouteError:
+                producer.create_topic(DEFAULT_TOPIC, name, queues)
+                wait_until(
+                    lambda: producer.fetch_publish_message_queues(name),
+                    f"routes show topic {name}",
+                    timeout=ROUTE_SECONDS,
+                )
+
+    def why_not(self, ability: Ability) -> str:
+        """Say which release would have the ability, if one has."""
+        first = SINCE.get(ability)
+        if first is None or self.version is None:
+            return super().why_not(ability)
+        release = ".".join(map(str, first))
+        return f"{super().why_not(ability)}: RocketMQ has them since {release}"

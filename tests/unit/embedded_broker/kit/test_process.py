@@ -1,0 +1,104 @@
+"""How real servers are started: their files, their ports, and what is left when they fail."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from embedded_broker.kit import process
+from embedded_broker.kit.process import ProcessBackend, free_ports, servers
+from embedded_broker.kit.real import BackendError
+from tests.unit.embedded_broker.kit.conftest import FakeProgram
+
+# Says what a server says when it is up, and keeps its command line.
+SERVER = 'echo "$@" >> "$ROCKETMQ_HOME/commands"; echo "The server boot success"; exec sleep 60'
+
+
+@pytest.fixture
+def cache(tmp_path: Path, fake_program: FakeProgram) -> Path:
+    fake_program("mvn", "mkdir lib")
+    fake_program("java", SERVER)
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "wait_until_registered", lambda _addr: None)
+
+
+def test_ports_are_far_enough_apart_for_a_broker() -> None:
+    ports = free_ports(3)
+    assert len(set(ports)) == 3
+    assert min(b - a for a, b in itertools.pairwise(ports)) >= 3
+
+
+def test_both_servers_are_told_where_they_are_and_what_to_do(
+    tmp_path: Path, cache: Path, registered: None
+) -> None:
+    home = tmp_path / "home"
+    with servers(home, "5.3.3", settings={"brokerRole": "X"}, cache=cache) as pair:
+        conf = dict(line.split("=", 1) for line in (home / "broker.conf").read_text().splitlines())
+        commands = (home / "commands").read_text().splitlines()
+        assert pair.store == home / "store"
+        assert any("broker: The server boot success" in line for line in pair.said())
+    assert conf["namesrvAddr"] == pair.namesrv_addr
+    assert f"{conf['brokerIP1']}:{conf['listenPort']}" == pair.broker_addr
+    assert conf["storePathRootDir"] == str(pair.store)
+    assert conf["timerWheelEnable"] == conf["recallMessageEnable"] == "true"
+    assert conf["brokerRole"] == "X"
+    namesrv, broker = commands
+    assert namesrv.endswith(f"NamesrvStartup -c {home}/namesrv.conf")
+    assert broker.endswith(f"BrokerStartup -c {home}/broker.conf")
+    assert pair.namesrv.process.poll() is not None
+    assert pair.broker.process.poll() is not None
+
+
+def test_warnings_of_log_files_are_among_what_was_said(
+    tmp_path: Path, cache: Path, registered: None
+) -> None:
+    with servers(tmp_path / "home", "5.3.3", cache=cache) as pair:
+        logs = pair.home / "logs" / "rocketmqlogs"
+        logs.mkdir(parents=True)
+        (logs / "store.log").write_text("x INFO a\nx WARN b\nx ERROR c\n", encoding="utf-8")
+        assert pair.said()[-2:] == ["store.log: x WARN b", "store.log: x ERROR c"]
+
+
+def test_a_backend_stops_its_processes_and_removes_its_files(
+    tmp_path: Path, cache: Path, registered: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    backend = ProcessBackend("4.9.7", cache=cache)
+    assert (backend.name, backend.version) == ("process:4.9.7", (4, 9, 7))
+    with backend:
+        assert backend.start() is backend  # a second start changes nothing
+        pair = backend._servers
+        assert pair is not None
+        assert backend.namesrv_addr == pair.namesrv_addr
+        assert pair.home.is_dir()
+    backend.stop()
+    assert pair.broker.process.poll() is not None
+    assert not pair.home.exists()
+    assert backend.log_tail(1) == ["broker: The server boot success"]
+    with pytest.raises(BackendError, match=r"process:4\.9\.7 is not started"):
+        _ = backend.namesrv_addr
+
+
+def test_a_broker_that_does_not_start_takes_the_name_server_and_the_files_with_it(
+    tmp_path: Path,
+    cache: Path,
+    fake_program: FakeProgram,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    pid = tmp_path / "pid"
+    fake_program(
+        "java",
+        f'case "$*" in *Broker*) echo "no room"; exit 1;; *) echo $$ > {pid}; {SERVER};; esac',
+    )
+    with pytest.raises(BackendError, match=r"(?s)ended.*no room"):
+        ProcessBackend("5.3.3", cache=cache).start()
+    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+    assert list(tmp_path.glob("rocketmq-*")) == []
