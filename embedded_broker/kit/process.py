@@ -25,6 +25,7 @@ from embedded_broker.kit.real import (
     settings_text,
     version_in,
     wait_until_registered,
+    without_chatter,
 )
 
 NAMESRV: Final = "org.apache.rocketmq.namesrv.NamesrvStartup"
@@ -44,9 +45,6 @@ OPEN_NIO: Final = (
 LINES_KEPT: Final = 2_000
 
 LOG_BYTES: Final = 65_536
-CHATTER: Final = "|-INFO in "
-"""What 5.x prints while it sets up its own logging."""
-
 LOGBACK: Final = """<configuration>
 <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
 <encoder><pattern>%d %-5level %logger{0} %msg%n</pattern></encoder></appender>
@@ -78,8 +76,8 @@ class Servers:
 
     def said(self) -> list[str]:
         """What both servers printed, and what their log files warn of."""
-        lines = [f"name server: {line}" for line in self.namesrv.said() if CHATTER not in line]
-        lines += [f"broker: {line}" for line in self.broker.said() if CHATTER not in line]
+        lines = [f"name server: {line}" for line in without_chatter(self.namesrv.said())]
+        lines += [f"broker: {line}" for line in without_chatter(self.broker.said())]
         for file in sorted((self.home / "logs").rglob("*.log")):
             lines += [f"{file.name}: {line}" for line in _warnings_at_the_end(file)]
         return lines

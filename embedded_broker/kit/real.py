@@ -1,7 +1,8 @@
 """What the brokers of RocketMQ itself have in common, however they are started.
 
 Answers: what a release can do, when its broker is ready, how a topic is created at it. Must not
-know: processes, containers, pytest. Read on: ``embedded_broker/kit/process.py``.
+know: processes, containers, pytest. Read on: ``embedded_broker/kit/process.py``,
+``embedded_broker/kit/container.py``.
 """
 
 import re
@@ -19,6 +20,7 @@ ROUTE_SECONDS: Final = 30.0
 LOOK_AGAIN_SECONDS: Final = 0.05
 DEFAULT_TOPIC: Final = "TBW102"
 MASTER_ID: Final = 0
+CHATTER: Final = "|-INFO in "
 
 SINCE: Final[dict[Ability, tuple[int, ...]]] = {
     Ability.CREATE_TOPICS: (0,),
@@ -65,6 +67,11 @@ def settings_text(settings: dict[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
+def without_chatter(lines: list[str]) -> list[str]:
+    """Leave out what 5.x prints while it sets up its own logging."""
+    return [line for line in lines if CHATTER not in line]
+
+
 def wait_until(condition: Callable[[], object], what: str, *, timeout: float) -> None:
     """Return when the condition holds; answers that are missing or refused count as not yet."""
     deadline_s = monotonic() + timeout
@@ -80,10 +87,16 @@ def wait_until(condition: Callable[[], object], what: str, *, timeout: float) ->
         Event().wait(LOOK_AGAIN_SECONDS)
 
 
-def wait_until_registered(namesrv_addr: str, *, timeout: float = BOOT_SECONDS) -> None:
-    """Return when the name server knows a broker and where its topics are created."""
+def wait_until_registered(
+    namesrv_addr: str,
+    *,
+    timeout: float = BOOT_SECONDS,
+    still: Callable[[], object] = lambda: None,
+) -> None:
+    """Return when the name server knows a broker. ``still`` is asked on the way, and may raise."""
 
     def registered() -> bool:
+        still()
         return bool(admin.examine_broker_cluster_info(namesrv_addr).broker_addr_table)
 
     with DefaultMQAdminExt(timeout_millis=2_000) as admin:

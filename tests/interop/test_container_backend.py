@@ -1,0 +1,120 @@
+"""The container module on a live engine, with an image made here: published ports answer.
+
+A real broker in it delivers and recalls delayed messages to clients of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("testcontainers", reason="testcontainers is not installed (extra containers)")
+
+import docker
+from testcontainers.core.config import ConnectionMode, testcontainers_config
+
+from embedded_broker.containers import RocketMQContainer
+from embedded_broker.kit.backend import Ability
+from embedded_broker.kit.container import ContainerBackend
+from embedded_broker.kit.real import version_at
+from rocketmq_py import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    ConsumeFromWhere,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageExt,
+    SystemClock,
+)
+from tests.interop.container_engine import NoEngineError, engine, load
+
+DELAY_MS = 1500
+WAIT_SECONDS = 60.0
+VERSION = "5.3.3"
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[str]:
+    """The name of an image on an engine that testcontainers reaches."""
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            with engine() as variables:
+                for name, value in variables.items():
+                    patch.setenv(name, value)
+                if variables:  # testcontainers has read its variables when it was imported
+                    set_up = testcontainers_config
+                    patch.setattr(set_up, "tc_host_override", "127.0.0.1")
+                    patch.setattr(set_up, "connection_mode_override", ConnectionMode.docker_host)
+                    patch.setattr(set_up, "ryuk_disabled", True)
+                yield load(VERSION)
+        except NoEngineError as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(str(error))
+
+
+class Inbox:
+    """A listener that keeps what arrived and when."""
+
+    def __init__(self) -> None:
+        self.arrived: queue.Queue[tuple[bytes, int]] = queue.Queue()
+
+    def __call__(
+        self, messages: list[MessageExt], _context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        for message in messages:
+            self.arrived.put((message.body, SystemClock().now_ms))
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+
+@pytest.mark.smoke
+def test_a_container_delivers_and_recalls_delayed_messages(image: str) -> None:
+    backend = ContainerBackend(image)
+    assert Ability.RECALL in backend.abilities
+    with backend:
+        assert version_at(backend.namesrv_addr) == backend.version
+        backend.create_topic("Orders", 2)
+        check_a_delay_and_a_recall(backend.namesrv_addr)
+    assert any("boot success" in line for line in backend.log_tail())
+    assert containers() == []
+
+
+def check_a_delay_and_a_recall(namesrv_addr: str) -> None:
+    inbox = Inbox()
+    consumer = DefaultMQPushConsumer("G_container", namesrv_addr=namesrv_addr)
+    consumer.consume_from_where = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    consumer.subscribe("Orders", "*")
+    consumer.register_message_listener(inbox)
+    with DefaultMQProducer("P_container", namesrv_addr=namesrv_addr) as producer, consumer:
+        unwanted = producer.send(Message("Orders", b"unwanted").set_delay_time_ms(2 * DELAY_MS))
+        asked_ms = SystemClock().now_ms
+        producer.send(Message("Orders", b"wanted").set_delay_time_ms(DELAY_MS))
+        assert unwanted.recall_handle is not None
+        producer.recall_message("Orders", unwanted.recall_handle)
+        producer.send(Message("Orders", b"last").set_delay_time_ms(4 * DELAY_MS))
+        body, at_ms = inbox.arrived.get(timeout=WAIT_SECONDS)
+        assert body == b"wanted"
+        assert at_ms >= asked_ms + DELAY_MS
+        assert inbox.arrived.get(timeout=WAIT_SECONDS)[0] == b"last"
+
+
+def test_a_container_with_settings_of_the_users_own(image: str) -> None:
+    with RocketMQContainer(image, settings={"brokerName": "broker-own"}) as rocketmq:
+        with DefaultMQProducer("P_own", namesrv_addr=rocketmq.get_namesrv_addr()) as producer:
+            result = producer.send(Message("Own", b"now"))
+            assert result.message_queue.broker_name == "broker-own"
+        assert rocketmq.get_broker_addr() != rocketmq.get_namesrv_addr()
+    assert containers() == []
+
+
+def containers() -> list[object]:
+    """What still runs or lies around at the engine."""
+    client = docker.from_env()
+    try:
+        return list(client.containers.list(all=True, filters={"ancestor": f"rocketmq:{VERSION}"}))
+    finally:
+        client.close()
