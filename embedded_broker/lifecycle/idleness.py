@@ -170,6 +170,9 @@ class Idleness:
             )
         if reached >= end:
             return None
+        waiters = self._parts.consume.waiters
+        if waiters.is_waiting(group, topic, queue_id) and not waiters.is_waking:
+            return None  # what the group wants would have woken it: its tags leave the others out
         message = self._message(topic, queue_id, reached)
         return (
             f"{end - reached} of {topic} queue {queue_id} are not handed out yet, first {message}"

@@ -63,6 +63,22 @@ def test_a_group_over_tcp_is_busy_until_it_has_committed_and_waits_for_more(
     assert busy(broker) == ()
 
 
+def test_what_the_tags_of_a_group_leave_out_is_not_waited_for(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    peer.heartbeat("c1", consumer("g", {"T": "paid"}))
+    fields = pull_fields(
+        "T", 0, consumerGroup="g", sysFlag="6", suspendTimeoutMillis="60000", subscription="paid"
+    )
+    peer.post(RequestCode.PULL_MESSAGE, fields)
+    broker.wait_for(lambda b: len(b._parts().consume.waiters) == 1, timeout=GUARD_S)
+    broker.send("T", b"no", tags="new", queue=0)
+    assert busy(broker) == ()
+    wanted = broker.send("T", b"yes", tags="paid", queue=0)
+    assert busy(broker) == ("g: no pull waits at T queue 0 (client c1)",)
+    assert wanted.queue_offset == 1
+
+
 def test_an_empty_topic_must_be_joined_and_an_unknown_one_is_nothing_to_do(
     broker: EmbeddedBroker, peer: WirePeer
 ) -> None:
