@@ -16,6 +16,7 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
+    from rocketmq_py.client.pool import RunningClient, running_clients
     from rocketmq_py.client.queue_access import (
         NamespacedQueueAccess,
         PreparedMessage,
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
 
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
+    "client.pool": "RunningClient running_clients",
     "client.queue_access": (
         "NamespacedQueueAccess PreparedMessage QueueAccess QueueBounds RawSend SendOutcome"
     ),
@@ -185,6 +187,7 @@ __all__ = [
     "ReservedPropertyError",
     "ResponseCode",
     "RocketMQError",
+    "RunningClient",
     "SendCallback",
     "SendFailedError",
     "SendOutcome",
@@ -197,6 +200,7 @@ __all__ = [
     "TransactionSendResult",
     "UnsupportedOperationError",
     "__version__",
+    "running_clients",
 ]
 
 

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Literal, Self
 from embedded_broker.api.faults import Faults
 from embedded_broker.api.views import (
     GroupsView,
+    HasMessageId,
     MessagesView,
     SentMessage,
     TimersView,
     TopicsView,
     delivered,
     members_of,
+    redeliver_message,
     send_message,
 )
 from embedded_broker.api.views.lookup import find_topic
@@ -256,13 +258,14 @@ class EmbeddedBroker:
         """How much the store keeps and for how long, in a sentence."""
         return self._node().describe_retention()
 
-    def restart(self) -> RecoveryReport:
+    def restart(self, *, crash: bool = False) -> RecoveryReport:
         """Close if it runs, and start again with the same ports and the same data.
 
-        Returns what opening the store found, and what it had to repair after a ``crash``.
+        With ``crash`` a running broker ends as in ``crash()``. SDK clients of this process that
+        connect meanwhile wait for it; after ``crash()`` and then ``restart()`` they are refused in
+        between. Returns what opening the store found, and what it had to repair after a crash.
         """
-        self.close()
-        self.start()
+        self._ensemble.restart(crash=crash)
         return self._node().recovery
 
     def pause(self) -> None:
@@ -354,6 +357,16 @@ class EmbeddedBroker:
             delay_level=delay_level,
             deliver_at=deliver_at,
         )
+
+    def redeliver(self, message: str | HasMessageId, *, group: str | None = None) -> SentMessage:
+        """Deliver a message again, with the same id, as happens after a lost answer.
+
+        RocketMQ delivers at least once, so a listener has to stand this. ``message`` is an id or
+        anything with ``msg_id``, also what a listener got. All groups of its topic get it again;
+        with ``group`` only this one does, by its retry topic. Raises ``MessageNotFound``, and
+        ``KeyError`` for an unknown group.
+        """
+        return redeliver_message(self._parts, self.messages.by_id(message), group)
 
     def wait_for(
         self, condition: "Callable[[EmbeddedBroker], object]", *, timeout: float | None = None

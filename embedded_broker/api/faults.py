@@ -137,8 +137,13 @@ class Faults:
         self._requests.clear()
         self.disk.clear()
 
+    @property
+    def unused(self) -> "list[Fault | DiskFault]":
+        """The faults that were asked for and never happened."""
+        return [*self._requests.unused, *self.disk.unused]
+
     def assert_all_used(self) -> None:
         """Raise ``FaultNotUsedError`` if a fault never happened; its text names every such one."""
-        unused = [repr(fault) for fault in (*self._requests.unused, *self.disk.unused)]
+        unused = [repr(fault) for fault in self.unused]
         if unused:
             raise FaultNotUsedError("asked for, but never happened: " + "; ".join(unused))

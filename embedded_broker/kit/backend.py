@@ -36,6 +36,7 @@ class Ability(Enum):
     CREATE_TOPICS = "topics that a test creates"
     TIMERS = "delays of any length"
     RECALL = "recalls of delayed messages"
+    CLUSTER = "several brokers that a test starts and stops"
 
 
 @frozen
@@ -121,6 +122,13 @@ class Backend(ABC):
     def log_tail(self, lines: int = 40) -> list[str]:  # noqa: ARG002
         """Return the last lines that the servers wrote, for the report of a failed test."""
         return []
+
+    def reopen(self, *, crash: bool = False) -> None:
+        """End and start again with the same addresses and data; ``crash``: as ``kill -9`` does.
+
+        For those with the abilities REOPEN and CRASH. Returns when clients can send.
+        """
+        raise NotImplementedError(self.why_not(Ability.CRASH if crash else Ability.REOPEN))
 
     def why_not(self, ability: Ability) -> str:
         """Say in a sentence, for a skip, that this broker lacks an ability."""

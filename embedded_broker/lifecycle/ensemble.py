@@ -23,7 +23,7 @@ from embedded_broker.lifecycle.reset import Connected, still_connected
 from embedded_broker.lifecycle.runtime import BROKER_PORT, Runtime
 from embedded_broker.lifecycle.snapshot import STORE_NAMES
 from embedded_broker.lifecycle.unsynced import Unsynced, look_at_unsynced
-from embedded_broker.remoting.inproc import LocalClients
+from embedded_broker.remoting.inproc import LocalClients, back_soon
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.remoting.request_faults import RequestFaults
 from embedded_broker.store.directory_fs import DirectoryFileSystem
@@ -223,6 +223,15 @@ class Ensemble:
             for slot, node in nodes:
                 slot.crash(node)
 
+    def restart(self, *, crash: bool = False) -> None:
+        """End, cleanly or as a killed process does, and start again; clients here wait for it."""
+        with back_soon([self.namesrv_addr, *(slot.address for slot in self.slots)]):
+            if crash:
+                self.crash()
+            else:
+                self.close()
+            self.start()
+
     def add(self, slot: BrokerSlot) -> None:
         """Take one more broker in. It starts with the others, or at once when they run."""
         self.slots.append(slot)
@@ -346,6 +355,11 @@ class Ensemble:
             for node in nodes:
                 if node is not None:
                     node.close()
+
+
+def running() -> tuple[Ensemble, ...]:
+    """Give the brokers of this process that run, in the order of their starts."""
+    return tuple(_running)
 
 
 def port_of(address: str) -> int:

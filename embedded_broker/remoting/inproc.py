@@ -6,9 +6,10 @@ registry and the words both sides speak, ``embedded_broker/remoting/server.py`` 
 """
 
 import os
-from collections.abc import Container
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import count
-from threading import Lock
+from threading import Event, Lock
 from weakref import WeakKeyDictionary
 
 from attrs import define, field
@@ -18,7 +19,44 @@ from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry
 
 LOOPBACK = "127.0.0.1"
+BACK_S = 30.0
+"""How long a client waits at most for a server that is to come back."""
 _ports = count(20_000)
+_absent: "dict[str, _Absent]" = {}
+
+
+@contextmanager
+def back_soon(addresses: Iterable[str]) -> Iterator[None]:
+    """Let clients of this process wait that connect while these addresses are restarted.
+
+    A refused client would give up after a few attempts, within milliseconds: whether it does would
+    depend on the machine. They go on when the block ends, whatever is there then.
+    """
+    absent = {address: _Absent(address) for address in addresses}
+    _absent.update(absent)
+    try:
+        yield
+    finally:
+        for address, one in absent.items():
+            _absent.pop(address, None)
+            registry.unregister(address, one)
+            one.is_over.set()
+
+
+@define(eq=False)
+class _Absent:
+    """A server that is to come back, as an in-process server."""
+
+    _address: str
+    is_over: Event = field(factory=Event, init=False)
+
+    def connect(self, mailbox: registry.Mailbox, *, name: str) -> registry.InprocConnection:
+        """Wait, and connect to what is there then."""
+        self.is_over.wait(BACK_S)
+        server = registry.lookup(self._address)
+        if server is None or server is self:
+            raise ConnectionRefusedError(f"{self._address} did not come back ({name})")
+        return server.connect(mailbox, name=name)
 
 
 class LocalClients:
@@ -71,6 +109,9 @@ class InprocAdapter:
 
     def start(self) -> None:
         """Become reachable under the address."""
+        absent = _absent.get(self._address)
+        if absent is not None:
+            registry.unregister(self._address, absent)
         registry.register(self._address, self)
         self._open = True
 
@@ -92,6 +133,9 @@ class InprocAdapter:
             return
         self._open = False
         registry.unregister(self._address, self)
+        absent = _absent.get(self._address)
+        if absent is not None:  # before connections end: their clients come back at once
+            registry.register(self._address, absent)
         for connection in list(self._connections):
             connection.close()
 

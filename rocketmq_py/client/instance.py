@@ -196,6 +196,11 @@ class ClientInstance:
             self._consumers.pop(group, None)
         self._unregister(group, producer=False)
 
+    def groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Give the groups of its producers and of its consumers."""
+        with self._lock:
+            return tuple(self._producers), tuple(self._consumers)
+
     def _register(self, table: dict[str, _Member], kind: str, group: str, member: _Member) -> None:
         self.check_usable(started=False)
         with self._lock:

@@ -12,6 +12,8 @@ import socket
 import threading
 from collections.abc import Iterable
 
+from attrs import frozen
+
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic_ns
@@ -20,6 +22,42 @@ from rocketmq_py.config import INSTANCE_NAME_DEFAULT, ClientConfig
 _log = logging.getLogger(__name__)
 
 EXIT_TIMEOUT_S = 1.0
+
+
+@frozen(kw_only=True)
+class RunningClient:
+    """A client of this process that was started and not shut down, with what it serves."""
+
+    client_id: str
+    namesrv_addr: str
+    producer_groups: tuple[str, ...]
+    consumer_groups: tuple[str, ...]
+
+
+def running_clients() -> tuple[RunningClient, ...]:
+    """Give the clients of this process that run, oldest first.
+
+    A test-suite finds out with it who forgot to call ``shutdown``.
+
+    >>> from rocketmq_py import DefaultMQProducer, running_clients
+    >>> with DefaultMQProducer("shop", namesrv_addr="127.0.0.1:9876"):
+    ...     any("shop" in client.producer_groups for client in running_clients())
+    True
+    """
+    with _pool.lock:
+        instances = list(_pool.instances.values())
+    found = []
+    for instance in instances:
+        producers, consumers = instance.groups()
+        found.append(
+            RunningClient(
+                client_id=instance.client_id,
+                namesrv_addr=instance.config.namesrv_addr,
+                producer_groups=producers,
+                consumer_groups=consumers,
+            )
+        )
+    return tuple(found)
 
 
 class _Pool:

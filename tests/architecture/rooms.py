@@ -12,7 +12,7 @@ from typing import Final
 LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "compat": (("ons",),),
     "embedded_broker": (
-        ("containers",),
+        ("containers", "pytest_plugin"),
         ("cli", "kit"),
         ("api", "inspector"),
         ("lifecycle",),

@@ -41,7 +41,9 @@ def allowed(importer: str, target: str) -> bool:
                 target, ("rocketmq_py.transport.inproc",)
             ):
                 return True
-            face = importer.startswith(("embedded_broker.cli", "embedded_broker.kit"))
+            face = importer.startswith(("embedded_broker.cli", "embedded_broker.kit")) or (
+                importer == "embedded_broker.pytest_plugin"
+            )
             # `from rocketmq_py import errors` also yields the bare package: harmless.
             return below(target, BROKER_MAY) or target == "rocketmq_py" or (face and public(target))
         case _:

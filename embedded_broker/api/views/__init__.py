@@ -7,7 +7,7 @@ from embedded_broker.api.views.groups import GroupMember, GroupsView, GroupView,
 from embedded_broker.api.views.lookup import HasMessageId
 from embedded_broker.api.views.messages import MessagesView, StoredMessage
 from embedded_broker.api.views.retries import Retry
-from embedded_broker.api.views.send import SentMessage, send_message
+from embedded_broker.api.views.send import SentMessage, redeliver_message, send_message
 from embedded_broker.api.views.timers import PendingTimer, StageView, TimersView
 from embedded_broker.api.views.topics import TopicsView, TopicView, delivered
 from embedded_broker.api.views.trace import GroupTrace, MessageState, MessageTrace
@@ -33,5 +33,6 @@ __all__ = [
     "TopicsView",
     "delivered",
     "members_of",
+    "redeliver_message",
     "send_message",
 ]

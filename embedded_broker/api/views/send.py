@@ -12,9 +12,11 @@ from typing import Any
 
 from attrs import frozen
 
-from embedded_broker.api.views.lookup import described
+from embedded_broker.api.views.groups import GroupsView
+from embedded_broker.api.views.lookup import PartsSource, described
+from embedded_broker.api.views.messages import StoredMessage
 from embedded_broker.core.incoming import Incoming, Terms
-from embedded_broker.errors import BrokerStateError
+from embedded_broker.errors import BrokerStateError, MessageNotFound
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.code_meanings import code_for
 from embedded_broker.remoting.journal import Exchange
@@ -25,10 +27,27 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode, SerializeType
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.delay import Delay, DelayKind
 from rocketmq_py.protocol.handles import encode_offset_id
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.protocol.names import (
+    AUTO_CREATE_TOPIC,
+    SCHEDULE_TOPIC,
+    SLICE_TIMER_TOPIC,
+    TIMER_TOPIC,
+    retry_topic,
+)
 from rocketmq_py.protocol.properties import Prop, encode_properties
 
 ANSWER_S = 60.0
+_WAITING_IN = frozenset({TIMER_TOPIC, SLICE_TIMER_TOPIC, SCHEDULE_TOPIC})
+_DELAYS = frozenset(
+    {
+        Prop.DELAY,
+        Prop.TIMER_DELAY_SEC,
+        Prop.TIMER_DELAY_MS,
+        Prop.TIMER_DELIVER_MS,
+        Prop.START_DELIVER_TIME,
+    }
+)
+"""What would make a copy wait once more."""
 
 
 @frozen(kw_only=True)
@@ -107,6 +126,24 @@ def send_message(
         queue_offset=outcome.queue_offset,
         recall_handle=None if outcome.recall_handle is None else outcome.recall_handle.decode(),
     )
+
+
+def redeliver_message(
+    source: PartsSource, message: StoredMessage, group: str | None
+) -> SentMessage:
+    """Store a copy of a delivered message, for all groups of its topic or one. Outside the door."""
+    if message.topic in _WAITING_IN:
+        raise MessageNotFound(
+            f"message {message.msg_id} waits for its time and was not delivered yet: "
+            "broker.timers.fire_now(...) delivers it, clock.advance(...) goes there"
+        )
+    carried = {name: one for name, one in message.properties.items() if name not in _DELAYS}
+    topic = message.topic
+    if group is not None:
+        GroupsView(source)[group]
+        topic = retry_topic(group)
+        carried.setdefault(Prop.RETRY_TOPIC, message.topic)
+    return send_message(source(), topic, message.body, properties=carried)
 
 
 class DiskWord:

@@ -81,4 +81,6 @@ def test_a_broker_says_what_it_lacks_and_stops_at_the_end_of_its_block() -> None
         assert bare.abilities == frozenset()
         sentence = "mq.example.org:9876 does not offer a clock that the test moves"
         assert sentence == bare.why_not(Ability.VIRTUAL_CLOCK)
+        with pytest.raises(NotImplementedError, match="crashes on purpose"):
+            bare.reopen(crash=True)
     assert bare.stopped == 1

@@ -1,0 +1,239 @@
+"""The broker of a test as the fixtures use it, whatever stands behind it.
+
+Answers: how a fixture makes a topic, waits, goes forward in time and looks in, on an embedded
+broker and on one that can only be reached. Must not know: pytest, fixtures. Read on:
+``embedded_broker/kit/remote.py`` for brokers that are not embedded, ``leftovers.py`` for what is
+checked at the end of a test.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from attrs import frozen
+
+from embedded_broker.api.broker import EmbeddedBroker
+from embedded_broker.api.cluster import EmbeddedCluster
+from embedded_broker.api.views import PendingTimer, StoredMessage
+from embedded_broker.clocks.clock import VirtualClock
+from embedded_broker.errors import WaitTimeoutError
+from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability
+from rocketmq_py.errors import ConfigError
+
+LATENCY_S: Final = 10.0
+"""How long a message that is due may take on its way, in wall time."""
+CLIENT_SETTINGS: Final = {"pull_time_delay_millis_when_exception": 10}
+"""Settings of the kit's clients: after a crash of the broker they ask again soon."""
+
+
+@frozen
+class Reached:
+    """How a wait ended: whether it came true, and if not, what was in the way, in words."""
+
+    ok: bool
+    trouble: str = ""
+
+
+class Bench(ABC):
+    """What the fixtures do with a broker."""
+
+    name: str
+    abilities: frozenset[Ability]
+    strict: bool = False
+    is_shared: bool = False
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the kit moves its clock."""
+        return False
+
+    @property
+    @abstractmethod
+    def namesrv_addr(self) -> str:
+        """Where its clients begin."""
+
+    @abstractmethod
+    def now(self) -> datetime:
+        """Give the broker's time."""
+
+    @abstractmethod
+    def topic_names(self) -> list[str] | None:
+        """Name the topics; None when nobody can be asked."""
+
+    @abstractmethod
+    def create_topic(self, name: str, queues: int = DEFAULT_QUEUES) -> None:
+        """Create a topic unless it is there."""
+
+    @abstractmethod
+    def until(self, holds: Callable[[], object], within: timedelta) -> Reached:
+        """Go forward by ``within`` at most, and stop as soon as ``holds()``.
+
+        Goes in virtual time where the clock can be moved, else waits.
+        """
+
+    @abstractmethod
+    def wait(self, holds: Callable[[], object], what: str) -> None:
+        """Wait in wall time; ``WaitTimeoutError`` says ``what`` was waited for."""
+
+    def waiting(self, topic: str) -> list[PendingTimer] | None:
+        """Give what waits for its time to go to a topic; None when nobody can be asked."""
+        del topic
+        return None
+
+    def stored(self, topic: str) -> list[StoredMessage] | None:
+        """Give what became visible in a topic; None when nobody can be asked."""
+        del topic
+        return None
+
+    def dead_letters(self, group: str) -> list[StoredMessage]:
+        """Give what a group gave up."""
+        raise ConfigError("dead_letters", group, self.why_not(Ability.VIEWS))
+
+    def calm(self) -> None:
+        """Let the broker answer again, so that clients can say good-bye."""
+        return  # only an embedded broker can be paused
+
+    def why_not(self, ability: Ability) -> str:
+        """Say that the broker lacks an ability."""
+        return f"{self.name} does not offer {ability.value}"
+
+    def ready_topic(self, name: str) -> None:
+        """Let a topic be there before a client asks for it; in strict mode it must be there."""
+        known = self.topic_names()
+        if known is None or name in known:
+            return
+        if self.strict:
+            close = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ConfigError(
+                "topic",
+                name,
+                "in strict mode a topic that exists. Take rocketmq_topic, or name it in "
+                f"@pytest.mark.rocketmq(topics=[{name!r}]){hint}",
+            )
+        self.create_topic(name)
+
+
+class EmbeddedBench(Bench):
+    """An embedded broker, or a cluster of them behind one name server."""
+
+    abilities = frozenset(Ability)
+
+    def __init__(
+        self,
+        broker: EmbeddedBroker,
+        *,
+        cluster: EmbeddedCluster | None = None,
+        strict: bool = False,
+        is_shared: bool = False,
+    ) -> None:
+        self.name = "embedded"
+        self.broker = broker
+        self.cluster = cluster
+        self.strict = strict
+        self.is_shared = is_shared
+        self.clock = broker.clock
+        self.store_path: Path | None = None
+        """The directory of its files, if it has one of its own."""
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether the kit moves its clock."""
+        return isinstance(self.clock, VirtualClock)
+
+    @property
+    def brokers(self) -> Sequence[EmbeddedBroker]:
+        """All brokers that may hold messages."""
+        return [self.broker] if self.cluster is None else self.cluster.brokers
+
+    @property
+    def running(self) -> list[EmbeddedBroker]:
+        """Those that can be asked now."""
+        return [one for one in self.brokers if one.is_running]
+
+    @property
+    def namesrv_addr(self) -> str:
+        """Where its clients begin."""
+        return self.broker.namesrv_addr
+
+    def now(self) -> datetime:
+        """Give the broker's time."""
+        return self.clock.now()
+
+    def topic_names(self) -> list[str]:
+        """Name the topics."""
+        return sorted({name for one in self.running for name in one.topics.names()})
+
+    def create_topic(self, name: str, queues: int = DEFAULT_QUEUES) -> None:
+        """Create a topic unless it is there."""
+        for one in self.running:
+            if name not in one.topics:
+                one.topics.create(name, queues=queues)
+
+    def until(self, holds: Callable[[], object], within: timedelta) -> Reached:
+        """Go forward as ``clock.run_until`` does; on a wall clock wait."""
+        if not isinstance(self.clock, VirtualClock):
+            return self._wait_for_it(holds, within.total_seconds() + LATENCY_S)
+        try:
+            self.clock.run_until(holds, at_most=within)
+        except WaitTimeoutError as error:
+            # What the clients were busy with matters; how far the clock came is told anyway.
+            return Reached(ok=False, trouble="" if "ran until" in str(error) else str(error))
+        return Reached(ok=True)
+
+    def _wait_for_it(self, holds: Callable[[], object], seconds: float) -> Reached:
+        try:
+            self.broker.wait_for(lambda _: holds(), timeout=seconds)
+        except WaitTimeoutError:
+            return Reached(ok=False)
+        return Reached(ok=True)
+
+    def wait(self, holds: Callable[[], object], what: str) -> None:
+        """Wait in wall time, and look after every change of the broker."""
+        if not self._wait_for_it(holds, LATENCY_S).ok:
+            raise WaitTimeoutError(f"waited {LATENCY_S:g} s for {what}\nseen: {self.broker.seen()}")
+
+    def waiting(self, topic: str) -> list[PendingTimer]:
+        """Give what waits for its time to go to a topic."""
+        found = [
+            timer
+            for one in self.running
+            if topic in one.topics
+            for timer in one.timers.pending(topic=topic)
+        ]
+        return sorted(found, key=lambda timer: timer.due_at)
+
+    def stored(self, topic: str) -> list[StoredMessage]:
+        """Give what became visible in a topic."""
+        return [
+            message
+            for one in self.running
+            if topic in one.topics
+            for message in one.messages.in_topic(topic)
+        ]
+
+    def dead_letters(self, group: str) -> list[StoredMessage]:
+        """Give what a group gave up; nothing for a group that nobody knows yet."""
+        return [
+            message
+            for one in self.running
+            if group in one.groups
+            for message in one.groups[group].dead_letters()
+        ]
+
+    def calm(self) -> None:
+        """Let a paused broker answer again, so that clients can say good-bye."""
+        if self.broker.is_running:
+            self.broker.resume()
+
+    def members(self, group: str) -> int:
+        """Count the consumers of a group that are connected."""
+        known = [one.groups[group] for one in self.running if group in one.groups]
+        return max((len(one.members) for one in known), default=0)
+
+    def disagreements(self) -> Iterable[str]:
+        """Say which subscriptions contradict each other, or are to nothing."""
+        return self.clock.settle(0, check=False).notes

@@ -1,0 +1,166 @@
+"""The clients that a test gets started, and that end with it.
+
+Answers: ``rocketmq_producer``, ``rocketmq_consumer(...)`` and ``rocketmq_recorder(...)``: how each
+client is started so that nothing sent afterwards can miss it, and how it is shut down. Must not
+know: pytest. Read on: ``embedded_broker/kit/bench.py``, ``recorder.py``.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import count
+from typing import Any
+
+from embedded_broker.errors import WaitTimeoutError
+from embedded_broker.kit.bench import CLIENT_SETTINGS, Bench, EmbeddedBench
+from embedded_broker.kit.recorder import Recorder
+from embedded_broker.kit.threads import in_thread
+from rocketmq_py import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    ConsumeFromWhere,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    MessageExt,
+)
+from rocketmq_py.errors import ConfigError
+
+ListenFunction = Callable[
+    [list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus | None
+]
+
+
+def start_producer(bench: Bench, group: str, ends: ExitStack) -> DefaultMQProducer:
+    """Start a producer that is shut down with its test."""
+    producer = DefaultMQProducer(group, namesrv_addr=bench.namesrv_addr, **settings())
+    ends.enter_context(producer)
+    return producer
+
+
+def settings(**given: Any) -> dict[str, Any]:  # Any: each setting has a type of its own
+    """Give the settings of the kit's clients, and what a test wants instead."""
+    return {**CLIENT_SETTINGS, **given}
+
+
+class Consumers:
+    """``rocketmq_consumer``: call it to start a consumer. Every call starts another one."""
+
+    def __init__(self, bench: Bench, topic: Callable[[], str], group: str, ends: ExitStack) -> None:
+        self._bench = bench
+        self._topic = topic
+        self._group = group
+        self._ends = ends
+
+    def __call__(
+        self,
+        group: str | None = None,
+        topic: str | None = None,
+        listener: Any = None,  # Any: whatever the consumer takes as a listener
+        *,
+        tags: str = "*",
+        **given: Any,  # Any: settings of the consumer, which checks them
+    ) -> DefaultMQPushConsumer:
+        """Start a consumer, and return when it has queues of the topic.
+
+        ``listener`` is called as ``listener(messages, context)`` and returns a
+        ``ConsumeConcurrentlyStatus``. Without ``group`` and ``topic`` it has the group and the
+        topic of this test. Other keywords are settings of ``DefaultMQPushConsumer``.
+        """
+        if listener is None:
+            raise ConfigError(
+                "listener", None, "a function, as in rocketmq_consumer('billing', 'Orders', listen)"
+            )
+        topic = self._topic() if topic is None else topic
+        return start_consumer(
+            self._bench,
+            self._group if group is None else group,
+            topic,
+            listener,
+            tags,
+            given,
+            self._ends,
+        )
+
+    async def aio(
+        self,
+        group: str | None = None,
+        topic: str | None = None,
+        listener: Any = None,  # Any: as above
+        *,
+        tags: str = "*",
+        **given: Any,  # Any: as above
+    ) -> DefaultMQPushConsumer:
+        """Start a consumer from a coroutine. The listener runs on a thread of the consumer."""
+        return await in_thread(lambda: self(group, topic, listener, tags=tags, **given))
+
+
+class Recorders:
+    """``rocketmq_recorder``: call it to begin to record a topic."""
+
+    def __init__(self, bench: Bench, topic: Callable[[], str], group: str, ends: ExitStack) -> None:
+        self._bench = bench
+        self._topic = topic
+        self._group = group
+        self._ends = ends
+        self._numbers = count(1)
+
+    def __call__(self, topic: str | None = None, *, tags: str = "*") -> Recorder:
+        """Begin to record a topic, or the topic of this test.
+
+        Every recorder is a consumer group of its own. It also gets what was sent before.
+        """
+        topic = self._topic() if topic is None else topic
+        group = f"{self._group}-recorder-{next(self._numbers)}"
+        recorder = Recorder(self._bench, topic, tags, group)
+        given = {"consume_from_where": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET}
+        start_consumer(self._bench, group, topic, recorder.listen, tags, given, self._ends)
+        return recorder
+
+    async def aio(self, topic: str | None = None, *, tags: str = "*") -> Recorder:
+        """Begin to record a topic from a coroutine."""
+        return await in_thread(lambda: self(topic, tags=tags))
+
+
+def start_consumer(
+    bench: Bench,
+    group: str,
+    topic: str,
+    listener: ListenFunction,
+    tags: str,
+    given: dict[str, Any],  # Any: settings of the consumer, which checks them
+    ends: ExitStack,
+) -> DefaultMQPushConsumer:
+    """Start a consumer that is shut down with its test, once it has queues of its topic."""
+    bench.ready_topic(topic)
+    consumer = DefaultMQPushConsumer(group, namesrv_addr=bench.namesrv_addr, **settings(**given))
+    consumer.subscribe(topic, tags)
+    consumer.register_message_listener(listener)
+    ends.enter_context(consumer)
+
+    def has_queues() -> bool:
+        return any(one.topic == topic for one in consumer.assigned_queues()) or _is_full(
+            bench, group, topic
+        )
+
+    if not has_queues():  # start() gives the queues of every topic that the name server knows
+        try:
+            bench.wait(has_queues, f"group {group} to get queues of {topic}")
+        except WaitTimeoutError as error:
+            raise WaitTimeoutError(f"{error}\nassigned: {consumer.assigned_queues()}") from None
+    if bench.strict:
+        check_agreement(bench)
+    return consumer
+
+
+def check_agreement(bench: Bench) -> None:
+    """Raise ``ConfigError`` when members of one group subscribe to different things."""
+    clashes = list(bench.disagreements()) if isinstance(bench, EmbeddedBench) else []
+    if clashes:
+        raise ConfigError("group", "; ".join(clashes), "one subscription in strict mode")
+
+
+def _is_full(bench: Bench, group: str, topic: str) -> bool:
+    """Whether a group has more members than the topic has queues: then some get none."""
+    if not isinstance(bench, EmbeddedBench):
+        return False
+    queues = sum(one.topics[topic].queues for one in bench.running if topic in one.topics)
+    return bench.members(group) > queues > 0

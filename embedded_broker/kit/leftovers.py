@@ -1,0 +1,69 @@
+"""What a test has left behind that would harm the next one, or prove nothing.
+
+Answers: the complaints at the end of a test, each with its remedy. Must not know: pytest. No broker
+is imported here: every test of a project is looked at, and most have none. Read on:
+``embedded_broker/kit/plugin.py``, which lets the test fail by them.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from embedded_broker.kit.bench import EmbeddedBench
+    from embedded_broker.kit.crash import CrashPlan
+    from embedded_broker.lifecycle.ensemble import Ensemble
+    from rocketmq_py import RunningClient
+
+
+def running_clients() -> "tuple[RunningClient, ...]":
+    """Give the clients of this process, without importing them only to see that none runs."""
+    module = sys.modules.get("rocketmq_py.client.pool")
+    return () if module is None else module.running_clients()
+
+
+def clients_left_open(clients: "Iterable[RunningClient]") -> Iterator[str]:
+    """Name clients that run and should not."""
+    for client in clients:
+        members = [("producer", group) for group in client.producer_groups]
+        members += [("consumer", group) for group in client.consumer_groups]
+        for kind, group in members:
+            yield (
+                f"{kind} of group {group!r} was left open (client {client.client_id}): call "
+                f"shutdown(), use it in a with block, or take rocketmq_{kind}"
+            )
+
+
+def faults_never_hit(bench: "EmbeddedBench", plans: Iterable["CrashPlan"]) -> Iterator[str]:
+    """Name the faults and crashes that were asked for and did not happen."""
+    crashes = list(plans)
+    for plan in crashes:
+        if not plan.crashes:
+            yield f"{plan!r} never happened: no such request came so often"
+    planned = [plan.fault for plan in crashes]
+    for broker in bench.brokers:
+        for fault in broker.faults.unused:
+            if fault not in planned:
+                yield (
+                    f"{fault!r} was asked for and never happened, so it proved nothing: check "
+                    "code, topic and nth"
+                )
+
+
+def running_brokers() -> "tuple[Ensemble, ...]":
+    """Give the brokers of this process, without importing a broker only to see that none runs."""
+    module = sys.modules.get("embedded_broker.lifecycle.ensemble")
+    return () if module is None else module.running()
+
+
+def brokers_left_open(before: Iterable[object]) -> Iterator[str]:
+    """Close the brokers that were started since and still run, and name them."""
+    known = set(before)
+    for ensemble in running_brokers():
+        if ensemble not in known:
+            told = repr(ensemble)
+            ensemble.close()
+            yield (
+                f"{told} was not closed: use it as `with EmbeddedBroker() as broker:`, or take "
+                "rocketmq_broker"
+            )

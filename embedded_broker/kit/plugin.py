@@ -1,0 +1,296 @@
+"""What the plugin adds to a run of pytest: options, marks, checks and a section in reports.
+
+Answers: when a test is skipped for its broker, when it fails for what it left behind, and what the
+report of a failed test says. Must not know: how a broker is started. Nothing but pytest is
+imported before a test asks for a broker. Read on: ``embedded_broker/kit/run.py``, ``fixtures.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from embedded_broker.kit.run import Run, Trial
+    from embedded_broker.kit.wishes import Wishes
+
+_RUN: Final = pytest.StashKey["Run"]()
+_SEED: Final = pytest.StashKey[int]()
+_BEFORE: Final = pytest.StashKey[list[object]]()
+"""The brokers and clients that ran before the body of a test."""
+_HAS_FAILED: Final = pytest.StashKey[bool]()
+
+MARKS: Final = (
+    (
+        "rocketmq(topics=[...], config={...}, timers=True, virtual_clock=True, ...): what the "
+        "broker of a test has, and what it must be able to do; skipped where it is not"
+    ),
+    (
+        'rocketmq_crash(after="SEND_MESSAGE_V2", nth=2): the broker crashes after the nth such '
+        "request and starts again"
+    ),
+)
+NEEDED_BY: Final = {
+    "rocketmq_clock": "VIRTUAL_CLOCK",
+    "rocketmq_faults": "FAULTS",
+    "rocketmq_store": "REOPEN",
+    "rocketmq_cluster": "CLUSTER",
+    "rocketmq_topic": "CREATE_TOPICS",
+}
+"""Fixture to the ability that its broker must have."""
+
+OPTIONS: Final = (
+    (
+        "--rocketmq",
+        "embedded",
+        "BROKER",
+        (
+            "the broker of the tests: embedded (the default), process:VERSION (real jars, such as "
+            "process:5.3.3), container[:IMAGE] (testcontainers), or HOST:PORT of a name server"
+        ),
+    ),
+    (
+        "--rocketmq-scope",
+        "function",
+        "SCOPE",
+        "who shares an embedded broker: function (nobody, the default), module or session",
+    ),
+    (
+        "--rocketmq-patience",
+        "60",
+        "SECONDS",
+        "a test that would wait longer than this in real time is skipped (60)",
+    ),
+)
+"""Option, default, and what the help says; each is an ini setting, too."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options, each of which may also stand in the configuration file."""
+    group = parser.getgroup("rocketmq", "RocketMQ brokers for tests")
+    for name, default, metavar, told in OPTIONS:
+        group.addoption(name, metavar=metavar, default=None, help=told)
+        parser.addini(_ini(name), told, default=default)
+    told = "unknown topics and contradicting subscriptions of a group fail a test"
+    group.addoption("--rocketmq-strict", action="store_true", default=None, help=told)
+    parser.addini("rocketmq_strict", told, type="bool", default=False)
+    told = "repeat every random choice of the brokers; the report of a failed test tells it"
+    group.addoption("--rocketmq-seed", type=int, metavar="SEED", default=None, help=told)
+
+
+def _ini(name: str) -> str:
+    return name.removeprefix("--").replace("-", "_")
+
+
+def option(config: pytest.Config, name: str) -> Any:  # Any: str or bool, as declared above
+    """Give an option of the command line, else the setting of the configuration file."""
+    given = config.getoption(name, default=None)
+    return config.getini(name) if given is None else given
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say which marks there are."""
+    for mark in MARKS:
+        config.addinivalue_line("markers", mark)
+    if config.getoption("rocketmq", default=None) is not None:
+        run_of(config)  # a wrong value is said at once
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say which broker it is, where that was asked for."""
+    if config.getoption("rocketmq", default=None) is None:
+        return None
+    return f"rocketmq: {run_of(config).wishes.backend}, --rocketmq-seed={_seed(config)}"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the broker of the run."""
+    run = config.stash.get(_RUN, None)
+    if run is not None:
+        run.close()
+
+
+def run_of(config: pytest.Config) -> Run:
+    """Give the brokers of this run; here a broker is imported for the first time."""
+    found = config.stash.get(_RUN, None)
+    if found is not None:
+        return found
+    from embedded_broker.kit.run import Run, run_wishes
+    from rocketmq_py.errors import ConfigError
+
+    try:
+        wishes = run_wishes(
+            option(config, "rocketmq"),
+            option(config, "rocketmq_scope"),
+            _seed(config),
+            float(option(config, "rocketmq_patience")),
+            strict=bool(option(config, "rocketmq_strict")),
+        )
+    except (ConfigError, ValueError) as error:
+        raise pytest.UsageError(str(error)) from error
+    run = config.stash[_RUN] = Run(wishes)
+    return run
+
+
+def _seed(config: pytest.Config) -> int:
+    """Give the seed of the run: as asked for, that of pytest-randomly, or a new one."""
+    if _SEED not in config.stash:
+        for name in ("rocketmq_seed", "randomly_seed"):
+            given = config.getoption(name, default=None)
+            if isinstance(given, int):
+                config.stash[_SEED] = given
+                break
+        else:
+            config.stash[_SEED] = SystemRandom().randrange(1 << 32)
+    return config.stash[_SEED]
+
+
+# -- one test -----------------------------------------------------------------------------------
+
+
+def uses_kit(item: pytest.Item) -> bool:
+    """Whether a test uses any fixture or mark of the kit."""
+    names = getattr(item, "fixturenames", ())
+    return "rocketmq_broker" in names or item.get_closest_marker("rocketmq") is not None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose broker cannot do what it needs; empty a broker that tests share."""
+    if uses_kit(item):
+        _prepare(item)
+
+
+def _prepare(item: pytest.Item) -> None:
+    from embedded_broker.kit.backend import Ability
+    from embedded_broker.kit.run import crashes_of, wishes_of_node
+    from rocketmq_py.errors import ConfigError
+
+    run = run_of(item.config)
+    try:
+        wishes = wishes_of_node(item)
+    except ConfigError as error:
+        pytest.fail(str(error), pytrace=False)
+    needs = {ability: f"mark {ability.name.lower()}" for ability in wishes.needs}
+    for name in getattr(item, "fixturenames", ()):
+        if name in NEEDED_BY:
+            needs[Ability[NEEDED_BY[name]]] = name
+    if wishes.settings:
+        needs[Ability.CONFIG] = f"mark {', '.join(wishes.settings)}"
+    if crashes_of(item):
+        needs[Ability.CRASH] = "mark rocketmq_crash"
+    for ability, what in needs.items():
+        reason = run.lacks(ability)
+        if reason is not None:
+            pytest.skip(f"{what}: {reason}")
+    if run.is_embedded and run.wishes.scope != "function":
+        _check_shared(item, run, wishes)
+    if "rocketmq_broker" in getattr(item, "fixturenames", ()):
+        run.prepare(item)
+
+
+def _check_shared(item: pytest.Item, run: Run, wishes: Wishes) -> None:
+    """Fail a test that wants another broker than the one that it shares."""
+    from embedded_broker.kit.run import wishes_of_node
+
+    owner = item.getparent(pytest.Module) if run.wishes.scope == "module" else item.session
+    given = {} if owner is None else wishes_of_node(owner).settings
+    if wishes.settings != given:
+        pytest.fail(
+            f"mark {', '.join(wishes.settings)}: these are settings of a broker of the test's own, "
+            f"and --rocketmq-scope={run.wishes.scope} lets tests share one. Use function scope"
+            + (", or mark the whole module" if run.wishes.scope == "module" else ""),
+            pytrace=False,
+        )
+
+
+def require(request: pytest.FixtureRequest, ability: str, what: str) -> None:
+    """Skip a test whose broker lacks an ability."""
+    from embedded_broker.kit.backend import Ability
+
+    reason = run_of(request.config).lacks(Ability[ability])
+    if reason is not None:
+        pytest.skip(f"{what}: {reason}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
+    """Note what runs before a test begins."""
+    from embedded_broker.kit.leftovers import running_brokers, running_clients
+
+    before: list[object] = [*running_brokers(), *running_clients()]
+    item.stash[_BEFORE] = before
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """Fail a test, by name, for what it has left behind."""
+    trial = _trial(item)
+    told: list[str] = []
+    try:
+        if trial is not None:
+            told += _said_by_strictness(trial)
+        result = yield
+        if trial is not None and trial.bench.is_shared:
+            told += trial.end()
+        told += _left_open(item)
+    finally:
+        if trial is not None:
+            run_of(item.config).trials.pop(item.nodeid, None)
+    fail_if(told)
+    return result
+
+
+def _trial(item: pytest.Item) -> Trial | None:
+    run = item.config.stash.get(_RUN, None)
+    return None if run is None else run.trials.get(item.nodeid)
+
+
+def _said_by_strictness(trial: Trial) -> list[str]:
+    from embedded_broker.kit.bench import EmbeddedBench
+
+    bench = trial.bench
+    if trial.has_failed or not (bench.strict and isinstance(bench, EmbeddedBench)):
+        return []
+    return [f"strict mode: {note}" for note in bench.disagreements()]
+
+
+def _left_open(item: pytest.Item) -> list[str]:
+    """Name what the body of a test has started and not ended, whatever it is a test of."""
+    from embedded_broker.kit.leftovers import brokers_left_open, clients_left_open, running_clients
+
+    before = item.stash.get(_BEFORE, None)
+    mark = item.get_closest_marker("rocketmq")
+    if before is None or (mark is not None and mark.kwargs.get("leave_open")):
+        return []
+    brokers = list(brokers_left_open(before))
+    clients = list(clients_left_open(one for one in running_clients() if one not in before))
+    return brokers if item.stash.get(_HAS_FAILED, False) else [*brokers, *clients]
+
+
+def fail_if(told: list[str]) -> None:
+    """Fail the test when there is something to complain about."""
+    if told:
+        pytest.fail("rocketmq: " + "\nrocketmq: ".join(told), pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the state of the broker to the report of a test that failed."""
+    report = yield
+    if report.failed and call.when != "teardown":
+        item.stash[_HAS_FAILED] = True
+        run = item.config.stash.get(_RUN, None)
+        trial = _trial(item)
+        if run is not None and trial is not None:
+            trial.has_failed = True
+            told = run.report(item.nodeid)
+            if told is not None:
+                report.sections.append(("rocketmq", told))
+    return report

@@ -1,0 +1,204 @@
+"""What arrived in a topic, and what a test expects to arrive.
+
+Answers: ``rocketmq_recorder(topic)``: a consumer that notes every delivery, and expectations that
+go forward in the broker's time instead of sleeping. Must not know: pytest, what kind of broker it
+is. Read on: ``embedded_broker/kit/telling.py`` for the text of an expectation that failed.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from threading import Lock
+
+from embedded_broker.api.views import StoredMessage
+from embedded_broker.clocks.instants import instant
+from embedded_broker.kit.bench import Bench
+from embedded_broker.kit.telling import Arrival, FailedExpectation, told_of_failure
+from embedded_broker.kit.threads import in_thread
+from rocketmq_py import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, MessageExt
+
+Span = timedelta | float
+"""A timedelta, or seconds."""
+Body = bytes | str | Callable[[MessageExt], object]
+"""What is expected: a body (text as UTF-8), or a function that says yes to the message."""
+
+EARLY_OK = timedelta(seconds=1)
+"""On wall time, how much earlier than ``after`` is still right: the send was before the look."""
+
+
+class Recorder:
+    """Notes what a consumer group of its own gets from a topic.
+
+    Each expectation takes one delivery that no other expectation has taken. Time goes forward in
+    the broker's virtual clock, so waiting for half an hour takes milliseconds. On a broker with
+    wall time an expectation really waits.
+    """
+
+    def __init__(self, bench: Bench, topic: str, tags: str, group: str) -> None:
+        self.topic = topic
+        self.tags = tags
+        self.group = group
+        self._bench = bench
+        self._lock = Lock()
+        self._arrivals: list[Arrival] = []
+
+    def __repr__(self) -> str:
+        return f"<recorder of {self.topic}: {len(self.messages)} messages>"
+
+    # -- what came ----------------------------------------------------------------------------
+
+    @property
+    def messages(self) -> list[MessageExt]:
+        """Every delivery so far, in the order in which they came."""
+        return [one.message for one in self._seen()]
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """The bodies of all deliveries so far."""
+        return [one.message.body for one in self._seen()]
+
+    @property
+    def texts(self) -> list[str]:
+        """The same as text."""
+        return [one.message.body.decode() for one in self._seen()]
+
+    @property
+    def duplicates(self) -> list[MessageExt]:
+        """The deliveries whose id had come before."""
+        return [one.message for one in self._seen() if one.again]
+
+    @property
+    def unexpected(self) -> list[MessageExt]:
+        """The deliveries that no expectation has taken."""
+        return [one.message for one in self._seen() if not one.taken]
+
+    def dead_letters(self, group: str) -> list[StoredMessage]:
+        """Give the messages that a consumer group gave up, oldest first."""
+        return self._bench.dead_letters(group)
+
+    def clear(self) -> None:
+        """Forget what came."""
+        with self._lock:
+            self._arrivals.clear()
+
+    # -- what is expected ---------------------------------------------------------------------
+
+    def expect(self, body: Body, *, within: Span = 0, after: Span = 0) -> MessageExt:
+        """Go forward until a message arrives, and return it.
+
+        ``within``: at most this far from now (seconds or a timedelta). Without it, the message has
+        to be on its way now. ``after``: it must not be there before. Fails with what was expected,
+        what arrived, what still waits and until when.
+        """
+        __tracebackhide__ = True
+        latest, earliest, began = _span(within), _span(after), self._bench.now()
+        wanted = _as_test(body)
+        reached = self._bench.until(lambda: self._find(wanted) is not None, max(latest, earliest))
+        found = self._find(wanted)
+        if found is None:
+            raise self._failed(body, began, latest, earliest, reached.trouble)
+        early = began + earliest - _stored_at(found.message)
+        if earliest and early > (timedelta(0) if self._bench.is_virtual else EARLY_OK):
+            raise self._failed(body, began, latest, earliest, "", too_early=found)
+        found.taken = True
+        return found.message
+
+    def expect_nothing(self, *, within: Span = 0) -> None:
+        """Go forward by ``within``; fails if anything arrives that no expectation has taken."""
+        __tracebackhide__ = True
+        span, began = _span(within), self._bench.now()
+        reached = self._bench.until(lambda: self.unexpected, span)
+        if self.unexpected:
+            raise self._failed(None, began, span, timedelta(0), "")
+        if reached.trouble:
+            raise self._failed(None, began, span, timedelta(0), reached.trouble)
+
+    @property
+    def aio(self) -> "AsyncRecorder":
+        """The expectations as coroutines, for tests in an event loop."""
+        return AsyncRecorder(self)
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def listen(
+        self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
+    ) -> ConsumeConcurrentlyStatus:
+        """Note what comes; the listener of its consumer."""
+        del context
+        with self._lock:
+            known = {one.message.msg_id for one in self._arrivals}
+            for message in messages:
+                self._arrivals.append(Arrival(message, again=message.msg_id in known))
+                known.add(message.msg_id)
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    def _seen(self) -> list[Arrival]:
+        with self._lock:
+            return list(self._arrivals)
+
+    def _find(self, wanted: Callable[[MessageExt], object]) -> Arrival | None:
+        return next((one for one in self._seen() if not one.taken and wanted(one.message)), None)
+
+    def _failed(
+        self,
+        body: Body | None,
+        began: datetime,
+        latest: timedelta,
+        earliest: timedelta,
+        trouble: str,
+        too_early: Arrival | None = None,
+    ) -> AssertionError:
+        return AssertionError(
+            told_of_failure(
+                self._bench,
+                FailedExpectation(
+                    topic=self.topic,
+                    tags=self.tags,
+                    body=body,
+                    began=began,
+                    within=latest,
+                    after=earliest,
+                    arrivals=self._seen(),
+                    trouble=trouble,
+                    too_early=too_early,
+                ),
+            )
+        )
+
+
+class AsyncRecorder:
+    """The expectations of one recorder as coroutines."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    async def expect(self, body: Body, *, within: Span = 0, after: Span = 0) -> MessageExt:
+        """Go forward until a message arrives; see ``Recorder.expect``."""
+        return await in_thread(lambda: self._recorder.expect(body, within=within, after=after))
+
+    async def expect_nothing(self, *, within: Span = 0) -> None:
+        """Go forward; fails if anything arrives; see ``Recorder.expect_nothing``."""
+        await in_thread(lambda: self._recorder.expect_nothing(within=within))
+
+
+def _stored_at(message: MessageExt) -> datetime:
+    """Give when a message became visible, by the broker's clock."""
+    return instant(message.store_timestamp)
+
+
+def _span(value: Span) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"give seconds or a timedelta, not {value!r}")
+    return timedelta(seconds=value)
+
+
+def _as_test(body: Body) -> Callable[[MessageExt], object]:
+    if isinstance(body, str):
+        body = body.encode()
+    if isinstance(body, bytes):
+        wanted = body
+        return lambda message: message.body == wanted
+    if callable(body):
+        return body
+    raise TypeError(f"expect a body as bytes or str, or a function of the message, not {body!r}")

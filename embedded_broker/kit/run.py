@@ -1,0 +1,217 @@
+"""One run of pytest: the broker that its tests share, and what each test asks for.
+
+Answers: which broker a test gets, started with what, and what is checked and told at its end.
+Must not know: the names of fixtures. It is made when the first test asks for a broker, so that
+pytest starts without importing one. Read on: ``embedded_broker/kit/fixtures.py``, ``plugin.py``.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pytest
+from attrs import define, field
+
+from embedded_broker.api.broker import EmbeddedBroker
+from embedded_broker.api.cluster import EmbeddedCluster
+from embedded_broker.clocks.clock import VirtualClock
+from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend, parse_backend
+from embedded_broker.kit.backends import make_backend
+from embedded_broker.kit.bench import Bench, EmbeddedBench
+from embedded_broker.kit.crash import CrashPlan, crash_plans
+from embedded_broker.kit.leftovers import clients_left_open, faults_never_hit, running_clients
+from embedded_broker.kit.remote import RemoteBench
+from embedded_broker.kit.telling import told_of_bench
+from embedded_broker.kit.wishes import RunWishes, Scope, Wishes, wishes_of
+from embedded_broker.lifecycle.arguments import TopicSpec
+from rocketmq_py.errors import ConfigError
+
+NAME_MAX: Final = 60
+
+
+@define(eq=False)
+class Trial:
+    """One test while it runs on a bench."""
+
+    bench: Bench
+    wishes: Wishes
+    plans: list[CrashPlan] = field(factory=list)
+    has_failed: bool = False
+
+    def end(self) -> list[str]:
+        """End what was planned, and say what is wrong with what is left. When its clients ended."""
+        for plan in self.plans:
+            plan.end()
+        bench = self.bench
+        if self.has_failed or not isinstance(bench, EmbeddedBench):
+            return []
+        told = list(faults_never_hit(bench, self.plans))
+        if not (bench.is_shared or self.wishes.leave_open):
+            told += clients_left_open(
+                one for one in running_clients() if one.namesrv_addr == bench.namesrv_addr
+            )
+        return told
+
+
+@define(eq=False)
+class Run:
+    """The brokers of one run. ``trials`` are those of tests that run now, by test id."""
+
+    wishes: RunWishes
+    _backend: Backend | None = None
+    _remote: RemoteBench | None = None
+    shared: list[EmbeddedBench] = field(factory=list)
+    trials: dict[str, Trial] = field(factory=dict)
+    current: pytest.Item | None = None
+    """The test that is being set up or runs."""
+
+    # -- what a test may ask for ---------------------------------------------------------------
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether brokers are started in this process."""
+        return self.wishes.backend.kind == "embedded"
+
+    @property
+    def backend(self) -> Backend:
+        """The broker that is not embedded; it may not be started yet."""
+        if self._backend is None:
+            self._backend = make_backend(self.wishes.backend)
+        return self._backend
+
+    def lacks(self, ability: Ability) -> str | None:
+        """Say why the broker of this run cannot do something; None when it can."""
+        if self.is_embedded or ability in self.backend.abilities:
+            return None
+        return self.backend.why_not(ability)
+
+    # -- brokers ---------------------------------------------------------------------------------
+
+    def remote_bench(self) -> RemoteBench:
+        """Give the broker that is not embedded. It is started once."""
+        if self._remote is None:
+            self.backend.start()
+            self._remote = RemoteBench(
+                self.backend, strict=self.wishes.strict, patience_s=self.wishes.patience_s
+            )
+        return self._remote
+
+    @contextmanager
+    def own_broker(
+        self, test: str, wishes: Wishes, *, store: Path | None = None, in_cluster: bool = False
+    ) -> Iterator[EmbeddedBench]:
+        """Start a broker, or a cluster, as marks ask for it; close it at the end."""
+        strict = self.wishes.strict if wishes.strict is None else wishes.strict
+        config = {"autoCreateTopicEnable": False, **wishes.config} if strict else wishes.config
+        given: dict[str, Any] = {  # Any: arguments of the broker, which checks them
+            "clock": None if wishes.wall_clock else VirtualClock(start=wishes.start),
+            "config": dict(config),
+            "topics": wishes.topics,
+            "seed": self.wishes.seed_of(test),
+            **wishes.arguments,
+        }
+        if store is not None:
+            given["store"] = store
+        if in_cluster:
+            with EmbeddedCluster(brokers=wishes.brokers, **given) as cluster:
+                yield EmbeddedBench(cluster.brokers[0], cluster=cluster, strict=strict)
+        else:
+            with EmbeddedBroker(**given) as broker:
+                yield EmbeddedBench(broker, strict=strict)
+
+    @contextmanager
+    def shared_broker(self, name: str, wishes: Wishes) -> Iterator[EmbeddedBench]:
+        """Start a broker that several tests share; ``renew`` empties it before each of them."""
+        with self.own_broker(name, wishes) as bench:
+            bench.is_shared = True
+            self.shared.append(bench)
+            if self.current is not None:
+                self.begin(self.current, bench)
+            try:
+                yield bench
+            finally:
+                self.shared.remove(bench)
+
+    def close(self) -> None:
+        """Stop the broker of the run."""
+        if self._backend is not None:
+            self._backend.stop()
+
+    # -- tests -----------------------------------------------------------------------------------
+
+    def prepare(self, item: pytest.Item) -> None:
+        """Let a test that shares a broker find it empty."""
+        self.current = item
+        if not self.is_embedded:
+            self.begin(item, self.remote_bench())
+        for bench in self.shared:
+            renew(bench)
+            self.begin(item, bench)
+
+    def begin(self, item: pytest.Item, bench: Bench) -> Trial:
+        """Let a test begin on a bench: its topics are there, its crash is planned."""
+        wishes = wishes_of_node(item)
+        trial = self.trials[item.nodeid] = Trial(bench, wishes)
+        for spec in wishes.topics:
+            if isinstance(spec, TopicSpec):
+                bench.create_topic(spec.name, spec.queues)
+            else:
+                bench.create_topic(spec, DEFAULT_QUEUES)
+        if isinstance(bench, EmbeddedBench):
+            trial.plans = crash_plans(bench.broker, crashes_of(item))
+        return trial
+
+    def name_of(self, test: str, function: str, *, is_shared: bool) -> str:
+        """Give a name for topics and groups of one test; on a shared broker nobody else has it."""
+        name = re.sub(r"[^A-Za-z0-9_]+", "-", function).strip("-")[:NAME_MAX]
+        return f"{name}-{self.wishes.seed_of(test):08x}" if is_shared else name
+
+    def report(self, test: str) -> str | None:
+        """Tell the state of a test's broker."""
+        trial = self.trials.get(test)
+        if trial is None:
+            return None
+        return told_of_bench(trial.bench, repeat=f"--rocketmq-seed={self.wishes.seed}")
+
+
+def renew(bench: EmbeddedBench) -> None:
+    """Empty a shared broker, and let it be the time at which it began."""
+    if not bench.broker.is_running:
+        bench.broker.restart()
+    bench.broker.reset(clock=bench.is_virtual)
+
+
+def run_wishes(
+    backend: str, scope: str, seed: int, patience_s: float, *, strict: bool
+) -> RunWishes:
+    """Read the options of a run; ``ConfigError`` for a value that is not possible."""
+    if scope not in {"function", "module", "session"}:
+        raise ConfigError("--rocketmq-scope", scope, "function, module or session")
+    if patience_s <= 0:
+        raise ConfigError("--rocketmq-patience", patience_s, "more than 0 seconds")
+    return RunWishes(
+        backend=parse_backend(backend),
+        scope=cast("Scope", scope),
+        strict=strict,
+        seed=seed,
+        patience_s=patience_s,
+    )
+
+
+def wishes_of_node(node: pytest.Item | pytest.Collector) -> Wishes:
+    """Add up the marks of a test, its class and its module."""
+    return wishes_of((mark.args, mark.kwargs) for mark in node.iter_markers("rocketmq"))
+
+
+def crashes_of(item: pytest.Item) -> list[tuple[Any, Any]]:  # Any: arguments of marks
+    """Give the arguments of the marks that plan a crash."""
+    return [(mark.args, mark.kwargs) for mark in item.iter_markers("rocketmq_crash")]
+
+
+def bench_of(broker: object) -> Bench:
+    """Give a bench for the ``rocketmq_broker`` that a project has made by itself."""
+    if isinstance(broker, EmbeddedBroker):
+        return EmbeddedBench(broker)
+    raise TypeError(f"rocketmq_broker is to give an EmbeddedBroker, not {broker!r}")

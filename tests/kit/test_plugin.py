@@ -1,0 +1,483 @@
+"""What a test gets from the plugin, and why it is skipped or failed: runs of pytest in a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kit.conftest import RunKit
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_every_test_begins_with_an_empty_broker_at_the_same_time(run_kit: RunKit) -> None:
+    result = run_kit("""
+@pytest.mark.parametrize("number", range(3))
+def test_new(rocketmq_broker, rocketmq_clock, rocketmq_topic, rocketmq_producer, number):
+    assert rocketmq_clock.now() == datetime(2030, 1, 1, tzinfo=UTC)
+    assert rocketmq_broker.topics.names() == [rocketmq_topic] == [f"test_new-{number}"]
+    rocketmq_producer.send(Message(rocketmq_topic, b"x", delay=MINUTE))
+    rocketmq_clock.advance(days=1)
+    assert rocketmq_broker.topics[rocketmq_topic].count() == 1
+
+@pytest.mark.rocketmq(start=datetime(2040, 5, 1, tzinfo=UTC))
+def test_another_time(rocketmq_clock):
+    assert rocketmq_clock.now() == datetime(2040, 5, 1, tzinfo=UTC)
+""")
+    result.assert_outcomes(passed=4)
+
+
+def test_a_message_that_arrives_in_time_is_expected_in_virtual_time(run_kit: RunKit) -> None:
+    result = run_kit("""
+def test_cancel(rocketmq_clock, rocketmq_topic, rocketmq_producer, rocketmq_recorder):
+    arrived = rocketmq_recorder(rocketmq_topic)
+    rocketmq_producer.send(Message(rocketmq_topic, b"cancel 42", delay=30 * MINUTE))
+    arrived.expect_nothing(within=29 * MINUTE)
+    message = arrived.expect("cancel 42", within=MINUTE)
+    assert message.store_timestamp == rocketmq_clock.now_ms
+    assert rocketmq_clock.now() == datetime(2030, 1, 1, 0, 30, tzinfo=UTC)
+    assert arrived.bodies == [b"cancel 42"] and not arrived.unexpected
+""")
+    result.assert_outcomes(passed=1)
+
+
+def test_marks_say_what_a_broker_has(run_kit: RunKit) -> None:
+    result = run_kit("""
+pytestmark = pytest.mark.rocketmq(topics=["Orders"], config={"timerMaxDelaySec": 3_456_000})
+
+@pytest.mark.rocketmq(topics=[TopicSpec("Bills", queues=2)], config={"maxMessageSize": 4096})
+class TestMarks:
+    @pytest.mark.rocketmq(profile="rocketmq-4.9", config={"maxMessageSize": 2048})
+    def test_all_marks_count_and_the_nearest_decides(self, rocketmq_broker):
+        assert set(rocketmq_broker.topics.names()) == {"Orders", "Bills"}
+        assert rocketmq_broker.topics["Bills"].queues == 2
+        assert rocketmq_broker.config["timerMaxDelaySec"] == 3_456_000
+        assert rocketmq_broker.config["maxMessageSize"] == 2048
+        assert rocketmq_broker.profile.name == "rocketmq-4.9"
+
+@pytest.mark.rocketmq(virtual_clock=False)
+def test_wall_time(rocketmq_broker):
+    assert rocketmq_broker.clock.now() < datetime(2030, 1, 1, tzinfo=UTC)
+""")
+    result.assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("mark", "told"),
+    [
+        ("topic=['T']", "did you mean topics?"),
+        ("topics='T'", "a list of names"),
+        ("start=datetime(2030, 1, 1)", "an aware datetime"),
+        ("config=['x']", "a dict of options"),
+        ("'T'", "keywords only"),
+        ("config={'timerMaxDelay': 1}", "timerMaxDelaySec"),
+    ],
+)
+def test_a_wrong_mark_is_named_with_what_is_right(run_kit: RunKit, mark: str, told: str) -> None:
+    result = run_kit(f"""
+@pytest.mark.rocketmq({mark})
+def test_wrong(rocketmq_broker):
+    pass
+""")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([f"*{told}*"])
+
+
+def test_a_consumer_is_ready_when_it_is_given_and_ends_with_its_test(run_kit: RunKit) -> None:
+    result = run_kit("""
+got, consumers = [], []
+
+def listen(messages, context):
+    got.extend((m.topic, m.body, m.tags) for m in messages)
+    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+def test_given(rocketmq_consumer, rocketmq_broker, rocketmq_clock, rocketmq_group, rocketmq_topic):
+    consumers.append(rocketmq_consumer("billing", "Orders", listen, tags="paid"))
+    consumers.append(rocketmq_consumer(listener=listen, consume_thread_min=2))
+    rocketmq_broker.send("Orders", b"no", tags="new")
+    rocketmq_broker.send("Orders", b"yes", tags="paid")
+    rocketmq_broker.send(rocketmq_topic, b"own")
+    rocketmq_clock.settle()
+    assert sorted(got) == [("Orders", b"yes", "paid"), (rocketmq_topic, b"own", None)]
+    assert consumers[1].consumer_group == rocketmq_group
+    assert consumers[1].config.consume_thread_min == 2
+    assert consumers[0].config.pull_time_delay_millis_when_exception == 10
+
+def test_ended():
+    assert [one.is_running for one in consumers] == [False, False]
+
+def test_a_third_member_of_two_queues_waits_for_none(rocketmq_broker, rocketmq_consumer):
+    rocketmq_broker.topics.create("Two", queues=2)
+    for _ in range(3):
+        rocketmq_consumer("billing", "Two", done)
+
+def test_no_listener(rocketmq_consumer):
+    with pytest.raises(Exception, match="a function, as in rocketmq_consumer"):
+        rocketmq_consumer("billing", "Orders")
+""")
+    result.assert_outcomes(passed=4)
+
+
+def test_recorders_tell_duplicates_and_dead_letters(run_kit: RunKit) -> None:
+    result = run_kit("""
+def test_twice(rocketmq_broker, rocketmq_topic, rocketmq_recorder, rocketmq_producer):
+    arrived, other = rocketmq_recorder(rocketmq_topic), rocketmq_recorder(rocketmq_topic)
+    sent = rocketmq_producer.send(Message(rocketmq_topic, b"once", tags="a"))
+    first = arrived.expect(b"once")
+    assert other.expect("once").msg_id == sent.msg_id
+    rocketmq_broker.redeliver(first)
+    arrived.expect(b"once")
+    assert [one.msg_id for one in arrived.duplicates] == [sent.msg_id]
+    assert arrived.texts == ["once", "once"]
+    other.expect(lambda message: message.tags == "a")
+    rocketmq_broker.redeliver(sent, group=arrived.group)
+    arrived.expect(b"once")
+    other.expect_nothing()
+    other.clear()
+    assert other.messages == []
+
+def test_dead(rocketmq_topic, rocketmq_recorder, rocketmq_consumer, rocketmq_producer,
+              rocketmq_clock):
+    rocketmq_consumer("billing", rocketmq_topic, later, max_reconsume_times=2)
+    arrived = rocketmq_recorder()
+    rocketmq_producer.send(Message(rocketmq_topic, b"bad"))
+    assert arrived.dead_letters("billing") == []
+    rocketmq_clock.run(minutes=5)
+    assert [one.body for one in arrived.dead_letters("billing")] == [b"bad"]
+    assert arrived.dead_letters("nobody") == []
+
+def test_still_waiting_is_not_redelivered(rocketmq_broker, rocketmq_topic):
+    sent = rocketmq_broker.send(rocketmq_topic, b"x", delay=5)
+    with pytest.raises(LookupError, match="not delivered yet"):
+        rocketmq_broker.redeliver(sent)
+""")
+    result.assert_outcomes(passed=3)
+
+
+def test_a_cluster_serves_the_other_fixtures(run_kit: RunKit) -> None:
+    result = run_kit("""
+@pytest.mark.rocketmq(brokers=2)
+def test_cluster(rocketmq_cluster, rocketmq_broker, rocketmq_topic, rocketmq_producer,
+                 rocketmq_recorder):
+    assert [one.broker_name for one in rocketmq_cluster.brokers] == ["broker-a", "broker-b"]
+    assert rocketmq_broker is rocketmq_cluster["broker-a"]
+    arrived = rocketmq_recorder()
+    for number in range(8):
+        rocketmq_producer.send(Message(rocketmq_topic, b"%d" % number, delay=MINUTE))
+    rocketmq_cluster.stop("broker-b")
+    rocketmq_cluster.start("broker-b")
+    for number in range(8):
+        arrived.expect(b"%d" % number, within=MINUTE)
+    assert {one.broker_name for one in arrived.messages} == {"broker-a", "broker-b"}
+""")
+    result.assert_outcomes(passed=1)
+
+
+def test_a_store_is_opened_again_and_a_broker_crashes_at_a_request(run_kit: RunKit) -> None:
+    result = run_kit("""
+def test_reopen(rocketmq_store, rocketmq_topic, rocketmq_producer, rocketmq_recorder):
+    arrived = rocketmq_recorder()
+    rocketmq_producer.send(Message(rocketmq_topic, b"kept", delay=MINUTE))
+    assert rocketmq_store.reopen().timers_pending == 1
+    assert not rocketmq_store.reopen(crash=True).clean
+    assert (rocketmq_store.path / "commitlog").is_dir()
+    arrived.expect(b"kept", within=MINUTE, after=MINUTE)
+
+def test_power_loss(rocketmq_store, rocketmq_topic, rocketmq_producer, rocketmq_recorder):
+    arrived = rocketmq_recorder()
+    rocketmq_producer.send(Message(rocketmq_topic, b"lost", delay=MINUTE))
+    assert rocketmq_store.reopen(lose_unsynced=True).timers_lost == 1
+    arrived.expect_nothing(within=MINUTE)
+
+@pytest.mark.parametrize("run", range(5))
+@pytest.mark.rocketmq_crash(after="SEND_MESSAGE_V2", nth=2)
+def test_crash(rocketmq_broker, rocketmq_topic, rocketmq_producer, rocketmq_recorder, run):
+    arrived = rocketmq_recorder()
+    first = rocketmq_producer.send(Message(rocketmq_topic, b"first", delay=MINUTE))
+    second = rocketmq_producer.send(Message(rocketmq_topic, b"second", delay=MINUTE))
+    arrived.expect(b"first", within=MINUTE)
+    arrived.expect(b"second")
+    arrived.expect(b"second")  # the answer was lost, so it was sent again
+    assert [one.msg_id for one in arrived.duplicates] == [second.msg_id]
+    assert not rocketmq_broker.recovery.clean
+""")
+    result.assert_outcomes(passed=7)
+
+
+LEFT = {
+    "a producer": (
+        """
+    producer = DefaultMQProducer("shop", namesrv_addr=rocketmq_broker.namesrv_addr)
+    producer.start()
+    producer.send(Message("Orders", b"x"))
+    KEPT.append(producer)
+""",
+        "*producer of group 'shop' was left open*rocketmq_producer*",
+    ),
+    "a consumer": (
+        """
+    consumer = DefaultMQPushConsumer("billing", namesrv_addr=rocketmq_broker.namesrv_addr)
+    consumer.subscribe("Orders")
+    consumer.register_message_listener(done)
+    consumer.start()
+    KEPT.append(consumer)
+""",
+        "*consumer of group 'billing' was left open*call shutdown()*",
+    ),
+    "a broker": ("    KEPT.append(EmbeddedBroker(tcp=False).start())\n", "*was not closed*"),
+    "a fault": (
+        "    rocketmq_broker.faults.on('PULL_MESSAGE').drop()\n",
+        "*on(PULL_MESSAGE).drop, 0 hits> was asked for and never happened*",
+    ),
+    "a fault of the disk": (
+        "    rocketmq_broker.faults.disk.fail_next_flush(path='timerlog')\n",
+        "*the sync failed because a test asked for it*never happened*",
+    ),
+}
+
+
+@pytest.mark.parametrize("scope", ["function", "module"])
+@pytest.mark.parametrize("what", LEFT)
+def test_what_is_left_behind_fails_the_test_by_name(run_kit: RunKit, what: str, scope: str) -> None:
+    body, told = LEFT[what]
+    tests = f"""
+KEPT = []
+
+@pytest.mark.rocketmq(topics=["Orders"])
+def test_untidy(rocketmq_broker):
+{body}
+
+def test_next(rocketmq_broker):
+    for one in KEPT:
+        getattr(one, "shutdown", lambda: None)()
+"""
+    result = run_kit(tests, f"--rocketmq-scope={scope}")
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_untidy*", told])
+
+
+def test_a_failed_test_is_not_blamed_for_what_it_left(run_kit: RunKit) -> None:
+    result = run_kit("""
+def test_fails(rocketmq_faults):
+    rocketmq_faults.on("PULL_MESSAGE").drop()
+    assert 1 == 2
+
+@pytest.mark.rocketmq(leave_open=True)
+def test_on_purpose(rocketmq_broker):
+    test_on_purpose.producer = DefaultMQProducer("shop", namesrv_addr=rocketmq_broker.namesrv_addr)
+    test_on_purpose.producer.start()
+    test_on_purpose.producer.send(Message("Orders", b"x"))
+
+def test_end():
+    test_on_purpose.producer.shutdown()
+""")
+    result.assert_outcomes(passed=2, failed=1)
+
+
+def test_a_crash_that_never_came_fails_the_test(run_kit: RunKit) -> None:
+    result = run_kit("""
+@pytest.mark.rocketmq_crash(after="SEND_MESSAGE_V2", nth=7)
+def test_calm(rocketmq_producer, rocketmq_topic):
+    rocketmq_producer.send(Message(rocketmq_topic, b"x"))
+""")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*rocketmq_crash(after='SEND_MESSAGE_V2', nth=7) never happened*"])
+
+
+def test_strict_mode_refuses_unknown_topics_and_contradicting_subscriptions(
+    run_kit: RunKit,
+) -> None:
+    tests = """
+@pytest.mark.rocketmq(topics=["Orders", "Bills"])
+def test_unknown_topic(rocketmq_producer):
+    rocketmq_producer.send(Message("Ordres", b"x"))
+
+@pytest.mark.rocketmq(topics=["Orders"])
+def test_unknown_subscription(rocketmq_consumer):
+    rocketmq_consumer("billing", "Ordres", done)
+
+@pytest.mark.rocketmq(topics=["Orders", "Bills"])
+def test_clash(rocketmq_consumer):
+    rocketmq_consumer("billing", "Orders", done)
+    rocketmq_consumer("billing", "Bills", done)
+
+@pytest.mark.rocketmq(topics=["Orders"])
+def test_fine(rocketmq_topic, rocketmq_recorder, rocketmq_broker):
+    arrived = rocketmq_recorder("Orders")
+    rocketmq_broker.send("Orders", b"x")
+    arrived.expect(b"x")
+"""
+    strict = run_kit(tests, "--rocketmq-strict", "--tb=short")
+    strict.assert_outcomes(passed=1, failed=3)
+    strict.stdout.fnmatch_lines(["*no route of topic Ordres*"])
+    strict.stdout.fnmatch_lines(["*did you mean 'Orders'?*"])
+    strict.stdout.fnmatch_lines(["*the members of group billing do not subscribe to the same*"])
+    run_kit(tests).assert_outcomes(passed=4)
+
+
+def test_shared_brokers_are_emptied_and_give_each_test_its_own_names(run_kit: RunKit) -> None:
+    tests = """
+seen = []
+
+@pytest.fixture(scope="module")
+def app(rocketmq_broker):
+    with DefaultMQProducer("app", namesrv_addr=rocketmq_broker.namesrv_addr) as producer:
+        yield producer
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.rocketmq(topics=["Orders"])
+def test_one(app, rocketmq_broker, rocketmq_clock, rocketmq_topic, rocketmq_group,
+             rocketmq_recorder, number):
+    assert rocketmq_clock.now() == datetime(2030, 1, 1, tzinfo=UTC)
+    assert rocketmq_broker.topics["Orders"].count() == 0
+    arrived = rocketmq_recorder("Orders")
+    app.send(Message("Orders", b"%d" % number, delay=MINUTE))
+    arrived.expect(b"%d" % number, within=MINUTE)
+    seen.append((rocketmq_broker.namesrv_addr, rocketmq_topic, rocketmq_group))
+
+def test_names():
+    assert [len({one[at] for one in seen}) for at in range(3)] == [1, 3, 3]
+"""
+    for scope in ("module", "session"):
+        run_kit(tests, f"--rocketmq-scope={scope}").assert_outcomes(passed=4)
+
+
+@pytest.mark.parametrize("scope", ["module", "session"])
+def test_what_needs_a_broker_of_its_own_says_so_where_it_is_shared(
+    run_kit: RunKit, scope: str
+) -> None:
+    result = run_kit(
+        """
+@pytest.mark.rocketmq(config={"maxMessageSize": 4096})
+def test_config(rocketmq_broker):
+    pass
+
+def test_store(rocketmq_store):
+    pass
+
+def test_cluster(rocketmq_cluster):
+    pass
+""",
+        f"--rocketmq-scope={scope}",
+    )
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines_random(
+        ["*mark config: these are settings*", "*rocketmq_store belongs*", "*rocketmq_cluster is*"]
+    )
+
+
+def test_a_module_may_be_marked_when_it_shares_a_broker(run_kit: RunKit) -> None:
+    result = run_kit(
+        """
+pytestmark = pytest.mark.rocketmq(config={"maxMessageSize": 4096})
+
+def test_config(rocketmq_broker):
+    assert rocketmq_broker.config["maxMessageSize"] == 4096
+""",
+        "--rocketmq-scope=module",
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_a_project_may_have_a_broker_of_its_own_making(run_kit: RunKit) -> None:
+    result = run_kit("""
+@pytest.fixture
+def rocketmq_broker():
+    with EmbeddedBroker(tcp=False, clock=VirtualClock()) as broker:
+        yield broker
+
+def test_own(rocketmq_broker, rocketmq_topic, rocketmq_recorder):
+    assert rocketmq_broker.namesrv_addr.endswith(".invalid:9876")
+    arrived = rocketmq_recorder()
+    rocketmq_broker.send(rocketmq_topic, b"x", delay=60)
+    arrived.expect(b"x", within=60)
+""")
+    result.assert_outcomes(passed=1)
+
+
+def test_options_may_stand_in_the_configuration_file(
+    run_kit: RunKit, pytester: pytest.Pytester
+) -> None:
+    pytester.makeini("[pytest]\nrocketmq_scope = session\nrocketmq_strict = true\n")
+    result = run_kit("""
+brokers = []
+
+@pytest.mark.parametrize("number", range(2))
+def test_same(rocketmq_broker, number):
+    brokers.append(rocketmq_broker.namesrv_addr)
+    assert len(set(brokers)) == 1
+    assert not rocketmq_broker.config["autoCreateTopicEnable"]
+""")
+    result.assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--rocketmq=embeded"], "embedded, process:VERSION"),
+        (["--rocketmq-scope=class"], "function, module or session"),
+        (["--rocketmq-patience=0"], "more than 0 seconds"),
+    ],
+)
+def test_a_wrong_option_is_said_at_once(run_kit: RunKit, options: list[str], told: str) -> None:
+    result = run_kit("def test_any(rocketmq_broker): pass", *options)
+    assert result.ret != 0
+    text = result.stdout.str() + result.stderr.str()
+    assert told in text
+    assert "Traceback" not in text
+
+
+def test_pytest_starts_without_importing_a_broker(
+    pytester: pytest.Pytester, run_kit: RunKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.makeconftest("""
+import sys
+
+def pytest_unconfigure():
+    ours = [one for one in sys.modules if one.startswith(("embedded_broker.", "rocketmq_py"))]
+    print("imported:", *sorted(ours))
+""")
+    result = run_kit("", "-p", "no:hypothesispytest", separate=True)
+    result.stdout.fnmatch_lines(
+        ["imported: embedded_broker.kit embedded_broker.kit.fixtures embedded_broker.kit.*"]
+    )
+    (line,) = [one for one in result.outlines if one.startswith("imported:")]
+    assert {one.split(".")[1] for one in line.split()[1:]} == {"kit", "pytest_plugin"}
+    assert len(line.split()) == 6
+
+
+def test_each_test_keeps_its_seed_in_any_order_and_the_report_tells_how_to_repeat_it(
+    run_kit: RunKit,
+) -> None:
+    tests = """
+@pytest.mark.parametrize("number", range(2))
+def test_seed(rocketmq_broker, number):
+    print(f"seed {number} {rocketmq_broker.seed}")
+"""
+    outs = [
+        [line for line in run_kit(tests, "-s", *options).outlines if "seed " in line]
+        for options in (
+            ["--rocketmq-seed=7"],
+            ["--rocketmq-seed=7", "-k", "seed[1]"],
+            ["--rocketmq-seed=8"],
+        )
+    ]
+    assert len(outs[0]) == 2
+    assert outs[1][0].split()[-2:] == outs[0][1].split()[-2:]
+    assert outs[2] != outs[0]
+    failed = run_kit("def test_bad(rocketmq_broker): assert 0", "--rocketmq-seed=7")
+    failed.stdout.fnmatch_lines(["repeat with*--rocketmq-seed=7"])
+
+
+def test_fixtures_and_options_explain_themselves(run_kit: RunKit) -> None:
+    shown = run_kit("def test_any(): pass", "--fixtures", "-v").stdout.str()
+    for name in ("broker", "cluster", "clock", "topic", "producer", "consumer", "recorder"):
+        assert f"rocketmq_{name}" in shown
+    assert "no docstring" not in shown[shown.index("rocketmq_") :].split("fixtures defined")[0]
+    helped = run_kit("def test_any(): pass", "--help").stdout.str()
+    for option in ("--rocketmq=BROKER", "--rocketmq-scope", "--rocketmq-strict", "--rocketmq-seed"):
+        assert option in helped
+    marks = run_kit("def test_any(): pass", "--markers").stdout.str()
+    assert "rocketmq_crash(after=" in marks
