@@ -28,7 +28,8 @@ from embedded_broker.kit.wishes import RunWishes, Scope, Wishes, wishes_of
 from embedded_broker.lifecycle.arguments import TopicSpec
 from rocketmq_py.errors import ConfigError
 
-NAME_MAX: Final = 60
+NAME_MAX: Final = 40
+"""Names of topics and groups begin with that of their test; longer ones make reports unreadable."""
 
 
 @define(eq=False)

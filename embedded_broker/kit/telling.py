@@ -75,7 +75,7 @@ def told_of_failure(bench: Bench, failed: FailedExpectation) -> str:
         lines.append(f"still waiting  unknown: {bench.name} cannot be asked")
     else:
         now = bench.now()
-        lines += _rows("still waiting", [_timer(one, now) for one in waiting])
+        lines += _rows("still waiting", [_timer(one, now) for one in waiting], first=True)
         lines += [f"hint           {one}" for one in _hints(bench, failed, waiting, ended)]
     if failed.trouble:
         lines += _rows("in the way", failed.trouble.splitlines()[:ROWS_MAX])
@@ -119,14 +119,15 @@ def _hints(
             yield f"it arrived in topic {name}"
 
 
-def _rows(title: str, rows: Sequence[str]) -> list[str]:
-    """Lay rows out beside their title; of many only the last ones."""
+def _rows(title: str, rows: Sequence[str], *, first: bool = False) -> list[str]:
+    """Lay rows out beside their title; of many only the last ones, or the first."""
     if not rows:
         return [f"{title:<14} nothing"]
-    shown = list(rows[-ROWS_MAX:])
-    if len(rows) > ROWS_MAX:
-        shown.insert(0, f"{len(rows) - ROWS_MAX} more, then")
-    return [f"{title if not at else '':<14} {row}" for at, row in enumerate(shown)]
+    left_out = len(rows) - ROWS_MAX
+    shown = list(rows[:ROWS_MAX] if first else rows[-ROWS_MAX:])
+    if left_out > 0:
+        shown.insert(ROWS_MAX if first else 0, f"{left_out} more{'' if first else ', then'}")
+    return [f"{'' if at else title:<14} {row}" for at, row in enumerate(shown)]
 
 
 def _arrival(one: Arrival) -> str:
@@ -175,11 +176,10 @@ def _of_broker(broker: EmbeddedBroker, *, several: bool) -> list[str]:
     lines = [f"               {broker.broker_name}"] if several else []
     lines.append(f"time           {_time(now)}, seed {broker.seed}")
     lines += _rows("topics", [f"{one} {broker.topics[one].count()}" for one in broker.topics])
-    timers = broker.timers.pending(limit=ROWS_MAX + 1)
-    rows = [_timer(one, now) for one in timers[:ROWS_MAX]]
-    if len(timers) > ROWS_MAX:
-        rows.append(f"{broker.timers.count() - ROWS_MAX} more")
-    lines += _rows("still waiting", rows)
+    timers = broker.timers.pending(limit=ROWS_MAX)
+    rows = [_timer(one, now) for one in timers]
+    rows += [""] * (broker.timers.count() - len(timers))  # counted, but not read
+    lines += _rows("still waiting", rows, first=True)
     lines += _rows("consumers", [_group(broker, name) for name in broker.groups])
     for name in broker.groups:
         retries = broker.groups[name].retries()
