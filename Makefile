@@ -7,6 +7,7 @@
 #   make hostile  full disks, damaged files, greedy clients: the long form
 #   make sim      10,000 simulated runs of the timer store, with crashes
 #   make mutants  break one line at a time: do the tests notice?
+#   make recipes  the tests of examples/testing: asyncio, anyio, Django, FastAPI, Celery
 #   make bench    take the performance figures (tests/perf)
 #   make clean    remove what the other commands made
 PYTHON ?= python3
@@ -15,10 +16,10 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop hostile sim mutants spark bench clean
+.PHONY: help demo test check interop hostile sim mutants spark recipes bench clean
 
 help:
-	@sed -n '1,11s/^# //p' Makefile
+	@sed -n '1,12s/^# //p' Makefile
 
 # Two stamps: the demo needs only the run-time dependencies and the terminal extra.
 $(VENV)/.base:
@@ -43,8 +44,9 @@ $(VENV)/.dev: pyproject.toml $(VENV)/.base
 demo: $(VENV)/.demo
 	@$(RUN) examples/delayed_messages.py
 
-# CI also runs the Spark tests; elsewhere they run when PySpark is there (make spark installs it).
-test: $(VENV)/.dev $(if $(CI),$(VENV)/.spark)
+# CI also runs the Spark tests and the recipes; elsewhere they run when their packages are there
+# (make spark, make recipes).
+test: $(VENV)/.dev $(if $(CI),$(VENV)/.spark $(VENV)/.recipes)
 	@$(RUN) .ci/parts.py check tests examples smoke spark
 
 check: $(VENV)/.dev
@@ -70,6 +72,14 @@ $(VENV)/.spark: pyproject.toml $(VENV)/.dev
 
 spark: $(VENV)/.spark
 	@$(RUN) .ci/parts.py spark
+
+$(VENV)/.recipes: pyproject.toml $(VENV)/.dev
+	@echo "installing what the recipes of examples/testing use ..."
+	@$(RUN) -m pip install --quiet --group recipes
+	@touch $@
+
+recipes: $(VENV)/.recipes
+	@$(RUN) -m pytest -q tests/kit/test_recipes.py
 
 bench: $(VENV)/.dev
 	@$(RUN) -m tests.perf all

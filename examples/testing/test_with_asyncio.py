@@ -1,0 +1,43 @@
+"""Tests in an event loop, with pytest-asyncio: what waits is awaited, and the loop goes on.
+
+Run it with: pytest examples/testing/test_with_asyncio.py
+"""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from embedded_broker import EmbeddedBroker
+from embedded_broker.pytest_plugin import Consumers, Recorders
+from rocketmq_py import ConsumeConcurrentlyStatus, DefaultMQProducer, Message
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.asyncio
+async def test_a_reminder_arrives_while_the_loop_goes_on(
+    rocketmq_producer: DefaultMQProducer, rocketmq_topic: str, rocketmq_recorder: Recorders
+) -> None:
+    arrived = await rocketmq_recorder.aio(rocketmq_topic)
+    message = Message(rocketmq_topic, b"renew", delay=HOUR)
+    await asyncio.wrap_future(rocketmq_producer.send_async(message))
+    await arrived.aio.expect_nothing(within=HOUR / 2)
+    await arrived.aio.expect(b"renew", within=HOUR / 2)
+
+
+@pytest.mark.asyncio
+async def test_a_listener_hands_its_messages_to_the_loop(
+    rocketmq_broker: EmbeddedBroker, rocketmq_topic: str, rocketmq_consumer: Consumers
+) -> None:
+    loop, texts = asyncio.get_running_loop(), asyncio.Queue[str]()
+
+    def listen(messages, context):
+        for message in messages:
+            loop.call_soon_threadsafe(texts.put_nowait, message.body.decode())
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    await rocketmq_consumer.aio("billing", rocketmq_topic, listen)
+    rocketmq_broker.send(rocketmq_topic, b"renew", delay=HOUR)
+    await rocketmq_broker.aio.run(HOUR)
+    assert await texts.get() == "renew"
