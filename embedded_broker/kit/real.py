@@ -33,6 +33,7 @@ SETTINGS: Final[dict[str, str]] = {
     "brokerClusterName": "DefaultCluster",
     "brokerName": "broker-a",
     "brokerId": "0",
+    "registerNameServerPeriod": "10000",
     "autoCreateTopicEnable": "true",
     "timerWheelEnable": "true",
     "recallMessageEnable": "true",

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from embedded_broker.kit.jvm import Jvm, running
-from embedded_broker.kit.real import BackendError
+from embedded_broker.kit.real import BackendError, wait_until
 from tests.unit.embedded_broker.kit.conftest import FakeProgram
 
+ROOT = Path(__file__).parents[4]
 STAYS = "exec sleep 60"
 
 
@@ -71,3 +75,30 @@ def test_without_java_the_error_names_the_program(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BackendError, match="no program java is on PATH"):
         Jvm.start([])
+
+
+OWNER = """
+import os, signal
+from embedded_broker.kit.jvm import Jvm
+jvm = Jvm.start([])
+print(jvm.process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_program_does_not_outlive_a_test_run_that_was_killed(fake_program: FakeProgram) -> None:
+    fake_program("java", STAYS)
+    owner = subprocess.run(
+        [sys.executable, "-c", OWNER], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+    )
+    assert owner.returncode == -signal.SIGKILL
+    program = Path(f"/proc/{int(owner.stdout)}/stat")
+    wait_until(lambda: ended(program), "the program ends", timeout=20)
+
+
+def ended(stat: Path) -> bool:
+    """Whether the process is gone, or dead and not yet buried by its new parent."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
