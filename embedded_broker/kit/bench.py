@@ -100,6 +100,10 @@ class Bench(ABC):
         """Say that the broker lacks an ability."""
         return f"{self.name} does not offer {ability.value}"
 
+    def log_tail(self, lines: int) -> list[str]:  # noqa: ARG002
+        """Give the last lines that real servers wrote; an embedded broker has a journal."""
+        return []
+
     def ready_topic(self, name: str) -> None:
         """Let a topic be there before a client asks for it; in strict mode it must be there."""
         known = self.topic_names()

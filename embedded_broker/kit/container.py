@@ -7,7 +7,7 @@ know: pytest. Nothing of testcontainers is imported before a container is asked 
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from embedded_broker.kit.backend import DEFAULT_IMAGE
 from embedded_broker.kit.real import BackendError, RealBackend, abilities_of, version_at, version_in
@@ -37,23 +37,6 @@ class ContainerBackend(RealBackend):
         """``host:port`` of the name server. Known after ``start``."""
         return self._running().get_namesrv_addr()
 
-    def start(self) -> Self:
-        """Start the container; `BackendError` says what is missing when that is impossible."""
-        if self._container is None:
-            self._container = _container_of(self._image).start()
-            if self.version is None:
-                self.version = version_at(self.namesrv_addr)
-                self.abilities = abilities_of(self.version)
-        return self
-
-    def stop(self) -> None:
-        """Stop and remove the container. What it wrote stays readable."""
-        if self._container is not None:
-            with contextlib.suppress(Exception):  # a container that died has no more to say
-                self._said = self._container.log_tail(LINES_KEPT)
-            container, self._container = self._container, None
-            container.stop()
-
     def log_tail(self, lines: int = 40) -> list[str]:
         """Return the last lines of both servers, after ``stop`` too."""
         if self._container is None:
@@ -64,6 +47,20 @@ class ContainerBackend(RealBackend):
         if self._container is None:
             raise BackendError(f"{self.name} is not started")
         return self._container
+
+    def _start(self) -> None:
+        self._container = _container_of(self._image).start()
+        if self.version is None:
+            self.version = version_at(self.namesrv_addr)
+            self.abilities = abilities_of(self.version)
+
+    def _stop(self) -> None:
+        """Stop and remove the container. What it wrote stays readable."""
+        if self._container is not None:
+            with contextlib.suppress(Exception):  # a container that died has no more to say
+                self._said = self._container.log_tail(LINES_KEPT)
+            container, self._container = self._container, None
+            container.stop()
 
 
 def _container_of(image: str) -> "RocketMQContainer":

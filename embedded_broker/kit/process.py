@@ -9,12 +9,13 @@ import contextlib
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from attrs import frozen
+from attrs import define
 
+from embedded_broker.kit.backend import Ability
 from embedded_broker.kit.jvm import Jvm
 from embedded_broker.kit.maven import release
 from embedded_broker.kit.real import (
@@ -53,7 +54,7 @@ LOGBACK: Final = """<configuration>
 """4.9 does not start without a log configuration below its home."""
 
 
-@frozen
+@define(eq=False)
 class Servers:
     """A running pair of real servers and its store."""
 
@@ -63,6 +64,7 @@ class Servers:
     home: Path
     namesrv: Jvm
     broker: Jvm
+    _start_broker: Callable[[], Jvm]
 
     @property
     def store(self) -> Path:
@@ -73,6 +75,11 @@ class Servers:
     def broker_pid(self) -> int:
         """Process id of the broker."""
         return self.broker.process.pid
+
+    def restart_broker(self, *, politely: bool) -> None:
+        """End the broker, by SIGTERM or as by ``kill -9``, and start it on the same files."""
+        self.broker.end(politely=politely)
+        self.broker = self._start_broker()
 
     def said(self) -> list[str]:
         """What both servers printed, and what their log files warn of."""
@@ -132,16 +139,27 @@ def servers(
     def start(main: str, heap: str, file: str) -> Jvm:
         arguments = [f"-Xms{heap}", f"-Xmx{heap}", *base, main, "-c", str(home / file)]
         jvm = Jvm.start(arguments, env=env, cwd=home, keep=LINES_KEPT)
-        stack.callback(jvm.end, politely=politely)
+        try:
+            jvm.wait_for_line(BOOTED, BOOT_SECONDS)
+        except BaseException:
+            jvm.end(politely=False)
+            raise
         return jvm
+
+    def start_broker() -> Jvm:
+        broker = start(BROKER, "512m", "broker.conf")
+        wait_until_registered(namesrv_addr)
+        return broker
 
     with contextlib.ExitStack() as stack:
         namesrv = start(NAMESRV, "128m", "namesrv.conf")
-        namesrv.wait_for_line(BOOTED, BOOT_SECONDS)
-        broker = start(BROKER, "512m", "broker.conf")
-        broker.wait_for_line(BOOTED, BOOT_SECONDS)
-        wait_until_registered(namesrv_addr)
-        yield Servers(version, namesrv_addr, f"{LOOPBACK}:{broker_port}", home, namesrv, broker)
+        stack.callback(namesrv.end, politely=politely)
+        broker_addr = f"{LOOPBACK}:{broker_port}"
+        pair = Servers(
+            version, namesrv_addr, broker_addr, home, namesrv, start_broker(), start_broker
+        )
+        stack.callback(lambda: pair.broker.end(politely=politely))
+        yield pair
 
 
 def _write_home(
@@ -175,6 +193,7 @@ class ProcessBackend(RealBackend):
 
     def __init__(self, version: str, *, cache: Path | None = None) -> None:
         super().__init__(f"process:{version}", version_in(version))
+        self.abilities |= {Ability.REOPEN}
         self._release = version
         self._cache = cache
         self._stack = contextlib.ExitStack()
@@ -184,14 +203,24 @@ class ProcessBackend(RealBackend):
     @property
     def namesrv_addr(self) -> str:
         """``host:port`` of the name server. Known after ``start``."""
+        return self._running().namesrv_addr
+
+    def reopen(self, *, crash: bool = False) -> None:
+        """End the broker and start it again on its files; ``crash``: as ``kill -9`` does."""
+        self._running().restart_broker(politely=not crash)
+
+    def log_tail(self, lines: int = 40) -> list[str]:
+        """Return the last lines of the broker and the name server, after ``stop`` too."""
+        if self._servers is None:
+            return self._said[-lines:]
+        return self._servers.said()[-lines:]
+
+    def _running(self) -> Servers:
         if self._servers is None:
             raise BackendError(f"{self.name} is not started")
-        return self._servers.namesrv_addr
+        return self._servers
 
-    def start(self) -> Self:
-        """Fetch the jars if they are not here yet, and start both servers."""
-        if self._servers is not None:
-            return self
+    def _start(self) -> None:
         with contextlib.ExitStack() as stack:
             home = Path(tempfile.mkdtemp(prefix=f"rocketmq-{self._release}-"))
             stack.callback(shutil.rmtree, home, ignore_errors=True)
@@ -199,17 +228,10 @@ class ProcessBackend(RealBackend):
             running = servers(home, self._release, cache=self._cache, politely=False)
             self._servers = stack.enter_context(running)
             self._stack = stack.pop_all()
-        return self
 
-    def stop(self) -> None:
+    def _stop(self) -> None:
         """End both processes and remove their files. What they wrote stays readable."""
         if self._servers is not None:
             self._said = self.log_tail(LINES_KEPT)
             self._servers = None
             self._stack.close()
-
-    def log_tail(self, lines: int = 40) -> list[str]:
-        """Return the last lines of the broker and the name server, after ``stop`` too."""
-        if self._servers is None:
-            return self._said[-lines:]
-        return self._servers.said()[-lines:]

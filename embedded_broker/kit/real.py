@@ -6,19 +6,22 @@ know: processes, containers, pytest. Read on: ``embedded_broker/kit/process.py``
 """
 
 import re
+from abc import abstractmethod
 from collections.abc import Callable
 from threading import Event
-from typing import Final
+from typing import Final, Self
 
 from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend
 from rocketmq_py import DefaultMQAdminExt, DefaultMQProducer, MQBrokerException
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import MQClientException, NoRouteError, RemotingException, RocketMQError
+from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 
 BOOT_SECONDS: Final = 120.0
 ROUTE_SECONDS: Final = 30.0
 LOOK_AGAIN_SECONDS: Final = 0.05
-DEFAULT_TOPIC: Final = "TBW102"
+NO_TOPIC: Final = "rocketmq-kit-no-topic"
+"""The pattern of the kit's own producer: with it, a missing route is an error, never borrowed."""
 MASTER_ID: Final = 0
 CHATTER: Final = "|-INFO in "
 
@@ -120,28 +123,69 @@ def version_at(namesrv_addr: str) -> tuple[int, ...] | None:
 
 
 class RealBackend(Backend):
-    """A broker of RocketMQ itself, whose abilities follow from its release."""
+    """A broker of RocketMQ itself, whose abilities follow from its release.
+
+    A start that failed is not tried again: every further test would wait for the same.
+    """
 
     def __init__(self, name: str, version: tuple[int, ...] | None) -> None:
         self.name = name
         self.version = version
         self.abilities = abilities_of(version)
+        self._failure: BackendError | None = None
+        self._producer: DefaultMQProducer | None = None
+        self._topics: set[str] = set()
+
+    def start(self) -> Self:
+        """Start, and return when clients can send. `BackendError` when that is impossible."""
+        if self._failure is not None:
+            raise BackendError(str(self._failure))
+        if self._producer is None:
+            try:
+                self._start()
+            except BackendError as error:
+                self._failure = error
+                raise
+            producer = DefaultMQProducer(
+                "rocketmq-kit", namesrv_addr=self.namesrv_addr, create_topic_key=NO_TOPIC
+            )
+            producer.start()
+            self._producer = producer
+        return self
+
+    def stop(self) -> None:
+        """Stop, and leave nothing behind. Idempotent."""
+        producer, self._producer = self._producer, None
+        self._topics.clear()
+        if producer is not None:
+            producer.shutdown()
+        self._stop()
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start the servers."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Stop the servers, if they run."""
 
     def create_topic(self, name: str, queues: int = DEFAULT_QUEUES) -> None:
         """Create a topic, and return when routes show it. One that exists stays as it is."""
-        # With the topic as its own pattern, a missing route is an error instead of a borrowed one.
-        with DefaultMQProducer(
-            "kit-topics", namesrv_addr=self.namesrv_addr, create_topic_key=name
-        ) as producer:
-            try:
-                producer.fetch_publish_message_queues(name)
-            except NoRouteError:
-                producer.create_topic(DEFAULT_TOPIC, name, queues)
-                wait_until(
-                    lambda: producer.fetch_publish_message_queues(name),
-                    f"routes show topic {name}",
-                    timeout=ROUTE_SECONDS,
-                )
+        producer = self._producer
+        if producer is None:
+            raise BackendError(f"{self.name} is not started")
+        if name in self._topics:
+            return
+        try:
+            producer.fetch_publish_message_queues(name)
+        except NoRouteError:
+            producer.create_topic(AUTO_CREATE_TOPIC, name, queues)
+            wait_until(
+                lambda: producer.fetch_publish_message_queues(name),
+                f"routes show topic {name}",
+                timeout=ROUTE_SECONDS,
+            )
+        self._topics.add(name)
 
     def why_not(self, ability: Ability) -> str:
         """Say which release would have the ability, if one has."""

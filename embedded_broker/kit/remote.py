@@ -122,6 +122,10 @@ class RemoteBench(Bench):
         """Skip the test: a real broker lets nobody read them without more permission."""
         skip_without(self.backend, Ability.VIEWS, f"dead letters of {group}")
 
+    def log_tail(self, lines: int) -> list[str]:
+        """Give the last lines that the servers wrote."""
+        return self.backend.log_tail(lines)
+
     def why_not(self, ability: Ability) -> str:
         """Say that the broker lacks an ability."""
         return self.backend.why_not(ability)

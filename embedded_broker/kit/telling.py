@@ -19,6 +19,7 @@ from embedded_broker.remoting.journal import JournalEntry
 from rocketmq_py import MessageExt, RequestCode, ResponseCode
 
 ROWS_MAX: Final = 8
+LOG_LINES: Final = 15
 """Messages of one kind that a text names; of more it tells the number."""
 BODY_MAX: Final = 60
 _ROUTINE: Final = frozenset(
@@ -165,6 +166,8 @@ def told_of_bench(bench: Bench, *, repeat: str) -> str:
         for broker in bench.brokers:
             lines += _of_broker(broker, several=len(bench.brokers) > 1)
         lines += _journal(bench.broker)
+    if said := bench.log_tail(LOG_LINES):
+        lines += ["its servers said:", *(f"  {line}" for line in said)]
     lines.append(f"repeat with    {repeat}")
     return "\n".join(lines)
 

@@ -28,6 +28,8 @@ def test_a_release_runs_does_what_it_says_and_leaves_nothing(version: str, timer
         with DefaultMQProducer("G", namesrv_addr=backend.namesrv_addr) as producer:
             assert len(producer.fetch_publish_message_queues("Orders")) == 2
             check_delays_of_any_length(producer, timers=timers)
+            backend.reopen(crash=True)
+            assert producer.send(Message("Orders", b"after the crash")).queue_offset >= 0
     assert backend.log_tail(200)
     assert not pair.home.exists()
     for jvm in (pair.namesrv, pair.broker):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from embedded_broker.kit import process
+from embedded_broker.kit.backend import Ability
 from embedded_broker.kit.process import ProcessBackend, free_ports, servers
 from embedded_broker.kit.real import BackendError
 from tests.unit.embedded_broker.kit.conftest import FakeProgram
@@ -84,6 +86,24 @@ def test_a_backend_stops_its_processes_and_removes_its_files(
     assert backend.log_tail(1) == ["broker: The server boot success"]
     with pytest.raises(BackendError, match=r"process:4\.9\.7 is not started"):
         _ = backend.namesrv_addr
+
+
+def test_a_store_is_opened_again_by_another_broker_process_on_the_same_port(
+    cache: Path, registered: None
+) -> None:
+    with ProcessBackend("5.3.3", cache=cache) as backend:
+        assert Ability.REOPEN in backend.abilities
+        pair = backend._servers
+        assert pair is not None
+        first = pair.broker
+        backend.reopen(crash=True)
+        assert first.process.returncode == -signal.SIGKILL
+        second = pair.broker
+        backend.reopen()
+        assert second.process.returncode == -signal.SIGTERM
+        commands = (pair.home / "commands").read_text().splitlines()
+        assert commands[1] == commands[2] == commands[3]
+    assert pair.broker.process.poll() is not None
 
 
 def test_a_broker_that_does_not_start_takes_the_name_server_and_the_files_with_it(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
 
 import pytest
 
@@ -24,18 +23,22 @@ from rocketmq_py import RemotingException
 class AtAddress(RealBackend):
     """A broker at an address; the embedded one stands in for a real one."""
 
-    def __init__(self, namesrv_addr: str) -> None:
+    def __init__(self, namesrv_addr: str = "127.0.0.1:1", *, fails: bool = False) -> None:
         super().__init__("at", (4, 9, 7))
         self._addr = namesrv_addr
+        self._fails = fails
+        self.starts = 0
 
     @property
     def namesrv_addr(self) -> str:
         return self._addr
 
-    def start(self) -> Self:
-        return self
+    def _start(self) -> None:
+        self.starts += 1
+        if self._fails:
+            raise BackendError("no room")
 
-    def stop(self) -> None:
+    def _stop(self) -> None:
         pass
 
 
@@ -69,16 +72,31 @@ def test_abilities_follow_from_the_release() -> None:
 
 
 def test_a_skip_says_which_release_would_do() -> None:
-    old = AtAddress("127.0.0.1:1")
+    old = AtAddress()
     assert old.why_not(Ability.TIMERS).endswith("RocketMQ has them since 5.0.0")
     assert old.why_not(Ability.FAULTS) == "at does not offer faults on purpose"
 
 
 def test_a_topic_is_created_once_and_keeps_its_queues(broker: EmbeddedBroker) -> None:
-    backend = AtAddress(broker.namesrv_addr)
-    backend.create_topic("Orders", 2)
-    backend.create_topic("Orders", 7)
+    broker.topics.create("Old", queues=3)
+    with AtAddress(broker.namesrv_addr) as backend:
+        assert backend.start().starts == 1
+        backend.create_topic("Orders", 2)
+        backend.create_topic("Orders", 7)
+        backend.create_topic("Old", 7)
     assert broker.topics["Orders"].queues == 2
+    assert broker.topics["Old"].queues == 3
+    with pytest.raises(BackendError, match="at is not started"):
+        backend.create_topic("Orders")
+
+
+def test_a_start_that_failed_is_not_tried_again() -> None:
+    backend = AtAddress(fails=True)
+    for _ in range(3):
+        with pytest.raises(BackendError, match="no room"):
+            backend.start()
+    assert backend.starts == 1
+    backend.stop()
 
 
 def test_a_registered_broker_tells_its_version(broker: EmbeddedBroker) -> None:
