@@ -38,11 +38,13 @@ PORT_GAP: Final = 3
 
 QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """Less time to start, at the price of a lower top speed: right for tests, wrong for figures."""
-OPEN_NIO: Final = (
+CLOSED_PACKAGES: Final = ("java.nio", "sun.nio.ch", "jdk.internal.ref")
+OPENED: Final = (
+    "-XX:+IgnoreUnrecognizedVMOptions",  # Java 8 has no packages to open
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
-    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in CLOSED_PACKAGES),
 )
-"""RocketMQ unmaps its files through a closed package; Java 8 does not know the first option."""
+"""RocketMQ unmaps its files by way of packages that later releases of Java close."""
 LINES_KEPT: Final = 2_000
 
 LOG_BYTES: Final = 65_536
@@ -133,7 +135,7 @@ def servers(
     namesrv_port, broker_port, ha_port = free_ports(3)
     namesrv_addr = f"{LOOPBACK}:{namesrv_port}"
     _write_home(home, namesrv_port, broker_port, ha_port, settings or {})
-    base = [*java_options, *OPEN_NIO, f"-Duser.home={home}", "-cp", f"{jars}/*"]
+    base = [*java_options, *OPENED, f"-Duser.home={home}", "-cp", f"{jars}/*"]
     env = {"ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": namesrv_addr}
 
     def start(main: str, heap: str, file: str) -> Jvm:

@@ -17,6 +17,7 @@ import tarfile
 from pathlib import Path
 
 from embedded_broker.kit.maven import release
+from embedded_broker.kit.process import OPENED
 from tests.interop.java_tools import CACHE
 
 NEEDED = ("jlink", "ldd", "mvn")
@@ -36,7 +37,7 @@ STARTED = {
 SCRIPT = """#!/bin/sh
 export ROCKETMQ_HOME=$(cd .. && pwd)
 exec /{java}/bin/java -Xms2g -Xmx2g $JAVA_OPT_EXT \\
-  --add-exports=java.base/sun.nio.ch=ALL-UNNAMED -cp "$ROCKETMQ_HOME/lib/*" {main} "$@"
+  {opened} -cp "$ROCKETMQ_HOME/lib/*" {main} "$@"
 """
 LOGBACK = '<configuration><root level="OFF"/></configuration>\n'
 
@@ -86,7 +87,12 @@ def add_rocketmq(tar: tarfile.TarFile, version: str) -> None:
     ):
         tar.add(jar, f"{home}/lib/{jar.name}")
     for name, main in STARTED.items():
-        text(tar, f"{home}/bin/{name}", SCRIPT.format(java=JAVA, main=main), mode=0o755)
+        text(
+            tar,
+            f"{home}/bin/{name}",
+            SCRIPT.format(java=JAVA, main=main, opened=" ".join(OPENED)),
+            mode=0o755,
+        )
         text(tar, f"{home}/conf/logback_{name.removeprefix('mq')}.xml", LOGBACK)
 
 
