@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.container_engine import VERSION, NoEngineError, engine, load
 from tests.interop.java_tools import ROOT, missing_tools
 from tests.interop.real_broker import RealCluster, real_cluster
 
@@ -72,3 +73,29 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     """A real 5.3.3 name server and broker, shared by the tests of this folder."""
     with real_cluster(tmp_path_factory.mktemp("real")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def engine_image() -> Iterator[str]:
+    """The name of an image of RocketMQ at an engine that testcontainers reaches.
+
+    Without an engine the test is skipped on a user's machine, and fails in CI.
+    """
+    pytest.importorskip("testcontainers", reason="testcontainers is missing (extra containers)")
+    from testcontainers.core.config import ConnectionMode, testcontainers_config
+
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            with engine() as variables:
+                for name, value in variables.items():
+                    patch.setenv(name, value)
+                if variables:  # testcontainers has read its variables when it was imported
+                    config, mode = testcontainers_config, ConnectionMode.docker_host
+                    patch.setattr(config, "tc_host_override", "127.0.0.1")
+                    patch.setattr(config, "connection_mode_override", mode)
+                    patch.setattr(config, "ryuk_disabled", True)
+                yield load(VERSION)
+        except NoEngineError as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(str(error))

@@ -22,6 +22,7 @@ from embedded_broker.kit.real import BackendError, wait_until
 from tests.interop import own_image
 
 REPOSITORY = "localhost/rocketmq"
+VERSION = "5.3.3"
 NEEDED = ("podman", "runc", *own_image.NEEDED)
 START_SECONDS = 60.0
 ANSWER_SECONDS = 120

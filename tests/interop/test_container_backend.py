@@ -5,16 +5,13 @@ A real broker in it delivers and recalls delayed messages to clients of this mac
 
 from __future__ import annotations
 
-import os
 import queue
-from collections.abc import Iterator
 
 import pytest
 
 pytest.importorskip("testcontainers", reason="testcontainers is not installed (extra containers)")
 
 import docker
-from testcontainers.core.config import ConnectionMode, testcontainers_config
 
 from embedded_broker.containers import RocketMQContainer
 from embedded_broker.kit.backend import Ability
@@ -30,31 +27,10 @@ from rocketmq_py import (
     MessageExt,
     SystemClock,
 )
-from tests.interop.container_engine import NoEngineError, engine, load
+from tests.interop.container_engine import VERSION
 
 DELAY_MS = 1500
 WAIT_SECONDS = 60.0
-VERSION = "5.3.3"
-
-
-@pytest.fixture(scope="module")
-def image() -> Iterator[str]:
-    """The name of an image on an engine that testcontainers reaches."""
-    with pytest.MonkeyPatch.context() as patch:
-        try:
-            with engine() as variables:
-                for name, value in variables.items():
-                    patch.setenv(name, value)
-                if variables:  # testcontainers has read its variables when it was imported
-                    set_up = testcontainers_config
-                    patch.setattr(set_up, "tc_host_override", "127.0.0.1")
-                    patch.setattr(set_up, "connection_mode_override", ConnectionMode.docker_host)
-                    patch.setattr(set_up, "ryuk_disabled", True)
-                yield load(VERSION)
-        except NoEngineError as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip(str(error))
 
 
 class Inbox:
@@ -72,8 +48,8 @@ class Inbox:
 
 
 @pytest.mark.smoke
-def test_a_container_delivers_and_recalls_delayed_messages(image: str) -> None:
-    backend = ContainerBackend(image)
+def test_a_container_delivers_and_recalls_delayed_messages(engine_image: str) -> None:
+    backend = ContainerBackend(engine_image)
     assert Ability.RECALL in backend.abilities
     with backend:
         assert version_at(backend.namesrv_addr) == backend.version
@@ -102,8 +78,8 @@ def check_a_delay_and_a_recall(namesrv_addr: str) -> None:
         assert inbox.arrived.get(timeout=WAIT_SECONDS)[0] == b"last"
 
 
-def test_a_container_with_settings_of_the_users_own(image: str) -> None:
-    with RocketMQContainer(image, settings={"brokerName": "broker-own"}) as rocketmq:
+def test_a_container_with_settings_of_the_users_own(engine_image: str) -> None:
+    with RocketMQContainer(engine_image, settings={"brokerName": "broker-own"}) as rocketmq:
         with DefaultMQProducer("P_own", namesrv_addr=rocketmq.get_namesrv_addr()) as producer:
             result = producer.send(Message("Own", b"now"))
             assert result.message_queue.broker_name == "broker-own"

@@ -65,7 +65,12 @@ def test_warnings_of_log_files_are_among_what_was_said(
         logs = pair.home / "logs" / "rocketmqlogs"
         logs.mkdir(parents=True)
         (logs / "store.log").write_text("x INFO a\nx WARN b\nx ERROR c\n", encoding="utf-8")
-        assert pair.said()[-2:] == ["store.log: x WARN b", "store.log: x ERROR c"]
+        (logs / "transaction.log").write_text("x WARN d\nx ERROR e\n", encoding="utf-8")
+        assert pair.said()[-3:] == [
+            "store.log: x WARN b",
+            "store.log: x ERROR c",
+            "transaction.log: x ERROR e",
+        ]
 
 
 def test_a_backend_stops_its_processes_and_removes_its_files(

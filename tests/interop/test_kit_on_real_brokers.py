@@ -1,0 +1,62 @@
+"""One file of tests on real brokers, by the option alone: what they cannot do is skipped."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests.interop.java_tools import CACHE, ROOT
+
+FILE = "tests/kit/test_delays_anywhere.py"
+LONG_SECONDS = 280
+
+
+def outcomes(backend: str) -> tuple[dict[str, int], str]:
+    """Run the file on a backend; how many tests passed and were skipped, and what was printed."""
+    plain = ["-q", "-rs", "-p", "no:randomly", "-p", "no:cacheprovider", "-o", "timeout=120"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *plain, f"--rocketmq={backend}", FILE],
+        cwd=ROOT,
+        env={**os.environ, "ROCKETMQ_PY_CACHE": str(CACHE)},
+        capture_output=True,
+        text=True,
+        timeout=LONG_SECONDS,
+    )
+    print(done.stdout)
+    last = done.stdout.strip().splitlines()[-1]
+    found = {word: int(number) for number, word in re.findall(r"(\d+) ([a-z]+)", last)}
+    return {
+        word: found.get(word, 0) for word in ("passed", "skipped", "failed", "error")
+    }, done.stdout
+
+
+def counts(passed: int, skipped: int) -> dict[str, int]:
+    return {"passed": passed, "skipped": skipped, "failed": 0, "error": 0}
+
+
+def test_embedded() -> None:
+    found, _ = outcomes("embedded")
+    assert found == counts(5, 0)
+
+
+@pytest.mark.smoke
+def test_a_process_of_5x() -> None:
+    found, said = outcomes("process:5.3.3")
+    assert found == counts(4, 1)
+    assert "rocketmq_clock: process:5.3.3 does not offer a clock that the test moves" in said
+
+
+def test_a_process_of_49() -> None:
+    found, said = outcomes("process:4.9.7")
+    assert found == counts(1, 4)
+    assert "process:4.9.7 does not offer delays of any length: RocketMQ has them since" in said
+
+
+def test_a_container(engine_image: str) -> None:
+    found, said = outcomes(f"container:{engine_image}")
+    assert found == counts(3, 2)
+    assert "does not offer a store that is opened again" in said

@@ -1,0 +1,80 @@
+"""Delayed messages on whatever broker `--rocketmq` names: the same tests, embedded and real.
+
+On an embedded broker they take milliseconds. Elsewhere they wait, a few seconds each, or are
+skipped with a reason.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from embedded_broker import VirtualClock
+from embedded_broker.pytest_plugin import Recorders, Store
+from rocketmq_py import DefaultMQProducer, Message
+
+SECOND = timedelta(seconds=1)
+LATE = timedelta(seconds=20)
+"""A hang guard for machines that have much to do; nothing here says how late is too late."""
+
+
+def test_a_delay_level_holds_a_message_back(
+    rocketmq_topic: str, rocketmq_producer: DefaultMQProducer, rocketmq_recorder: Recorders
+) -> None:
+    arrived = rocketmq_recorder(rocketmq_topic)
+    rocketmq_producer.send(Message(rocketmq_topic, b"later").set_delay_time_level(2))
+    rocketmq_producer.send(Message(rocketmq_topic, b"now"))
+    arrived.expect("now", within=LATE)
+    arrived.expect("later", after=4 * SECOND, within=LATE)
+
+
+@pytest.mark.rocketmq(timers=True)
+def test_delays_of_any_length_arrive_in_the_order_of_their_times(
+    rocketmq_topic: str, rocketmq_producer: DefaultMQProducer, rocketmq_recorder: Recorders
+) -> None:
+    arrived = rocketmq_recorder(rocketmq_topic)
+    for seconds in (7, 3, 5):
+        body = f"{seconds} s".encode()
+        rocketmq_producer.send(Message(rocketmq_topic, body, delay=seconds * SECOND))
+    for seconds in (3, 5, 7):
+        arrived.expect(f"{seconds} s", within=LATE)
+    assert arrived.texts == ["3 s", "5 s", "7 s"]
+
+
+@pytest.mark.rocketmq(timers=True, recall=True)
+def test_a_message_that_is_called_back_never_comes(
+    rocketmq_topic: str, rocketmq_producer: DefaultMQProducer, rocketmq_recorder: Recorders
+) -> None:
+    arrived = rocketmq_recorder(rocketmq_topic)
+    unwanted = rocketmq_producer.send(Message(rocketmq_topic, b"unwanted", delay=4 * SECOND))
+    rocketmq_producer.send(Message(rocketmq_topic, b"wanted", delay=6 * SECOND))
+    rocketmq_producer.recall_message(rocketmq_topic, unwanted.recall_handle)
+    arrived.expect("wanted", within=LATE)
+    assert arrived.texts == ["wanted"]
+
+
+@pytest.mark.rocketmq(timers=True)
+def test_a_delay_outlives_a_broker_that_is_killed(
+    rocketmq_topic: str,
+    rocketmq_producer: DefaultMQProducer,
+    rocketmq_recorder: Recorders,
+    rocketmq_store: Store,
+) -> None:
+    arrived = rocketmq_recorder(rocketmq_topic)
+    rocketmq_producer.send(Message(rocketmq_topic, b"still there", delay=5 * SECOND))
+    rocketmq_store.reopen(crash=True)
+    arrived.expect("still there", within=2 * LATE)
+
+
+def test_a_day_takes_no_time_where_the_clock_is_ours(
+    rocketmq_clock: VirtualClock,
+    rocketmq_topic: str,
+    rocketmq_producer: DefaultMQProducer,
+    rocketmq_recorder: Recorders,
+) -> None:
+    arrived = rocketmq_recorder(rocketmq_topic)
+    rocketmq_producer.send(Message(rocketmq_topic, b"tomorrow", delay=timedelta(days=1)))
+    rocketmq_clock.run(timedelta(days=1) - SECOND)
+    assert arrived.texts == []
+    arrived.expect("tomorrow", within=SECOND)
