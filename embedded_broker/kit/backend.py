@@ -12,7 +12,7 @@ from typing import Final, Literal, Self
 
 from attrs import frozen
 
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, RocketMQError
 
 Kind = Literal["embedded", "process", "container", "address"]
 
@@ -89,6 +89,10 @@ def _address(text: str) -> BackendSpec:
     if not 1 <= int(found["port"]) <= 65_535:
         raise ConfigError(OPTION, text, "HOST:PORT with a port from 1 to 65535")
     return BackendSpec("address", text)
+
+
+class BackendError(RocketMQError):
+    """A broker for tests could not be started; the text says what is missing, or its last words."""
 
 
 class Backend(ABC):

@@ -9,8 +9,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from embedded_broker.kit.backend import DEFAULT_IMAGE
-from embedded_broker.kit.real import BackendError, RealBackend, abilities_of, version_at, version_in
+from embedded_broker.kit.backend import DEFAULT_IMAGE, BackendError
+from embedded_broker.kit.real import RealBackend, abilities_of, version_at, version_in
 
 if TYPE_CHECKING:
     from embedded_broker.kit.rocketmq_container import RocketMQContainer

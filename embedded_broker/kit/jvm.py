@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from attrs import define, field
 
-from embedded_broker.kit.real import BackendError
+from embedded_broker.kit.backend import BackendError
 
 END_SECONDS: Final = 20.0
 SHOWN: Final = 40

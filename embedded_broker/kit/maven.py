@@ -14,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final
 
-from embedded_broker.kit.real import BackendError
+from embedded_broker.kit.backend import BackendError
 from rocketmq_py.clock import monotonic
 
 CACHE_VARIABLE: Final = "ROCKETMQ_PY_CACHE"

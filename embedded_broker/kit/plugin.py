@@ -165,7 +165,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _prepare(item: pytest.Item) -> None:
-    from embedded_broker.kit.backend import Ability
+    from embedded_broker.kit.backend import Ability, BackendError
     from embedded_broker.kit.run import crashes_of, wishes_of_node
     from rocketmq_py.errors import ConfigError
 
@@ -189,7 +189,13 @@ def _prepare(item: pytest.Item) -> None:
     if run.is_embedded and run.wishes.scope != "function":
         _check_shared(item, run, wishes)
     if "rocketmq_broker" in getattr(item, "fixturenames", ()):
-        run.prepare(item)
+        trouble = ""
+        try:
+            run.prepare(item)
+        except BackendError as error:
+            trouble = str(error)
+        if trouble:
+            pytest.fail(f"--rocketmq={run.wishes.backend}: {trouble}", pytrace=False)
 
 
 def _check_shared(item: pytest.Item, run: Run, wishes: Wishes) -> None:

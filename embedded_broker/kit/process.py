@@ -15,13 +15,12 @@ from typing import Final
 
 from attrs import define
 
-from embedded_broker.kit.backend import Ability
+from embedded_broker.kit.backend import Ability, BackendError
 from embedded_broker.kit.jvm import Jvm
 from embedded_broker.kit.maven import release
 from embedded_broker.kit.real import (
     BOOT_SECONDS,
     SETTINGS,
-    BackendError,
     RealBackend,
     settings_text,
     version_in,

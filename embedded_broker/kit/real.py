@@ -11,10 +11,10 @@ from collections.abc import Callable
 from threading import Event
 from typing import Final, Self
 
-from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend
+from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend, BackendError
 from rocketmq_py import DefaultMQAdminExt, DefaultMQProducer, MQBrokerException
 from rocketmq_py.clock import monotonic
-from rocketmq_py.errors import MQClientException, NoRouteError, RemotingException, RocketMQError
+from rocketmq_py.errors import MQClientException, NoRouteError, RemotingException
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 
 BOOT_SECONDS: Final = 120.0
@@ -49,10 +49,6 @@ SETTINGS: Final[dict[str, str]] = {
     "mappedFileSizeTimerLog": "1048576",
 }
 """Settings of a real broker that serves tests. A release ignores the names it does not know."""
-
-
-class BackendError(RocketMQError):
-    """A broker for tests could not be started; the text says what is missing, or its last words."""
 
 
 def version_in(text: str) -> tuple[int, ...] | None:

@@ -15,11 +15,10 @@ from docker.errors import APIError
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import WaitStrategy, WaitStrategyTarget
 
-from embedded_broker.kit.backend import DEFAULT_IMAGE
+from embedded_broker.kit.backend import DEFAULT_IMAGE, BackendError
 from embedded_broker.kit.real import (
     BOOT_SECONDS,
     SETTINGS,
-    BackendError,
     settings_text,
     wait_until_registered,
     without_chatter,

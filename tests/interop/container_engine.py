@@ -18,7 +18,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from embedded_broker.kit.real import BackendError, wait_until
+from embedded_broker.kit.backend import BackendError
+from embedded_broker.kit.real import wait_until
 from tests.interop import own_image
 
 REPOSITORY = "localhost/rocketmq"

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from embedded_broker.kit.backend import BackendError
 from embedded_broker.kit.jvm import Jvm, running
-from embedded_broker.kit.real import BackendError, wait_until
+from embedded_broker.kit.real import wait_until
 from tests.unit.embedded_broker.kit.conftest import FakeProgram
 
 ROOT = Path(__file__).parents[4]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from embedded_broker.kit.backend import BackendError
 from embedded_broker.kit.maven import cache_folder, fetched, release
-from embedded_broker.kit.real import BackendError
 from tests.unit.embedded_broker.kit.conftest import FakeProgram
 
 FAKE_MAVEN = 'echo run >> "$RUNS"; grep -o "<artifactId>[a-z-]*" pom.xml > seen; mkdir -p lib'

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from embedded_broker.kit import process
-from embedded_broker.kit.backend import Ability
+from embedded_broker.kit.backend import Ability, BackendError
 from embedded_broker.kit.process import ProcessBackend, free_ports, servers
-from embedded_broker.kit.real import BackendError
 from tests.unit.embedded_broker.kit.conftest import FakeProgram
 
 # Says what a server says when it is up, and keeps its command line.

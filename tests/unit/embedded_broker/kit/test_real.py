@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.kit.backend import Ability
+from embedded_broker.kit.backend import Ability, BackendError
 from embedded_broker.kit.real import (
-    BackendError,
     RealBackend,
     abilities_of,
     version_at,

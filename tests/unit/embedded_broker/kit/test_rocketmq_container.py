@@ -19,8 +19,8 @@ from testcontainers.core.config import ConnectionMode, testcontainers_config
 
 from embedded_broker import EmbeddedBroker
 from embedded_broker.containers import BrokerRegistered, RocketMQContainer
+from embedded_broker.kit.backend import BackendError
 from embedded_broker.kit.container import ContainerBackend
-from embedded_broker.kit.real import BackendError
 from embedded_broker.kit.rocketmq_container import BROKER_CONF, GO
 
 
@@ -79,8 +79,6 @@ class FakeEngine:
         self.made.append({"image": image, **how})
         self.containers.append(FakeContainer(self))
         return self.containers[-1]
-
-    run = create
 
     def start(self, _container: FakeContainer) -> None:
         if self.refuses:
