@@ -25,6 +25,8 @@ from rocketmq_py.errors import ConfigError
 
 LATENCY_S: Final = 10.0
 """How long a message that is due may take on its way, in wall time."""
+QUIET_S: Final = 1.0
+"""How long nothing may come, in wall time, until it counts as nothing."""
 CLIENT_SETTINGS: Final = {"pull_time_delay_millis_when_exception": 10}
 """Settings of the kit's clients: after a crash of the broker they ask again soon."""
 
@@ -68,10 +70,13 @@ class Bench(ABC):
         """Create a topic unless it is there."""
 
     @abstractmethod
-    def until(self, holds: Callable[[], object], within: timedelta) -> Reached:
+    def until(
+        self, holds: Callable[[], object], within: timedelta, *, grace_s: float = LATENCY_S
+    ) -> Reached:
         """Go forward by ``within`` at most, and stop as soon as ``holds()``.
 
-        Goes in virtual time where the clock can be moved, else waits.
+        Goes in virtual time where the clock can be moved. Else it waits, and ``grace_s`` seconds
+        longer for what is on its way.
         """
 
     @abstractmethod
@@ -177,10 +182,12 @@ class EmbeddedBench(Bench):
             if name not in one.topics:
                 one.topics.create(name, queues=queues)
 
-    def until(self, holds: Callable[[], object], within: timedelta) -> Reached:
+    def until(
+        self, holds: Callable[[], object], within: timedelta, *, grace_s: float = LATENCY_S
+    ) -> Reached:
         """Go forward as ``clock.run_until`` does; on a wall clock wait."""
         if not isinstance(self.clock, VirtualClock):
-            return self._wait_for_it(holds, within.total_seconds() + LATENCY_S)
+            return self._wait_for_it(holds, within.total_seconds() + grace_s)
         try:
             self.clock.run_until(holds, at_most=within)
         except WaitTimeoutError as error:

@@ -78,12 +78,10 @@ def _own(
 @pytest.fixture
 def _rocketmq_bench(request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker) -> Bench:
     """What the other fixtures do with ``rocketmq_broker``."""
-    from embedded_broker.kit.run import bench_of
-
     run, item = run_of(request.config), request.node
     trial = run.trials.get(item.nodeid)
-    if trial is None:  # the project has a rocketmq_broker of its own
-        trial = run.begin(item, bench_of(rocketmq_broker))
+    if trial is None:  # asked for while the test runs, or the project makes it by itself
+        trial = run.begin(item, run.bench_of(rocketmq_broker))
     return trial.bench
 
 

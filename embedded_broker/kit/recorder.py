@@ -11,7 +11,7 @@ from threading import Lock
 
 from embedded_broker.api.views import StoredMessage
 from embedded_broker.clocks.instants import instant
-from embedded_broker.kit.bench import Bench
+from embedded_broker.kit.bench import QUIET_S, Bench
 from embedded_broker.kit.telling import Arrival, FailedExpectation, told_of_failure
 from embedded_broker.kit.threads import in_thread
 from rocketmq_py import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, MessageExt
@@ -106,7 +106,7 @@ class Recorder:
         """Go forward by ``within``; fails if anything arrives that no expectation has taken."""
         __tracebackhide__ = True
         span, began = _span(within), self._bench.now()
-        reached = self._bench.until(lambda: self.unexpected, span)
+        reached = self._bench.until(lambda: self.unexpected, span, grace_s=QUIET_S)
         if self.unexpected:
             raise self._failed(None, began, span, timedelta(0), "")
         if reached.trouble:

@@ -17,6 +17,7 @@ from embedded_broker.api.views import StoredMessage
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend
 from embedded_broker.kit.bench import LATENCY_S, Bench, Reached
+from embedded_broker.kit.telling import plain
 from rocketmq_py.clock import SystemClock, monotonic
 
 LOOK_AGAIN_S: Final = 0.01
@@ -103,15 +104,17 @@ class RemoteBench(Bench):
         if Ability.CREATE_TOPICS in self.abilities and not self.strict:
             self.backend.create_topic(name)
 
-    def until(self, holds: Callable[[], object], within: timedelta) -> Reached:
+    def until(
+        self, holds: Callable[[], object], within: timedelta, *, grace_s: float = LATENCY_S
+    ) -> Reached:
         """Wait for as long as it takes; a wait that is too long skips the test."""
         seconds = within.total_seconds()
         if seconds > self._patience_s:
             pytest.skip(
-                f"{self.name}: this test waits for {within} of real time, and --rocketmq-patience "
-                f"is {self._patience_s:g} s"
+                f"{self.name}: this test waits for {plain(within)} of real time, and "
+                f"--rocketmq-patience is {self._patience_s:g} s"
             )
-        return Reached(ok=_wait(holds, seconds + LATENCY_S))
+        return Reached(ok=_wait(holds, seconds + grace_s))
 
     def wait(self, holds: Callable[[], object], what: str) -> None:
         """Wait in wall time."""

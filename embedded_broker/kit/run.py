@@ -151,6 +151,15 @@ class Run:
             renew(bench)
             self.begin(item, bench)
 
+    def bench_of(self, broker: object) -> Bench:
+        """Give the bench of a ``rocketmq_broker``, also of one that a project makes by itself."""
+        if not self.is_embedded:
+            return self.remote_bench()
+        if isinstance(broker, EmbeddedBroker):
+            shared = (one for one in self.shared if one.broker is broker)
+            return next(shared, None) or EmbeddedBench(broker)
+        raise TypeError(f"rocketmq_broker is to give an EmbeddedBroker, not {broker!r}")
+
     def begin(self, item: pytest.Item, bench: Bench) -> Trial:
         """Let a test begin on a bench: its topics are there, its crash is planned."""
         wishes = wishes_of_node(item)
@@ -209,10 +218,3 @@ def wishes_of_node(node: pytest.Item | pytest.Collector) -> Wishes:
 def crashes_of(item: pytest.Item) -> list[tuple[Any, Any]]:  # Any: arguments of marks
     """Give the arguments of the marks that plan a crash."""
     return [(mark.args, mark.kwargs) for mark in item.iter_markers("rocketmq_crash")]
-
-
-def bench_of(broker: object) -> Bench:
-    """Give a bench for the ``rocketmq_broker`` that a project has made by itself."""
-    if isinstance(broker, EmbeddedBroker):
-        return EmbeddedBench(broker)
-    raise TypeError(f"rocketmq_broker is to give an EmbeddedBroker, not {broker!r}")

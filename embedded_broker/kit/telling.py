@@ -92,7 +92,7 @@ def _headline(failed: FailedExpectation, wanted: str, tags: str) -> str:
     if failed.too_early is not None:
         when = instant(failed.too_early.message.store_timestamp)
         return f"{wanted} arrived too early {where}: {_signed(when - failed.began)} after the look"
-    span = f"within {_plain(failed.within)}" if failed.within else "without moving time"
+    span = f"within {plain(failed.within)}" if failed.within else "without moving time"
     return f"{wanted} did not arrive {where} {span}"
 
 
@@ -106,7 +106,7 @@ def _hints(
     later = next((one for one in waiting if _body(one) == body), None)
     if later is not None:
         enough = repr(later.due_at - failed.began).removeprefix("datetime.")
-        yield f"it is due {_plain(later.due_at - ended)} later: within={enough} waits for it"
+        yield f"it is due {plain(later.due_at - ended)} later: within={enough} waits for it"
     if any(one.taken and one.message.body == body for one in failed.arrivals):
         yield "it arrived once, and an earlier expectation took it"
     stored = bench.stored(failed.topic) or ()
@@ -146,7 +146,7 @@ def _arrival(one: Arrival) -> str:
 
 def _timer(one: PendingTimer, now: datetime) -> str:
     where = f"{_shown(_body(one))}  for {one.topic}"
-    return f"until {_time(one.due_at)} (in {_plain(one.due_at - now)})  {where}"
+    return f"until {_time(one.due_at)} (in {plain(one.due_at - now)})  {where}"
 
 
 def _body(one: PendingTimer) -> bytes:
@@ -249,11 +249,11 @@ def _time(when: datetime) -> str:
     return text.removesuffix(".000")
 
 
-def _plain(span: timedelta) -> str:
+def plain(span: timedelta) -> str:
     """Give a span as people say it: ``30 min``, ``2 d 3 h``."""
     ms = round(span / timedelta(milliseconds=1))
     if ms < 0:
-        return f"-{_plain(-span)}"
+        return f"-{plain(-span)}"
     parts = []
     for name, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
         count, ms = divmod(ms, size)
@@ -265,4 +265,4 @@ def _plain(span: timedelta) -> str:
 
 
 def _signed(span: timedelta) -> str:
-    return f"+{_plain(span)}" if span >= timedelta(0) else _plain(span)
+    return f"+{plain(span)}" if span >= timedelta(0) else plain(span)

@@ -157,6 +157,7 @@ def test_members_of_the_group_share_the_work(
 LEVELS_S = [1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200]
 
 
+@pytest.mark.rocketmq(virtual_clock=True)
 @pytest.mark.parametrize("level", range(1, 19))
 def test_a_delay_level_is_as_good_as_a_delay(
     rocketmq_producer: DefaultMQProducer,

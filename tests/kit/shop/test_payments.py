@@ -104,6 +104,7 @@ def test_a_delayed_payment_is_tried_again_on_every_broker(
     receipts.expect("42", within=timedelta(seconds=2 + failures))
 
 
+@pytest.mark.rocketmq(views=True)
 @pytest.mark.parametrize("nth", [1, 2, 3])
 def test_a_payment_that_is_delivered_again_is_seen_by_one_group_only(
     rocketmq_broker: EmbeddedBroker,

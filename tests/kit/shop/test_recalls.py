@@ -80,6 +80,7 @@ def test_only_what_was_recalled_is_gone(
     }
 
 
+@pytest.mark.rocketmq(views=True)
 @pytest.mark.parametrize("way", ["recall", "fire_now"])
 def test_an_operator_may_take_a_message_back_or_let_it_go_at_once(
     rocketmq_broker: EmbeddedBroker, rocketmq_recorder: Recorders, rocketmq_topic: str, way: str

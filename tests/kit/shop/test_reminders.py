@@ -53,6 +53,7 @@ def test_time_stops_where_a_condition_holds(
     assert len(reminders.rung_at_ms) == stop_after
 
 
+@pytest.mark.rocketmq(virtual_clock=True)
 @pytest.mark.parametrize("days", [0, 1, 2, 3])
 def test_a_chain_is_expected_link_by_link(
     remind: Remind, rocketmq_recorder: Recorders, rocketmq_topic: str, days: int
