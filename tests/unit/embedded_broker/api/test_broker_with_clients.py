@@ -91,3 +91,49 @@ def test_without_the_in_process_channel_sdk_clients_work_over_tcp_alone() -> Non
         assert registry.lookup(broker.addr) is None
         producer.send(Message("T", b"by socket"))
         broker.wait_for(lambda _: listener.bodies == [b"by socket"], timeout=GUARD_S)
+
+
+@pytest.mark.parametrize("run", range(5))
+@pytest.mark.parametrize("crash", [False, True])
+def test_clients_of_the_process_wait_while_a_broker_is_restarted(crash: bool, run: int) -> None:
+    with (
+        EmbeddedBroker(topics=["T"]) as broker,
+        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
+    ):
+        producer.send(Message("T", b"first"))
+        futures = [producer.send_async(Message("T", b"%d" % number)) for number in range(50)]
+        report = broker.restart(crash=crash)
+        for _ in range(20):
+            producer.send(Message("T", b"more"))
+        for future in futures:
+            future.exception(timeout=GUARD_S)
+        assert report.clean is not crash
+        assert len([one for one in broker.messages.in_topic("T") if one.body == b"more"]) == 20
+        address = broker.addr
+        assert registry.lookup(address) is not None
+    assert registry.lookup(address) is None
+
+
+def test_a_message_is_delivered_again_to_all_groups_or_to_one() -> None:
+    first, second = Listener(), Listener()
+    with EmbeddedBroker(topics=["T"], clock=VirtualClock()) as broker:
+        others = DefaultMQPushConsumer("H", namesrv_addr=broker.namesrv_addr)
+        others.subscribe("T", "*")
+        others.register_message_listener(second)
+        with consumer_of(broker, first, "T"), others:
+            sent = broker.send("T", b"x", tags="a", keys="k", delay=60)
+            with pytest.raises(LookupError, match="not delivered yet"):
+                broker.redeliver(sent)
+            broker.clock.run(60)
+            copy = broker.redeliver(sent)
+            assert copy.msg_id == sent.msg_id
+            broker.clock.settle()
+            assert (first.bodies, second.bodies) == ([b"x"] * 2, [b"x"] * 2)
+            broker.redeliver(sent.msg_id, group="G")
+            broker.clock.settle()
+            assert (first.bodies, second.bodies) == ([b"x"] * 3, [b"x"] * 2)
+            assert broker.timers.count() == 0
+            with pytest.raises(KeyError, match="no group 'X'"):
+                broker.redeliver(sent, group="X")
+            with pytest.raises(LookupError):
+                broker.redeliver("nobody")

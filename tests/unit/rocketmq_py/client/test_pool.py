@@ -110,3 +110,24 @@ def test_forgotten_clients_are_told_in_one_line_and_their_pulls_not_at_all() -> 
     assert done.returncode == 0
     (line,) = [one for one in done.stderr.splitlines() if "was left running" not in one]
     assert re.search(r"clients \S+, \S+ were not shut down: call shutdown\(\)", line)
+
+
+def test_clients_that_run_are_told_with_what_they_serve() -> None:
+    from rocketmq_py import (
+        ConsumeConcurrentlyStatus,
+        DefaultMQProducer,
+        DefaultMQPushConsumer,
+        running_clients,
+    )
+
+    producer = DefaultMQProducer("P", namesrv_addr="127.0.0.1:1", instance_name="told")
+    consumer = DefaultMQPushConsumer("G", namesrv_addr="127.0.0.1:1", instance_name="told")
+    consumer.subscribe("T")
+    consumer.register_message_listener(lambda _, __: ConsumeConcurrentlyStatus.CONSUME_SUCCESS)
+    before = running_clients()
+    with producer, consumer:
+        (told,) = [one for one in running_clients() if one not in before]
+        assert told.client_id == producer.client_id
+        assert told.namesrv_addr == "127.0.0.1:1"
+        assert (told.producer_groups, told.consumer_groups) == (("P",), ("G",))
+    assert running_clients() == before

@@ -1,0 +1,76 @@
+"""What the marks of a test add up to, and the seeds of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import pytest
+
+from embedded_broker import TopicSpec
+from embedded_broker.kit.backend import Ability, BackendSpec
+from embedded_broker.kit.wishes import BEGINNING, RunWishes, wishes_of
+from rocketmq_py.errors import ConfigError
+
+
+def of(*marks: Mapping[str, object]) -> object:
+    return wishes_of(((), mark) for mark in marks)
+
+
+def test_no_mark_asks_for_nothing() -> None:
+    wishes = wishes_of([])
+    assert wishes.settings == {}
+    assert (wishes.topics, wishes.needs, wishes.start) == ((), (), BEGINNING)
+
+
+def test_the_nearest_mark_decides_and_lists_add_up() -> None:
+    start = datetime(2040, 1, 1, tzinfo=UTC)
+    wishes = wishes_of(
+        [
+            ((), {"topics": ["A"], "config": {"x": 1}, "start": start, "timers": True}),
+            ((), {"topics": ["B", "A"], "config": {"x": 2, "y": 3}, "profile": "rocketmq-4.9"}),
+        ]
+    )
+    assert wishes.topics == ("A", "B")
+    assert wishes.config == {"x": 1, "y": 3}
+    assert wishes.needs == (Ability.TIMERS,)
+    assert wishes.settings == {
+        "profile": "rocketmq-4.9",
+        "config": {"x": 1, "y": 3},
+        "start": start,
+    }
+
+
+def test_topics_may_be_specs_and_an_ability_may_be_switched_off() -> None:
+    wishes = wishes_of([((), {"topics": [TopicSpec("A", queues=1)], "virtual_clock": False})])
+    assert wishes.topics == (TopicSpec("A", queues=1),)
+    assert wishes.wall_clock
+    assert wishes.needs == ()
+    assert wishes.settings == {"virtual_clock": False}
+
+
+def test_a_nearer_mark_may_take_back_what_another_needs() -> None:
+    wishes = wishes_of([((), {"faults": False, "strict": False}), ((), {"faults": True})])
+    assert wishes.needs == ()
+    assert wishes.settings == {"strict": False}
+
+
+@pytest.mark.parametrize(
+    ("mark", "told"),
+    [
+        ({"tpoics": ["A"]}, "did you mean topics"),
+        ({"clock": None}, "one of topics, config"),
+        ({"topics": 3}, "a list of names"),
+        ({"config": "x=1"}, "a dict of options"),
+        ({"start": "2030-01-01"}, "an aware datetime"),
+    ],
+)
+def test_what_no_mark_can_ask_for_is_refused(mark: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        of(mark)
+
+
+def test_the_seed_of_a_test_depends_on_run_and_test_alone() -> None:
+    one, other = (RunWishes(backend=BackendSpec("embedded"), seed=seed) for seed in (1, 2))
+    assert one.seed_of("a") == one.seed_of("a")
+    assert len({one.seed_of("a"), one.seed_of("b"), other.seed_of("a")}) == 3
