@@ -20,6 +20,9 @@ from rocketmq_py.clock import monotonic
 CACHE_VARIABLE: Final = "ROCKETMQ_PY_CACHE"
 FETCH_SECONDS: Final = 600.0
 LOOK_AGAIN_SECONDS: Final = 0.1
+ERROR: Final = "[ERROR] "
+SHOWN: Final = 12
+GOAL: Final = "dependency:copy-dependencies"
 GROUP: Final = "org.apache.rocketmq"
 
 POM: Final = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -75,7 +78,7 @@ def _fetch(home: Path, coordinates: tuple[str, ...], last: str) -> None:
         )
     wanted = "".join(DEPENDENCY.format(*one.split(":"), last) for one in coordinates)
     (home / "pom.xml").write_text(POM.format(wanted), encoding="utf-8")
-    command = [maven, "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"]
+    command = [maven, "-q", "-B", "-Dstyle.color=never", GOAL, "-DoutputDirectory=lib"]
     try:
         done = subprocess.run(  # noqa: S603 - a fixed command; names come from the caller
             command, cwd=home, check=False, capture_output=True, text=True, timeout=FETCH_SECONDS
@@ -83,8 +86,10 @@ def _fetch(home: Path, coordinates: tuple[str, ...], last: str) -> None:
     except subprocess.TimeoutExpired:
         raise BackendError(f"Maven did not bring {names} in {FETCH_SECONDS:.0f} s") from None
     if done.returncode:
-        said = "\n".join((done.stdout + done.stderr).splitlines()[-12:])
-        raise BackendError(f"Maven could not bring {names}; it said:\n{said}")
+        said = (done.stdout + done.stderr).splitlines()
+        errors = [line for line in said if ERROR in line]  # the reason stands first, then advice
+        told = "\n".join(errors[:1] or said[-SHOWN:])
+        raise BackendError(f"Maven could not bring {names}; it said:\n{told}")
 
 
 @contextlib.contextmanager

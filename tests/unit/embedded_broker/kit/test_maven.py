@@ -54,6 +54,9 @@ def test_what_maven_said_is_in_the_error_and_the_next_call_tries_again(
     fake_program("mvn", "echo 'could not find artifact g:a:9'; exit 1")
     with pytest.raises(BackendError, match=r"(?s)g:a:9; it said:.*could not find artifact g:a:9"):
         fetched("one", "g:a:9", cache=tmp_path)
+    fake_program("mvn", "echo '[ERROR] no g:a:9'; echo '[ERROR] for help use -X'; exit 1")
+    with pytest.raises(BackendError, match=r"it said:\n\[ERROR\] no g:a:9$"):
+        fetched("one", "g:a:9", cache=tmp_path)
     fake_program("mvn", FAKE_MAVEN)
     assert fetched("one", "g:a:9", cache=tmp_path).is_dir()
 
