@@ -11,6 +11,7 @@ from threading import Lock
 
 from embedded_broker.api.views import StoredMessage
 from embedded_broker.clocks.instants import instant
+from embedded_broker.clocks.waiting import refuse_in_event_loop
 from embedded_broker.kit.bench import QUIET_S, Bench
 from embedded_broker.kit.telling import Arrival, FailedExpectation, told_of_failure
 from embedded_broker.kit.threads import in_thread
@@ -90,6 +91,7 @@ class Recorder:
         what arrived, what still waits and until when.
         """
         __tracebackhide__ = True
+        refuse_in_event_loop("recorder.expect(...)", "await recorder.aio.expect(...)")
         latest, earliest, began = _span(within), _span(after), self._bench.now()
         wanted = _as_test(body)
         reached = self._bench.until(lambda: self._find(wanted) is not None, max(latest, earliest))
@@ -105,6 +107,9 @@ class Recorder:
     def expect_nothing(self, *, within: Span = 0) -> None:
         """Go forward by ``within``; fails if anything arrives that no expectation has taken."""
         __tracebackhide__ = True
+        refuse_in_event_loop(
+            "recorder.expect_nothing(...)", "await recorder.aio.expect_nothing(...)"
+        )
         span, began = _span(within), self._bench.now()
         reached = self._bench.until(lambda: self.unexpected, span, grace_s=QUIET_S)
         if self.unexpected:

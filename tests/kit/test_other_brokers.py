@@ -103,10 +103,7 @@ def test_late(request):
     )
 
 
-def test_an_expectation_that_fails_says_what_nobody_can_tell(
-    run_kit: RunKit, address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("embedded_broker.kit.remote.JOIN_S", 0.2)
+def test_an_expectation_that_fails_says_what_nobody_can_tell(run_kit: RunKit, address: str) -> None:
     result = run_kit(
         """
 def test_in_vain(rocketmq_recorder, rocketmq_producer, rocketmq_topic):

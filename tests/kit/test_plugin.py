@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py import DefaultMQPushConsumer
 from tests.kit.conftest import RunKit
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,6 +154,27 @@ def test_still_waiting_is_not_redelivered(rocketmq_broker, rocketmq_topic):
         rocketmq_broker.redeliver(sent)
 """)
     result.assert_outcomes(passed=3)
+
+
+def test_an_expectation_in_an_event_loop_names_its_twin(run_kit: RunKit) -> None:
+    result = run_kit("""
+import asyncio
+
+def test_loop(rocketmq_broker, rocketmq_topic, rocketmq_recorder):
+    async def test():
+        arrived = await rocketmq_recorder.aio(rocketmq_topic)
+        rocketmq_broker.send(rocketmq_topic, b"x", delay=60)
+        with pytest.raises(Exception, match="await recorder.aio.expect"):
+            arrived.expect(b"x", within=60)
+        with pytest.raises(Exception, match="await recorder.aio.expect_nothing"):
+            arrived.expect_nothing()
+        await arrived.aio.expect_nothing(within=59)
+        await arrived.aio.expect(b"x", within=1)
+        with pytest.raises(AssertionError, match="did not arrive"):
+            await arrived.aio.expect(b"x")
+    asyncio.run(test())
+""")
+    result.assert_outcomes(passed=1)
 
 
 def test_a_cluster_serves_the_other_fixtures(run_kit: RunKit) -> None:
@@ -476,6 +498,8 @@ def test_fixtures_and_options_explain_themselves(run_kit: RunKit) -> None:
     for name in ("broker", "cluster", "clock", "topic", "producer", "consumer", "recorder"):
         assert f"rocketmq_{name}" in shown
     assert "no docstring" not in shown[shown.index("rocketmq_") :].split("fixtures defined")[0]
+    assert "pull_time_delay_millis_when_exception" in shown
+    assert "pull_time_delay_millis_when_exception" in (DefaultMQPushConsumer.__doc__ or "")
     helped = run_kit("def test_any(): pass", "--help").stdout.str()
     for option in ("--rocketmq=BROKER", "--rocketmq-scope", "--rocketmq-strict", "--rocketmq-seed"):
         assert option in helped
