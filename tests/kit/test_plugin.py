@@ -360,9 +360,19 @@ def test_one(app, rocketmq_broker, rocketmq_clock, rocketmq_topic, rocketmq_grou
 
 def test_names():
     assert [len({one[at] for one in seen}) for at in range(3)] == [1, 3, 3]
+
+topics = set()
+
+class TestOne:
+    def test_same_name(self, rocketmq_topic):
+        topics.add(rocketmq_topic)
+
+class TestOther:
+    def test_same_name(self, rocketmq_topic):
+        assert rocketmq_topic not in topics
 """
     for scope in ("module", "session"):
-        run_kit(tests, f"--rocketmq-scope={scope}").assert_outcomes(passed=4)
+        run_kit(tests, f"--rocketmq-scope={scope}").assert_outcomes(passed=6)
 
 
 @pytest.mark.parametrize("scope", ["module", "session"])
