@@ -60,9 +60,9 @@ OPTIONS: Final = (
     ),
     (
         "--rocketmq-patience",
-        "30",
+        "60",
         "SECONDS",
-        "a test that would wait longer than this in real time is skipped (30)",
+        "a test that would wait longer than this in real time is skipped (60)",
     ),
 )
 """Option, default, and what the help says; each is an ini setting, too."""

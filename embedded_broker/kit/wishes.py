@@ -133,7 +133,7 @@ class RunWishes:
     scope: Scope = "function"
     strict: bool = False
     seed: int = 0
-    patience_s: float = 30.0
+    patience_s: float = 60.0
 
     def seed_of(self, test: str) -> int:
         """Give the seed of one test: the same in every order and on every worker."""

@@ -98,7 +98,7 @@ def test_late(request):
             f"SKIPPED*mark rocketmq_crash: {address} does not offer crashes on purpose",
             f"SKIPPED*broker.timers: {address} does not offer a look inside*",
             f"SKIPPED*dead letters of billing: {address} does not offer*",
-            "SKIPPED*this test waits for 30 min of real time, and --rocketmq-patience is 30 s",
+            "SKIPPED*this test waits for 30 min of real time, and --rocketmq-patience is 60 s",
         ]
     )
 
