@@ -59,7 +59,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 """Programs on PATH and Python packages; either of two joined by ``|`` will do."""
 NEEDS_OF_CI: dict[str, tuple[str, ...]] = {
     "tests": ("testcontainers",),
-    "smoke": ("testcontainers", "podman", "runc"),
+    "smoke": ("testcontainers",),
     "spark": ("grpc",),
 }
 """Without these a part leaves out some tests, which CI does not accept."""

@@ -36,7 +36,7 @@ runtime = "runc"
 
 
 class NoEngineError(Exception):
-    """No container engine answers, and none can be started; the text says why."""
+    """No container engine answers, none can be started, or it starts none; the text says why."""
 
 
 @contextlib.contextmanager
@@ -115,6 +115,10 @@ def load(version: str) -> str:
             last = json.loads(answer.splitlines()[-1])
             # Docker has given it the tag by now, Podman has not.
             client.images.get(last.get("id") or last["status"]).tag(REPOSITORY, version)
+        try:
+            client.containers.run(name, ["sh", "-c", "true"], remove=True)
+        except docker.errors.DockerException as error:
+            raise NoEngineError(f"the engine starts no container: {error}") from error
     return name
 
 

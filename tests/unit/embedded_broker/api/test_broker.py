@@ -397,7 +397,10 @@ def test_a_broker_left_running_by_a_test_is_told_by_pytest_too(tmp_path: Path) -
         "    EmbeddedBroker(tcp=False, broker_name='forgotten').start()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)],
+        [
+            *(sys.executable, "-m", "pytest", "-q", str(test)),
+            *("-p", "no:cacheprovider", "-p", "no:asyncio"),
+        ],
         capture_output=True,
         text=True,
         timeout=GUARD_S,
