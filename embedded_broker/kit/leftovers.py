@@ -56,13 +56,14 @@ def running_brokers() -> "tuple[Ensemble, ...]":
     return () if module is None else module.running()
 
 
-def brokers_left_open(before: Iterable[object]) -> Iterator[str]:
-    """Close the brokers that were started since and still run, and name them."""
+def brokers_left_open(before: Iterable[object], *, close: bool) -> Iterator[str]:
+    """Name the brokers that were started since and still run, and close them if asked to."""
     known = set(before)
     for ensemble in running_brokers():
         if ensemble not in known:
             told = repr(ensemble)
-            ensemble.close()
+            if close:
+                ensemble.close()
             yield (
                 f"{told} was not closed: use it as `with EmbeddedBroker() as broker:`, or take "
                 "rocketmq_broker"

@@ -266,16 +266,25 @@ def _said_by_strictness(trial: Trial) -> list[str]:
 
 
 def _left_open(item: pytest.Item) -> list[str]:
-    """Name what the body of a test has started and not ended, whatever it is a test of."""
+    """Name what the body of a test has started and not ended.
+
+    A test that has nothing of the kit is only warned: what it left may be meant for the next one.
+    """
     from embedded_broker.kit.leftovers import brokers_left_open, clients_left_open, running_clients
 
     before = item.stash.get(_BEFORE, None)
     mark = item.get_closest_marker("rocketmq")
     if before is None or (mark is not None and mark.kwargs.get("leave_open")):
         return []
-    brokers = list(brokers_left_open(before))
-    clients = list(clients_left_open(one for one in running_clients() if one not in before))
-    return brokers if item.stash.get(_HAS_FAILED, False) else [*brokers, *clients]
+    is_ours = uses_kit(item)
+    told = list(brokers_left_open(before, close=is_ours))
+    if not item.stash.get(_HAS_FAILED, False):
+        told += clients_left_open(one for one in running_clients() if one not in before)
+    if is_ours:
+        return told
+    for one in told:
+        item.warn(pytest.PytestWarning(f"rocketmq: {one}"))
+    return []
 
 
 def fail_if(told: list[str]) -> None:

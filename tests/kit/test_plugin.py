@@ -279,6 +279,30 @@ def test_next(rocketmq_broker):
     result.stdout.fnmatch_lines(["*ERROR at teardown of test_untidy*", told])
 
 
+def test_a_test_that_has_nothing_of_the_kit_is_warned_and_what_it_left_runs_on(
+    run_kit: RunKit,
+) -> None:
+    tests = """
+LAZY = []
+
+def test_first():
+    LAZY.append(EmbeddedBroker(tcp=False, topics=["Orders"]).start())
+    LAZY.append(DefaultMQProducer("shop", namesrv_addr=LAZY[0].namesrv_addr))
+    LAZY[1].start()
+    LAZY[1].send(Message("Orders", b"x"))
+
+def test_second():
+    LAZY[1].send(Message("Orders", b"y"))
+    LAZY[1].shutdown()
+    LAZY[0].close()
+"""
+    result = run_kit(tests, "-W", "default")
+    result.assert_outcomes(passed=2, warnings=2)
+    result.stdout.fnmatch_lines(
+        ["*PytestWarning: rocketmq: * was not closed*", "*producer of group 'shop' was left open*"]
+    )
+
+
 def test_a_failed_test_is_not_blamed_for_what_it_left(run_kit: RunKit) -> None:
     result = run_kit("""
 def test_fails(rocketmq_faults):
