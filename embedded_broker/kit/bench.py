@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from pathlib import Path
+from threading import Event
 from typing import Final
 
 from attrs import frozen
@@ -21,12 +22,17 @@ from embedded_broker.api.views import PendingTimer, StoredMessage
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability
+from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import ConfigError
 
 LATENCY_S: Final = 10.0
 """How long a message that is due may take on its way, in wall time."""
 QUIET_S: Final = 1.0
 """How long nothing may come, in wall time, until it counts as nothing."""
+COMES_BACK_S: Final = 3.0
+"""How long a broker that is down may take to come back, in wall time, until it counts as down."""
+LOOK_AGAIN_S: Final = 0.01
+DOWN: Final = "no broker is running: restart() starts one again"
 CLIENT_SETTINGS: Final = {"pull_time_delay_millis_when_exception": 10}
 """Settings of the kit's clients: after a crash of the broker they ask again soon."""
 
@@ -87,6 +93,14 @@ class Bench(ABC):
         """Give what waits for its time to go to a topic; None when nobody can be asked."""
         del topic
         return None
+
+    def why_unknown(self) -> str:
+        """Say why nobody knows what waits."""
+        return f"{self.name} cannot be asked"
+
+    def lost(self) -> tuple[int, int]:
+        """Count the timers and the messages that the last crash of each broker lost."""
+        return (0, 0)
 
     def stored(self, topic: str) -> list[StoredMessage] | None:
         """Give what became visible in a topic; None when nobody can be asked."""
@@ -188,6 +202,8 @@ class EmbeddedBench(Bench):
         """Go forward as ``clock.run_until`` does; on a wall clock wait."""
         if not isinstance(self.clock, VirtualClock):
             return self._wait_for_it(holds, within.total_seconds() + grace_s)
+        if not (self.running or self._comes_back()):
+            return Reached(ok=False, trouble=DOWN)
         try:
             self.clock.run_until(holds, at_most=within)
         except WaitTimeoutError as error:
@@ -202,13 +218,22 @@ class EmbeddedBench(Bench):
             return Reached(ok=False)
         return Reached(ok=True)
 
+    def _comes_back(self) -> bool:
+        """Wait for a broker that was started again meanwhile, as by a planned crash."""
+        end, pause = monotonic() + COMES_BACK_S, Event()
+        while not self.running and monotonic() < end:
+            pause.wait(LOOK_AGAIN_S)
+        return bool(self.running)
+
     def wait(self, holds: Callable[[], object], what: str) -> None:
         """Wait in wall time, and look after every change of the broker."""
         if not self._wait_for_it(holds, LATENCY_S).ok:
             raise WaitTimeoutError(f"waited {LATENCY_S:g} s for {what}\nseen: {self.broker.seen()}")
 
-    def waiting(self, topic: str) -> list[PendingTimer]:
-        """Give what waits for its time to go to a topic."""
+    def waiting(self, topic: str) -> list[PendingTimer] | None:
+        """Give what waits for its time to go to a topic; None while no broker runs."""
+        if not self.running:
+            return None
         found = [
             timer
             for one in self.running
@@ -216,6 +241,15 @@ class EmbeddedBench(Bench):
             for timer in one.timers.pending(topic=topic)
         ]
         return sorted(found, key=lambda timer: timer.due_at)
+
+    def why_unknown(self) -> str:
+        """Say that no broker runs."""
+        return "no broker is running"
+
+    def lost(self) -> tuple[int, int]:
+        """Count what the crashes lost that came last."""
+        reports = [one.recovery for one in self.running]
+        return sum(one.timers_lost for one in reports), sum(one.messages_lost for one in reports)
 
     def stored(self, topic: str) -> list[StoredMessage]:
         """Give what became visible in a topic."""
@@ -247,4 +281,4 @@ class EmbeddedBench(Bench):
 
     def disagreements(self) -> Iterable[str]:
         """Say which subscriptions contradict each other, or are to nothing."""
-        return self.clock.settle(0, check=False).notes
+        return self.clock.settle(0, check=False).notes if self.running else ()

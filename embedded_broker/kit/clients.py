@@ -22,7 +22,7 @@ from rocketmq_py import (
     DefaultMQPushConsumer,
     MessageExt,
 )
-from rocketmq_py.errors import ConfigError
+from rocketmq_py.errors import ConfigError, IllegalStateError
 
 ListenFunction = Callable[
     [list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus | None
@@ -65,6 +65,7 @@ class Consumers:
         ``ConsumeConcurrentlyStatus``. Without ``group`` and ``topic`` it has the group and the
         topic of this test. Other keywords are settings of ``DefaultMQPushConsumer``.
         """
+        __tracebackhide__ = True
         if listener is None:
             raise ConfigError(
                 "listener", None, "a function, as in rocketmq_consumer('billing', 'Orders', listen)"
@@ -108,6 +109,7 @@ class Recorders:
 
         Every recorder is a consumer group of its own. It also gets what was sent before.
         """
+        __tracebackhide__ = True
         topic = self._topic() if topic is None else topic
         group = f"{self._group}-recorder-{next(self._numbers)}"
         recorder = Recorder(self._bench, topic, tags, group)
@@ -130,6 +132,7 @@ def start_consumer(
     ends: ExitStack,
 ) -> DefaultMQPushConsumer:
     """Start a consumer that is shut down with its test, once it has queues of its topic."""
+    __tracebackhide__ = True
     bench.ready_topic(topic)
     consumer = DefaultMQPushConsumer(group, namesrv_addr=bench.namesrv_addr, **settings(**given))
     consumer.subscribe(topic, tags)
@@ -152,10 +155,11 @@ def start_consumer(
 
 
 def check_agreement(bench: Bench) -> None:
-    """Raise ``ConfigError`` when members of one group subscribe to different things."""
+    """Raise ``IllegalStateError`` when members of one group subscribe to different things."""
+    __tracebackhide__ = True
     clashes = list(bench.disagreements()) if isinstance(bench, EmbeddedBench) else []
     if clashes:
-        raise ConfigError("group", "; ".join(clashes), "one subscription in strict mode")
+        raise IllegalStateError(f"strict mode: {'; '.join(clashes)}")
 
 
 def _is_full(bench: Bench, group: str, topic: str) -> bool:

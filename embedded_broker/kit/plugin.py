@@ -308,4 +308,15 @@ def pytest_runtest_makereport(
             told = run.report(item.nodeid)
             if told is not None:
                 report.sections.append(("rocketmq", told))
+    if uses_kit(item) and item.config.get_verbosity() <= 0:
+        _shorten_logs(report)
     return report
+
+
+def _shorten_logs(report: pytest.TestReport) -> None:
+    from embedded_broker.kit.report import short_log
+
+    report.sections = [
+        (title, short_log(text) if title.startswith("Captured log") else text)
+        for title, text in report.sections
+    ]

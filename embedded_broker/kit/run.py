@@ -6,6 +6,7 @@ pytest starts without importing one. Read on: ``embedded_broker/kit/fixtures.py`
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from embedded_broker.kit.bench import Bench, EmbeddedBench
 from embedded_broker.kit.crash import CrashPlan, crash_plans
 from embedded_broker.kit.leftovers import clients_left_open, faults_never_hit, running_clients
 from embedded_broker.kit.remote import RemoteBench
-from embedded_broker.kit.telling import told_of_bench
+from embedded_broker.kit.report import told_of_bench
 from embedded_broker.kit.wishes import RunWishes, Scope, Wishes, wishes_of
 from embedded_broker.lifecycle.arguments import TopicSpec
 from rocketmq_py.errors import ConfigError
@@ -183,7 +184,9 @@ class Run:
         trial = self.trials.get(test)
         if trial is None:
             return None
-        return told_of_bench(trial.bench, repeat=f"--rocketmq-seed={self.wishes.seed}")
+        asked = [] if self.is_embedded else [f"--rocketmq={self.wishes.backend}"]
+        command = ["pytest", test, *asked, f"--rocketmq-seed={self.wishes.seed}"]
+        return told_of_bench(trial.bench, repeat=shlex.join(command))
 
 
 def renew(bench: EmbeddedBench) -> None:

@@ -1,40 +1,32 @@
-"""What a test that failed says about its broker, on one screen.
+"""What an expectation that failed says, on one screen.
 
-Answers: the text of an expectation that failed, and the section in the report of a failed test.
-Must not know: pytest. Read on: ``embedded_broker/kit/recorder.py``, ``plugin.py``.
+Answers: the text of an expectation that failed. Must not know: pytest. Read on:
+``embedded_broker/kit/recorder.py``, and ``report.py`` for the section about the broker.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from attrs import define, frozen
 
-from embedded_broker.api.broker import EmbeddedBroker
-from embedded_broker.api.views import PendingTimer, Retry
+from embedded_broker.api.views import PendingTimer
 from embedded_broker.clocks.instants import instant
 from embedded_broker.errors import BrokerStateError, MessageNotFound
-from embedded_broker.kit.bench import Bench, EmbeddedBench
-from embedded_broker.remoting.journal import JournalEntry
-from rocketmq_py import MessageExt, RequestCode, ResponseCode
+from embedded_broker.kit.bench import Bench
+from rocketmq_py import MessageExt
 
 ROWS_MAX: Final = 8
-LOG_LINES: Final = 15
 """Messages of one kind that a text names; of more it tells the number."""
 BODY_MAX: Final = 60
-_ROUTINE: Final = frozenset(
-    {
-        RequestCode.HEART_BEAT,
-        RequestCode.PULL_MESSAGE,
-        RequestCode.UPDATE_CONSUMER_OFFSET,
-        RequestCode.QUERY_CONSUMER_OFFSET,
-        RequestCode.GET_CONSUMER_LIST_BY_GROUP,
-        RequestCode.GET_ROUTEINFO_BY_TOPIC,
-        RequestCode.GET_MAX_OFFSET,
-        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
-    }
+AROUND: Final = (10, 20)
+"""How many bytes are shown before and after the place where two bodies begin to differ."""
+UNITS: Final = (
+    ("days", timedelta(days=1)),
+    ("hours", timedelta(hours=1)),
+    ("minutes", timedelta(minutes=1)),
+    ("seconds", timedelta(seconds=1)),
 )
-"""What clients ask all the time, and what explains no failure."""
 
 
 @define(eq=False)
@@ -64,31 +56,36 @@ class FailedExpectation:
 def told_of_failure(bench: Bench, failed: FailedExpectation) -> str:
     """Tell what was expected, what arrived, and what still waits until when."""
     began, ended = failed.began, failed.began + max(failed.within, failed.after)
-    wanted = "nothing" if failed.body is None else _shown(failed.body)
+    wanted = "nothing" if failed.body is None else shown(failed.body)
     tags = "" if failed.tags == "*" else f" with tags {failed.tags}"
-    end = "now" if began == ended else f"up to {_time(ended)} ({_signed(ended - began)})"
-    lines = [_headline(failed, wanted, tags), f"expected       {wanted} from {_time(began)} {end}"]
+    end = "up to " + time_of(ended, beside=began) + f" ({_signed(ended - began)})"
+    lines = [
+        _headline(failed, wanted, tags),
+        f"expected       {wanted}",
+        f"               from {time_of(began)} {'now' if began == ended else end}",
+    ]
     if failed.after and failed.body is not None:
-        lines.append(f"               and not before {_time(began + failed.after)}")
-    lines += _rows("arrived", [_arrival(one) for one in failed.arrivals])
+        lines.append(f"               and not before {time_of(began + failed.after)}")
+    lines += rows("arrived", [_arrival(one, failed) for one in failed.arrivals])
     waiting = bench.waiting(failed.topic)
     if waiting is None:
-        lines.append(f"still waiting  unknown: {bench.name} cannot be asked")
+        lines.append(f"still waiting  unknown: {bench.why_unknown()}")
     else:
         now = bench.now()
-        lines += _rows("still waiting", [_timer(one, now) for one in waiting], first=True)
+        lines += rows("still waiting", [waiting_row(one, now) for one in waiting], first=True)
         lines += [f"hint           {one}" for one in _hints(bench, failed, waiting, ended)]
     if failed.trouble:
-        lines += _rows("in the way", failed.trouble.splitlines()[:ROWS_MAX])
-    lines.append(f"time now       {_time(bench.now())}")
+        lines += rows("in the way", failed.trouble.splitlines()[:ROWS_MAX])
     return "\n".join(lines)
 
 
 def _headline(failed: FailedExpectation, wanted: str, tags: str) -> str:
     where = f"in topic {failed.topic}{tags}"
     if failed.body is None:
-        came = any(not one.taken for one in failed.arrivals)
-        return f"a message arrived {where}" if came else f"clients were not idle {where}"
+        came = _first_unexpected(failed)
+        if came is None:
+            return f"clients were not idle {where}"
+        return f"{shown(came.message.body)} arrived {where}, where nothing was expected"
     if failed.too_early is not None:
         when = instant(failed.too_early.message.store_timestamp)
         return f"{wanted} arrived too early {where}: {_signed(when - failed.began)} after the look"
@@ -96,42 +93,111 @@ def _headline(failed: FailedExpectation, wanted: str, tags: str) -> str:
     return f"{wanted} did not arrive {where} {span}"
 
 
+def _first_unexpected(failed: FailedExpectation) -> Arrival | None:
+    return next((one for one in failed.arrivals if not one.taken), None)
+
+
+# -- what may be wrong ----------------------------------------------------------------------------
+
+
 def _hints(
-    bench: Bench, failed: FailedExpectation, waiting: Iterable[PendingTimer], ended: datetime
+    bench: Bench, failed: FailedExpectation, waiting: Sequence[PendingTimer], ended: datetime
 ) -> Iterator[str]:
-    """Say what may be wrong with the expectation."""
-    if failed.body is None or callable(failed.body) or failed.too_early is not None:
+    """Say what may be wrong with the expectation, or with the program."""
+    if failed.body is None:
+        yield from _why_it_came(failed)
+    elif failed.too_early is None:
+        if any(lost := bench.lost()):
+            yield f"the crash lost {losses(*lost)} that were not synced"
+        if not callable(failed.body):
+            text = failed.body.encode() if isinstance(failed.body, str) else failed.body
+            yield from _where_it_is(bench, failed, text, waiting, ended)
+
+
+def _why_it_came(failed: FailedExpectation) -> Iterator[str]:
+    came = _first_unexpected(failed)
+    if came is None:
         return
-    body = failed.body.encode() if isinstance(failed.body, str) else failed.body
+    if came.again:
+        yield "it was delivered again: same message, same id"
+    elif any(one.taken and one.message.body == came.message.body for one in failed.arrivals):
+        yield "the same body came before under another id: it was sent twice"
+
+
+def _where_it_is(
+    bench: Bench,
+    failed: FailedExpectation,
+    body: bytes,
+    waiting: Sequence[PendingTimer],
+    ended: datetime,
+) -> Iterator[str]:
     later = next((one for one in waiting if _body(one) == body), None)
     if later is not None:
-        enough = repr(later.due_at - failed.began).removeprefix("datetime.")
+        enough = _as_code(later.due_at - failed.began)
         yield f"it is due {plain(later.due_at - ended)} later: within={enough} waits for it"
+    arrived = {one.message.body for one in failed.arrivals}
     if any(one.taken and one.message.body == body for one in failed.arrivals):
         yield "it arrived once, and an earlier expectation took it"
     stored = bench.stored(failed.topic) or ()
-    if any(one.body == body for one in stored) and not any(
-        one.message.body == body for one in failed.arrivals
-    ):
-        tags = next(one.tags for one in stored if one.body == body)
+    tags = next((one.tags for one in stored if one.body == body), "")
+    if body not in arrived and any(one.body == body for one in stored):
         yield f"it is in the topic, but was not delivered: its tags are {tags}"
-    for name in bench.topic_names() or ():
-        if name != failed.topic and any(one.body == body for one in bench.stored(name) or ()):
-            yield f"it arrived in topic {name}"
+    elsewhere = [
+        name
+        for name in bench.topic_names() or ()
+        if name != failed.topic and any(one.body == body for one in bench.stored(name) or ())
+    ]
+    yield from (f"it arrived in topic {name}" for name in elsewhere)
+    if later is None and body not in arrived and not elsewhere:
+        untaken = [one.message.body for one in failed.arrivals if not one.taken]
+        yield from _alike(body, "what came", untaken) or _alike(
+            body, "what waits", [_body(one) for one in waiting]
+        )
 
 
-def _rows(title: str, rows: Sequence[str], *, first: bool = False) -> list[str]:
+def _alike(body: bytes, what: str, others: Sequence[bytes]) -> list[str]:
+    """Show where a body begins to differ from the one that is most like it."""
+    at, other = max(((_same_start(body, one), one) for one in others), default=(0, b""))
+    if at * 2 < len(body):
+        return []
+    begin, end = max(0, at - AROUND[0]), at + AROUND[1]
+    told = (
+        f"{what} is alike up to byte {at}, and then it has",
+        f"{other[begin:end]!r} where",
+        f"{body[begin:end]!r} was expected",
+    )
+    return ["\n               ".join(told)]
+
+
+def _same_start(one: bytes, other: bytes) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+
+
+def losses(timers: int, messages: int) -> str:
+    """Say what was lost in a crash."""
+    return f"{_counted(timers, 'timer')} and {_counted(messages, 'message')}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+# -- rows -----------------------------------------------------------------------------------------
+
+
+def rows(title: str, given: Sequence[str], *, first: bool = False) -> list[str]:
     """Lay rows out beside their title; of many only the last ones, or the first."""
-    if not rows:
+    if not given:
         return [f"{title:<14} nothing"]
-    left_out = len(rows) - ROWS_MAX
-    shown = list(rows[:ROWS_MAX] if first else rows[-ROWS_MAX:])
+    left_out = len(given) - ROWS_MAX
+    chosen = list(given[:ROWS_MAX] if first else given[-ROWS_MAX:])
     if left_out > 0:
-        shown.insert(ROWS_MAX if first else 0, f"{left_out} more{'' if first else ', then'}")
-    return [f"{'' if at else title:<14} {row}" for at, row in enumerate(shown)]
+        chosen.insert(ROWS_MAX if first else 0, f"{left_out} more{'' if first else ', then'}")
+    return [f"{'' if at else title:<14} {row}" for at, row in enumerate(chosen)]
 
 
-def _arrival(one: Arrival) -> str:
+def _arrival(one: Arrival, failed: FailedExpectation) -> str:
     notes = []
     if one.message.tags:
         notes.append(f"tags {one.message.tags}")
@@ -139,14 +205,16 @@ def _arrival(one: Arrival) -> str:
         notes.append("a duplicate")
     if one.taken:
         notes.append("expected before")
+    elif failed.body is None:
+        notes.append("not expected")
     note = f"  ({', '.join(notes)})" if notes else ""
     when = instant(one.message.store_timestamp)
-    return f"{_time(when)}  {_shown(one.message.body)}{note}"
+    return f"{time_of(when)}  {shown(one.message.body)}{note}"
 
 
-def _timer(one: PendingTimer, now: datetime) -> str:
-    where = f"{_shown(_body(one))}  for {one.topic}"
-    return f"until {_time(one.due_at)} (in {plain(one.due_at - now)})  {where}"
+def waiting_row(one: PendingTimer, now: datetime) -> str:
+    """Tell what waits, and until when."""
+    return f"until {time_of(one.due_at)} (in {plain(one.due_at - now)})  {shown(_body(one))}"
 
 
 def _body(one: PendingTimer) -> bytes:
@@ -156,96 +224,21 @@ def _body(one: PendingTimer) -> bytes:
         return b"?"
 
 
-# -- the section of a failed test ---------------------------------------------------------------
-
-
-def told_of_bench(bench: Bench, *, repeat: str) -> str:
-    """Tell the state of a broker for the report of a failed test."""
-    lines = [f"broker         {bench.name} at {bench.namesrv_addr}"]
-    if isinstance(bench, EmbeddedBench):
-        for broker in bench.brokers:
-            lines += _of_broker(broker, several=len(bench.brokers) > 1)
-        lines += _journal(bench.broker)
-    if said := bench.log_tail(LOG_LINES):
-        lines += ["its servers said:", *(f"  {line}" for line in said)]
-    lines.append(f"repeat with    {repeat}")
-    return "\n".join(lines)
-
-
-def _of_broker(broker: EmbeddedBroker, *, several: bool) -> list[str]:
-    if not broker.is_running:
-        return [f"               {broker.broker_name} is down"]
-    now = broker.clock.now()
-    lines = [f"               {broker.broker_name}"] if several else []
-    lines.append(f"time           {_time(now)}, seed {broker.seed}")
-    lines += _rows("topics", [f"{one} {broker.topics[one].count()}" for one in broker.topics])
-    timers = broker.timers.pending(limit=ROWS_MAX)
-    rows = [_timer(one, now) for one in timers]
-    rows += [""] * (broker.timers.count() - len(timers))  # counted, but not read
-    lines += _rows("still waiting", rows, first=True)
-    lines += _rows("consumers", [_group(broker, name) for name in broker.groups])
-    for name in broker.groups:
-        retries = broker.groups[name].retries()
-        if retries:
-            lines += _rows("retries", [f"{name}: {_retry(one)}" for one in retries])
-        dead = broker.groups[name].dead_letters()
-        if dead:
-            lines += _rows("dead letters", [f"{name}: {_shown(one.body)}" for one in dead])
-    return lines
-
-
-def _group(broker: EmbeddedBroker, name: str) -> str:
-    group = broker.groups[name]
-    topics = ", ".join(one for one in group.topics if not one.startswith("%")) or "no topic"
-    return f"{name} reads {topics}: {len(group.members)} connected, lag {group.lag()}"
-
-
-def _retry(one: Retry) -> str:
-    when = f"again at {_time(one.due_at)}" if one.waiting else "again now"
-    return f"{_shown(one.body)} {when} (failed {one.attempts} times)"
-
-
-def _journal(broker: EmbeddedBroker) -> list[str]:
-    """Give the newest requests that say something, oldest first."""
-    told: list[str] = []
-    for entry in reversed(broker.journal.requests()):
-        if entry.code not in _ROUTINE:
-            told.append(_entry(entry))
-        if len(told) == ROWS_MAX:
-            break
-    return _rows("last requests", told[::-1])
-
-
-def _entry(entry: JournalEntry) -> str:
-    what = " ".join(one for one in (_code(RequestCode, entry.code), entry.topic) if one)
-    if entry.group is not None:
-        what += f" of {entry.group}"
-    if entry.response_code is None:
-        return f"{_time(entry.time)}  {what}: {'one-way' if entry.oneway else 'no answer'}"
-    remark = f" ({entry.remark})" if entry.remark and entry.response_code else ""
-    return f"{_time(entry.time)}  {what}: {_code(ResponseCode, entry.response_code)}{remark}"
-
-
-def _code(kind: type[RequestCode | ResponseCode], number: int) -> str:
-    try:
-        return kind(number).name
-    except ValueError:
-        return str(number)
-
-
 # -- words --------------------------------------------------------------------------------------
 
 
-def _shown(body: object) -> str:
+def shown(body: object) -> str:
+    """Give a body, or what is said of the message; cut when it is long."""
     if callable(body):
         return f"a message for which {getattr(body, '__qualname__', body)} is true"
     text = repr(body)
     return text if len(text) <= BODY_MAX else f"{text[: BODY_MAX - 1]}…"
 
 
-def _time(when: datetime) -> str:
-    """Give a time without what is always the same."""
-    text = when.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+def time_of(when: datetime, *, beside: datetime | None = None) -> str:
+    """Give a time without what is always the same, such as the date of one that stands beside."""
+    same_day = beside is not None and when.date() == beside.date()
+    text = when.strftime("%H:%M:%S.%f" if same_day else "%Y-%m-%d %H:%M:%S.%f")[:-3]
     return text.removesuffix(".000")
 
 
@@ -266,3 +259,15 @@ def plain(span: timedelta) -> str:
 
 def _signed(span: timedelta) -> str:
     return f"+{plain(span)}" if span >= timedelta(0) else plain(span)
+
+
+def _as_code(span: timedelta) -> str:
+    """Give a span as a test writes it: ``timedelta(minutes=30)``."""
+    parts = []
+    for name, unit in UNITS[:-1]:
+        count, span = divmod(span, unit)
+        if count:
+            parts.append(f"{name}={count}")
+    if span or not parts:
+        parts.append(f"seconds={span.total_seconds():g}")
+    return f"timedelta({', '.join(parts)})"
