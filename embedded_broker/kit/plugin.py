@@ -8,6 +8,7 @@ imported before a test asks for a broker. Read on: ``embedded_broker/kit/run.py`
 from __future__ import annotations
 
 from collections.abc import Generator
+from os.path import relpath
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 
@@ -305,12 +306,20 @@ def pytest_runtest_makereport(
         trial = _trial(item)
         if run is not None and trial is not None:
             trial.has_failed = True
-            told = run.report(item.nodeid)
+            told = run.report(item.nodeid, path=_path_from_here(item))
             if told is not None:
                 report.sections.append(("rocketmq", told))
     if uses_kit(item) and item.config.get_verbosity() <= 0:
         _shorten_logs(report)
     return report
+
+
+def _path_from_here(item: pytest.Item) -> str:
+    """Give the name by which pytest finds a test from where this run was started."""
+    file, colons, name = item.nodeid.partition("::")
+    if colons:
+        file = relpath(item.path, item.config.invocation_params.dir)
+    return f"{file}{colons}{name}"
 
 
 def _shorten_logs(report: pytest.TestReport) -> None:

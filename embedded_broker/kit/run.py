@@ -179,13 +179,13 @@ class Run:
         name = re.sub(r"[^A-Za-z0-9_]+", "-", function).strip("-")[:NAME_MAX]
         return f"{name}-{self.wishes.seed_of(test):08x}" if is_shared else name
 
-    def report(self, test: str) -> str | None:
-        """Tell the state of a test's broker."""
+    def report(self, test: str, *, path: str) -> str | None:
+        """Tell the state of a test's broker. ``path`` is how pytest is asked for that test."""
         trial = self.trials.get(test)
         if trial is None:
             return None
         asked = [] if self.is_embedded else [f"--rocketmq={self.wishes.backend}"]
-        command = ["pytest", test, *asked, f"--rocketmq-seed={self.wishes.seed}"]
+        command = ["pytest", path, *asked, f"--rocketmq-seed={self.wishes.seed}"]
         return told_of_bench(trial.bench, repeat=shlex.join(command))
 
 

@@ -351,3 +351,15 @@ def test_it(rocketmq_broker, rocketmq_consumer, rocketmq_clock):
     assert not any("pull 1" in one for one in short.outlines)
     assert sum("ZeroDivisionError: of" in one for one in short.outlines) == 1
     run_kit(tests, "-v").stdout.fnmatch_lines([f"*pull 19 {'x' * 300}"])
+
+
+def test_the_command_that_repeats_a_test_names_its_file_from_here(
+    run_kit: RunKit, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makeini("[pytest]")
+    path = pytester.makepyfile("def test_it(rocketmq_broker): assert False")
+    folder = pytester.mkdir("orders")
+    path.rename(folder / "test_orders.py")
+    monkeypatch.chdir(folder)
+    result = run_kit("def test_plain(): pass", "test_orders.py")
+    result.stdout.fnmatch_lines(["repeat with*pytest test_orders.py::test_it *"])
