@@ -93,7 +93,7 @@ class Idleness:
         """Tell of consumers that lack the route of a topic, and whether there is one now."""
         namesrv = self._namesrv
         with self._parts.door.quiet:
-            existing = frozenset(namesrv.routes.topic_names())
+            existing = namesrv.routes.holders()
             seekers = list(namesrv.seekers.waiting())
             joined = [one for one in seekers if self._has_joined(one)]
             for one in joined:
@@ -110,7 +110,13 @@ class Idleness:
         ]
         for group, client, topic in lacks:
             if topic in existing:
-                yield f"{group}: has no queue of {topic} yet, a new topic (client {client})", True
+                yield (
+                    (
+                        f"{group}: has no queue of {topic} yet, a new topic, or one of which a broker "
+                        f"came or left (client {client})"
+                    ),
+                    True,
+                )
             else:
                 yield f"{group}: subscribes to {topic}, which does not exist ({client})", False
 

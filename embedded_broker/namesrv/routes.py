@@ -102,6 +102,10 @@ class RouteTable:
         """Say whether a registered broker holds a topic."""
         return bool(self._queues.get(topic))
 
+    def holders(self) -> dict[str, frozenset[str]]:
+        """Give every topic with the names of the brokers that hold it."""
+        return {topic: frozenset(held) for topic, held in self._queues.items()}
+
     def topic_names(self) -> list[str]:
         """Name every topic of every broker, each once."""
         return list(self._queues)

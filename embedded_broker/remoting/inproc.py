@@ -85,7 +85,7 @@ class LocalClients:
                 found.append(f"client {name}: {reason}")
         return found
 
-    def unrouted(self, existing: Container[str]) -> list[tuple[str, str, str]]:
+    def unrouted(self, existing: registry.Existing) -> list[tuple[str, str, str]]:
         """Give client, group and topic of subscriptions without a route.
 
         The clients ask at once for the topics that are ``existing``.

@@ -11,7 +11,7 @@ which queue), ``remoting.py`` (connections, hooks, signatures), ``heartbeat.py``
 import logging
 import os
 import threading
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
@@ -33,6 +33,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport.channel import Channel
+from rocketmq_py.transport.inproc import Existing
 
 _log = logging.getLogger(__name__)
 
@@ -94,6 +95,8 @@ class ClientInstance:
             unrouted=self.unrouted,
         )
         self.routes = RouteTable(self.remoting, self.config, on_change=self._on_route_change)
+        self.look_at_routes = self._in_background(self._poll)
+        """Ask for all routes now, in background; calls while that goes on are merged."""
 
     # --- life ------------------------------------------------------------------------------
 
@@ -115,7 +118,7 @@ class ClientInstance:
         every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.remoting.close_idle)
         if calls_only:
             return
-        every(ROUTE_FIRST_MS, config.poll_name_server_interval, self._in_background(self._poll))
+        every(ROUTE_FIRST_MS, config.poll_name_server_interval, self.look_at_routes)
         every(
             HEARTBEAT_FIRST_MS,
             config.heartbeat_broker_interval,
@@ -418,14 +421,24 @@ class ClientInstance:
         tasks = sum(pool.unfinished for pool in pools)
         return f"{tasks} background tasks" if tasks else None
 
-    def unrouted(self, existing: Container[str]) -> list[tuple[str, str]]:
-        """Give group and topic of subscriptions without a route; ask for ``existing`` ones now."""
+    def unrouted(self, existing: Existing) -> list[tuple[str, str]]:
+        """Give group and topic of subscriptions without a route; ask for ``existing`` ones now.
+
+        Where a broker came or left, the route of before is none any more.
+        """
         if self._state != "running":
             return []
         found = []
         for consumer in self._consumers_now():
             topics = consumer.unrouted()
-            found += [(consumer.group, topic) for topic in topics]
             if any(topic in existing for topic in topics):
                 consumer.look_for_routes()
+            outdated = [
+                one.topic
+                for one in consumer.subscriptions()
+                if self.routes.is_outdated(one.topic, existing.get(one.topic))
+            ]
+            if outdated:
+                self.look_at_routes()
+            found += [(consumer.group, topic) for topic in (*topics, *outdated)]
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -45,7 +45,7 @@ class Remoting:
     _on_connected: Callable[[str], None]
     _run_user_code: Callable[..., None]
     _is_busy: Callable[[], str | None]
-    _unrouted: Callable[[Container[str]], list[tuple[str, str]]]
+    _unrouted: Callable[[inproc.Existing], list[tuple[str, str]]]
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _channels: dict[str, Channel] = field(factory=dict, init=False)
     _opening: dict[str, threading.Lock] = field(factory=dict, init=False)

@@ -9,7 +9,7 @@ messages are sent or which queue is taken.
 import logging
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from rocketmq_py.client.remoting import Remoting
@@ -136,6 +136,13 @@ class RouteTable:
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Return the readable queues as known now; None when the route was never seen."""
         return self._subscribe.get(topic)
+
+    def is_outdated(self, topic: str, brokers: Collection[str] | None) -> bool:
+        """Whether the known route names others than ``brokers``, which have the topic now."""
+        route = self._routes.get(topic)
+        if route is None or brokers is None:
+            return False
+        return {one.broker_name for one in route.broker_datas} != set(brokers)
 
     def known_topics(self) -> set[str]:
         """Return the topics whose routes are kept fresh."""

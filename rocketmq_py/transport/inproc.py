@@ -7,8 +7,11 @@ Read on in ``inproc_channel.py`` for the client's end.
 """
 
 import os
-from collections.abc import Container
+from collections.abc import Collection, Mapping
 from typing import Protocol
+
+Existing = Mapping[str, Collection[str]]
+"""The topics that there are, each with the names of the brokers that have it."""
 
 
 class Mailbox(Protocol):
@@ -30,10 +33,11 @@ class Mailbox(Protocol):
         What has been delivered counts from the moment `deliver` returns. Any thread may ask.
         """
 
-    def unrouted(self, existing: Container[str]) -> list[tuple[str, str]]:
+    def unrouted(self, existing: Existing) -> list[tuple[str, str]]:
         """Give group and topic of the subscriptions of which the client knows no route yet.
 
-        The client asks at once for those topics that are ``existing``. Any thread may ask.
+        So are those whose route names other brokers than those that have the topic now. The client
+        asks at once for the topics that are ``existing``. Any thread may ask.
         """
 
 

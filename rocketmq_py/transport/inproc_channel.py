@@ -5,7 +5,7 @@ the same call. Must not know routes or retries. The registry and the words are i
 """
 
 import threading
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 
@@ -14,7 +14,7 @@ from rocketmq_py.errors import RemotingCommandException, RemotingConnectExceptio
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport.channel import CallTable, Channel, Done, Schedule
-from rocketmq_py.transport.inproc import InprocConnection, InprocServer
+from rocketmq_py.transport.inproc import Existing, InprocConnection, InprocServer
 
 
 def connect(
@@ -27,7 +27,7 @@ def connect(
     on_request: Callable[[Channel, RemotingCommand], None],
     on_closed: Callable[[Channel], None],
     is_busy: Callable[[], str | None],
-    unrouted: Callable[[Container[str]], list[tuple[str, str]]],
+    unrouted: Callable[[Existing], list[tuple[str, str]]],
 ) -> "InprocChannel":
     """Open a connection to ``server``; raises `RemotingConnectException`.
 
@@ -55,7 +55,7 @@ class InprocChannel:
     _on_request: Callable[[Channel, RemotingCommand], None]
     _on_closed: Callable[[Channel], None]
     is_busy: Callable[[], str | None]
-    unrouted: Callable[[Container[str]], list[tuple[str, str]]]
+    unrouted: Callable[[Existing], list[tuple[str, str]]]
     last_used: float = field(factory=monotonic, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _connection: InprocConnection | None = field(default=None, init=False)

@@ -9,7 +9,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from embedded_broker.errors import BrokerStateError, StoreLockedError
-from rocketmq_py import DefaultMQProducer, Message, QueueAccess
+from rocketmq_py import DefaultMQProducer, DefaultMQPushConsumer, Message, MessageExt, QueueAccess
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.routes import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -142,6 +142,35 @@ def test_sends_go_on_without_a_stopped_broker_and_its_timers_fire_when_it_is_bac
         back.wait_for(is_sent_to_again)
         with pytest.raises(BrokerStateError, match="broker-b is already running"):
             cluster.start("broker-b")
+
+
+def test_settling_takes_consumers_to_the_brokers_that_are_there_now() -> None:
+    got: list[bytes] = []
+
+    def listen(messages: list[MessageExt], _context: object) -> None:
+        got.extend(one.body for one in messages)
+
+    clock = VirtualClock()
+    with EmbeddedCluster(brokers=2, clock=clock, tcp=False, topics=["T"]) as cluster:
+        consumer = DefaultMQPushConsumer("C", namesrv_addr=cluster.namesrv_addr)
+        consumer.subscribe("T", "*")
+        consumer.register_message_listener(listen)
+        with consumer:
+
+            def brokers() -> set[str]:
+                return {one.broker_name for one in consumer.assigned_queues()}
+
+            clock.settle()
+            cluster.stop("broker-b")
+            clock.settle()
+            assert brokers() == {"broker-a"}
+            cluster.start("broker-b")
+            clock.settle()
+            assert brokers() == {"broker-a", "broker-b"}
+            cluster.add("broker-c").send("T", b"new")
+            clock.settle()
+            assert brokers() == {"broker-a", "broker-b", "broker-c"}
+            assert got == [b"new"]
 
 
 def test_the_first_broker_may_leave_and_the_name_server_answers_on(dial: Dial) -> None:

@@ -1,6 +1,6 @@
 """The in-process channel: the same frames, without a socket."""
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -11,6 +11,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport import inproc as registry
+from rocketmq_py.transport.inproc import Existing
 
 ASK = RequestCode.GET_ROUTEINFO_BY_TOPIC
 ADDRESS = "inproc-test.invalid:10911"
@@ -34,7 +35,7 @@ class Box:
     def is_busy(self) -> str | None:
         return self.busy
 
-    def unrouted(self, existing: Container[str]) -> list[tuple[str, str]]:
+    def unrouted(self, existing: Existing) -> list[tuple[str, str]]:
         return [("G", "T")] if "T" in existing else []
 
 
@@ -171,6 +172,6 @@ def test_clients_can_be_asked_whether_they_are_busy_also_after_their_connection_
 
     assert clients.busy(()) == ["client test: one message in its listener"]
     assert clients.busy(["test"]) == []
-    assert clients.unrouted({"T"}) == [("test", "G", "T")]
+    assert clients.unrouted({"T": ["broker-a"]}) == [("test", "G", "T")]
     del box
     assert clients.busy(()) == []

@@ -291,12 +291,12 @@ def test_the_instance_tells_which_routes_are_missing_and_asks_for_what_exists(
 ) -> None:
     consumer = Consumer()
     instance.register_consumer("C", consumer)
-    assert instance.unrouted({"Another"}) == [("C", "Missing")]
+    assert instance.unrouted({"Another": ["broker-a"]}) == [("C", "Missing")]
     assert consumer.looked == 0
-    assert instance.unrouted({"Missing"}) == [("C", "Missing")]
+    assert instance.unrouted({"Missing": ["broker-a"]}) == [("C", "Missing")]
     assert consumer.looked == 1
     instance.end(1)
-    assert instance.unrouted({"Missing"}) == []
+    assert instance.unrouted({"Missing": ["broker-a"]}) == []
 
 
 def test_the_instance_knows_who_is_busy(instance: ClientInstance) -> None:

@@ -174,7 +174,7 @@ def test_the_server_can_ask_what_the_client_still_works_on(
     channel.invoke(RemotingCommand(1), 5_000)
     assert server.mailbox is not None
     assert server.mailbox.is_busy() is None
-    assert server.mailbox.unrouted({"T"}) == [("G", "T")]
+    assert server.mailbox.unrouted({"T": ["broker-a"]}) == [("G", "T")]
 
     server.push([RemotingCommand(40, flag=2).encode()])
 
