@@ -110,13 +110,8 @@ class Idleness:
         ]
         for group, client, topic in lacks:
             if topic in existing:
-                yield (
-                    (
-                        f"{group}: has no queue of {topic} yet, a new topic, or one of which a broker "
-                        f"came or left (client {client})"
-                    ),
-                    True,
-                )
+                why = "the topic is new, or a broker came or left"
+                yield f"{group}: has no queue of {topic} yet: {why} (client {client})", True
             else:
                 yield f"{group}: subscribes to {topic}, which does not exist ({client})", False
 

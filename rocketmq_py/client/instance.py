@@ -311,7 +311,8 @@ class ClientInstance:
             try:
                 self.routes.update(topic)
             except RocketMQError as error:
-                self.routes.log_failure(topic, error)
+                if self._state == "running":  # else nothing failed: the client itself has closed
+                    self.routes.log_failure(topic, error)
 
     def _heartbeat_round(self) -> None:
         self.remoting.keep_only(self.routes.drop_offline_brokers())
