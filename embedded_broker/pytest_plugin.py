@@ -10,6 +10,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+try:
+    import pytest  # noqa: F401 - so that what is missing is named with its remedy
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"the pytest plugin needs pytest ({error}): pip install 'rocketmq-py[test]'",
+        name=error.name,
+    ) from error
+
 from embedded_broker.kit.fixtures import (
     _rocketmq_bench,
     rocketmq_broker,

@@ -49,22 +49,29 @@ def register(spark: SparkSession) -> None:
     try:
         from spark_connector.source import RocketMQDataSource
     except ImportError as error:
-        raise ImportError(
-            f"the Spark connector needs PySpark 4.2 or newer and pyarrow ({error}): "
-            "the extra 'spark' of rocketmq-py brings them"
-        ) from error
+        raise _missing(error) from error
     spark.dataSource.register(RocketMQDataSource)
+
+
+def _missing(error: ImportError) -> ImportError:
+    return ImportError(
+        f"the Spark connector needs PySpark 4.2 or newer, pyarrow and numpy ({error}): "
+        "pip install 'rocketmq-py[spark]'"
+    )
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Import a helper on first use (PEP 562)."""
+        """Import a helper on first use (PEP 562); ImportError names the extra that it needs."""
         home = _HOMES.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        thing: object = getattr(import_module(f"spark_connector.frames.{home}"), name)
+        try:
+            thing: object = getattr(import_module(f"spark_connector.frames.{home}"), name)
+        except ImportError as error:
+            raise _missing(error) from error
         globals()[name] = thing
         return thing
