@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
-RUN_SECONDS = 50
+RUN_SECONDS = 120
+INSTALL_SECONDS = 300
+"""What a test may take that has to install something: the network is not ours."""
 UNREACHABLE = re.compile("connection broken|NewConnectionError|name resolution|timed out")
 
 

@@ -7,21 +7,27 @@ What an extra promises is in ``programs/``. What the others would give is tried 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.environment import Environment
+from tests.packaging.environment import INSTALL_SECONDS, Environment
 from tests.packaging.test_declared import EXTRAS
 
+pytestmark = pytest.mark.timeout(INSTALL_SECONDS)
 With = Callable[[str], Environment]
 SILENT = {"fast"}
 """Without it the same works, slower: nothing is missing."""
 
 
 def assert_others_are_named(environment: Environment, *there: str) -> None:
-    """Every extra that is not there is named when what it would give is asked for."""
+    """Every extra that is not there is named when what it would give is asked for.
+
+    And what is there is not imported by what does not need it.
+    """
+    assert environment.program("alone").startswith("works on 3.")
     others = sorted(set(EXTRAS) - SILENT - set(there))
     told: dict[str, list[str]] = json.loads(environment.program("missing", *others))
     assert set(told) == set(others)
@@ -39,7 +45,6 @@ def test_every_extra_is_tried() -> None:
 
 
 def test_alone_everything_that_needs_no_extra_works(alone: Environment, tmp_path: Path) -> None:
-    assert alone.program("alone").startswith("works on 3.")
     assert_others_are_named(alone)
     options = alone.run("python", "-I", "-m", "spark_connector", "options")
     assert "nameServer" in options.stdout, options.stderr
@@ -103,8 +108,10 @@ def test_with_plot(with_extra: With, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_with_spark(with_extra: With) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("java is not on PATH")
     environment = with_extra("spark")
     assert environment.program("spark").endswith("[b'later']")
     assert_others_are_named(environment, "spark")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.built import Built
-from tests.packaging.environment import Environment, make
+from tests.packaging.environment import INSTALL_SECONDS, Environment, make
 from tests.packaging.test_declared import PROJECT
 
 NAMED = sorted(
@@ -39,6 +39,7 @@ def interpreter(version: str) -> str | None:
     return found.stdout.strip() if found.returncode == 0 else None
 
 
+@pytest.mark.timeout(INSTALL_SECONDS)
 @pytest.mark.parametrize("version", NAMED)
 def test_the_wheel_works_on_other_pythons(version: str, built: Built, tmp_path: Path) -> None:
     python = interpreter(version)
