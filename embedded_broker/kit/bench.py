@@ -64,6 +64,10 @@ class Bench(ABC):
         """Where its clients begin."""
 
     @abstractmethod
+    def is_of(self, broker: object) -> bool:
+        """Whether it is the bench of a ``rocketmq_broker``."""
+
+    @abstractmethod
     def now(self) -> datetime:
         """Give the broker's time."""
 
@@ -181,6 +185,10 @@ class EmbeddedBench(Bench):
     def namesrv_addr(self) -> str:
         """Where its clients begin."""
         return self.broker.namesrv_addr
+
+    def is_of(self, broker: object) -> bool:
+        """Whether it is the bench of a ``rocketmq_broker``."""
+        return broker is self.broker
 
     def now(self) -> datetime:
         """Give the broker's time."""

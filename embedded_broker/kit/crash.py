@@ -6,13 +6,17 @@ never learns whether its request was carried out. Must not know: pytest. Read on
 ``embedded_broker/remoting/request_faults.py``.
 """
 
+from inspect import signature
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Final
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.errors import BrokerStateError
+from rocketmq_py.errors import ConfigError
 
-LOOK_AGAIN_S = 0.5
+LOOK_AGAIN_S: Final = 0.5
+END_S: Final = 30.0
+"""How long a restart under way may take."""
 
 
 class CrashPlan:
@@ -48,7 +52,7 @@ class CrashPlan:
         """Let the broker live from now on; idempotent."""
         self._over = True
         self._changed.set()
-        self._thread.join()
+        self._thread.join(END_S)
 
     def _watch(self) -> None:
         while not self.fault.hits:
@@ -73,6 +77,24 @@ class CrashPlan:
 
 def crash_plans(
     broker: EmbeddedBroker, marks: list[tuple[tuple[Any, ...], dict[str, Any]]]
-) -> list[CrashPlan]:  # Any: arguments of a mark, which CrashPlan takes or refuses
-    """Make a plan of each mark; ``TypeError`` for arguments that there are not."""
-    return [CrashPlan(broker, *args, **keywords) for args, keywords in marks]
+) -> list[CrashPlan]:  # Any: arguments of a mark, which is checked here
+    """Make a plan of each mark; ``ConfigError`` for what no mark can ask for."""
+    plans: list[CrashPlan] = []
+    try:
+        for args, keywords in marks:
+            _check(args, keywords)
+            plans.append(CrashPlan(broker, *args, **keywords))
+    except BaseException:
+        for plan in plans:
+            plan.end()
+        raise
+    return plans
+
+
+def _check(args: tuple[Any, ...], keywords: dict[str, Any]) -> None:  # Any: as above
+    takes = signature(CrashPlan.__init__)
+    try:
+        takes.bind(None, None, *args, **keywords)
+    except TypeError as error:
+        known = ", ".join(list(takes.parameters)[2:])
+        raise ConfigError("@pytest.mark.rocketmq_crash", str(error), f"of {known}") from None

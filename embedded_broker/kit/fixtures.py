@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from embedded_broker.kit.plugin import fail_if, option, require, run_of
+from embedded_broker.kit.plugin import option, require, run_of, without_traceback
 
 if TYPE_CHECKING:
     from embedded_broker.api.broker import EmbeddedBroker
@@ -47,13 +47,19 @@ def rocketmq_broker(
     if not run.is_embedded:
         from embedded_broker.kit.remote import RemoteBroker
 
-        yield RemoteBroker(run.remote_bench().backend)  # type: ignore[misc] # skips what it lacks
+        with without_traceback(request.config):
+            backend = run.remote_bench().backend
+        yield RemoteBroker(backend)  # type: ignore[misc] # skips what it lacks
     elif request.scope == "function":
         yield from _own(request, tmp_path_factory)
     else:
         from embedded_broker.kit.run import wishes_of_node
 
-        with run.shared_broker(request.node.nodeid, wishes_of_node(request.node)) as bench:
+        with ExitStack() as ends:
+            with without_traceback(request.config):
+                bench = ends.enter_context(
+                    run.shared_broker(request.node.nodeid, wishes_of_node(request.node))
+                )
             yield bench.broker
 
 
@@ -67,22 +73,21 @@ def _own(
     store = tmp_path_factory.mktemp("rocketmq") if "rocketmq_store" in asked else None
     wishes = wishes_of_node(item)
     in_cluster = "rocketmq_cluster" in asked
-    with run.own_broker(item.nodeid, wishes, store=store, in_cluster=in_cluster) as bench:
-        trial = run.begin(item, bench)
-        bench.store_path = store
+    with ExitStack() as ends:
+        with without_traceback(request.config):
+            bench = ends.enter_context(
+                run.own_broker(item.nodeid, wishes, store=store, in_cluster=in_cluster)
+            )
+            bench.store_path = store
+            ends.callback(run.begin(item, bench).end_plans)
         yield bench.broker
-        told = trial.end()
-    fail_if(told)
 
 
 @pytest.fixture
 def _rocketmq_bench(request: pytest.FixtureRequest, rocketmq_broker: EmbeddedBroker) -> Bench:
     """What the other fixtures do with ``rocketmq_broker``."""
-    run, item = run_of(request.config), request.node
-    trial = run.trials.get(item.nodeid)
-    if trial is None:  # asked for while the test runs, or the project makes it by itself
-        trial = run.begin(item, run.bench_of(rocketmq_broker))
-    return trial.bench
+    with without_traceback(request.config):
+        return run_of(request.config).trial_on(request.node, rocketmq_broker).bench
 
 
 @pytest.fixture

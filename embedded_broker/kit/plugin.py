@@ -7,7 +7,8 @@ imported before a test asks for a broker. Read on: ``embedded_broker/kit/run.py`
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from os.path import relpath
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, Final
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 _RUN: Final = pytest.StashKey["Run"]()
 _SEED: Final = pytest.StashKey[int]()
 _BEFORE: Final = pytest.StashKey[list[object]]()
-"""The brokers and clients that ran before the body of a test."""
-_HAS_FAILED: Final = pytest.StashKey[bool]()
+"""The brokers and clients that ran before the body of the test, or are for several tests."""
+_HAS_PASSED: Final = pytest.StashKey[bool]()
 
 MARKS: Final = (
     (
@@ -158,23 +159,42 @@ def uses_kit(item: pytest.Item) -> bool:
     return "rocketmq_broker" in names or item.get_closest_marker("rocketmq") is not None
 
 
+def has_passed(item: pytest.Item) -> bool:
+    """Whether the body of a test ended well: one that did not is not blamed for what it left."""
+    return item.stash.get(_HAS_PASSED, False)
+
+
+@contextmanager
+def without_traceback(config: pytest.Config) -> Iterator[None]:
+    """Fail a test with the text of an error alone: its cause is an option or a mark."""
+    from embedded_broker.kit.backend import BackendError
+    from rocketmq_py.errors import ConfigError
+
+    try:
+        yield
+    except BackendError as error:
+        told = f"--rocketmq={option(config, 'rocketmq')}: {error}"
+        raise pytest.fail.Exception(told, pytrace=False) from None
+    except ConfigError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose broker cannot do what it needs; empty a broker that tests share."""
+    run = item.config.stash.get(_RUN, None)
+    if run is not None:
+        run.renew_shared()
     if uses_kit(item):
-        _prepare(item)
+        with without_traceback(item.config):
+            _prepare(item)
 
 
 def _prepare(item: pytest.Item) -> None:
-    from embedded_broker.kit.backend import Ability, BackendError
+    from embedded_broker.kit.backend import Ability
     from embedded_broker.kit.run import crashes_of, wishes_of_node
-    from rocketmq_py.errors import ConfigError
 
-    run = run_of(item.config)
-    try:
-        wishes = wishes_of_node(item)
-    except ConfigError as error:
-        pytest.fail(str(error), pytrace=False)
+    run, wishes = run_of(item.config), wishes_of_node(item)
     needs = {ability: f"mark {ability.name.lower()}" for ability in wishes.needs}
     for name in getattr(item, "fixturenames", ()):
         if name in NEEDED_BY:
@@ -190,13 +210,7 @@ def _prepare(item: pytest.Item) -> None:
     if run.is_embedded and run.wishes.scope != "function":
         _check_shared(item, run, wishes)
     if "rocketmq_broker" in getattr(item, "fixturenames", ()):
-        trouble = ""
-        try:
-            run.prepare(item)
-        except BackendError as error:
-            trouble = str(error)
-        if trouble:
-            pytest.fail(f"--rocketmq={run.wishes.backend}: {trouble}", pytrace=False)
+        run.prepare(item)
 
 
 def _check_shared(item: pytest.Item, run: Run, wishes: Wishes) -> None:
@@ -225,30 +239,57 @@ def require(request: pytest.FixtureRequest, ability: str, what: str) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Note what runs before a test begins."""
-    from embedded_broker.kit.leftovers import running_brokers, running_clients
-
-    before: list[object] = [*running_brokers(), *running_clients()]
-    item.stash[_BEFORE] = before
+    """Note what runs before a test begins. A broker of a project's own making begins here."""
+    item.config.stash[_BEFORE] = _running()
+    broker = getattr(item, "funcargs", {}).get("rocketmq_broker")
+    run = item.config.stash.get(_RUN, None)
+    if run is not None and run.takes(broker):
+        with without_traceback(item.config):
+            run.trial_on(item, broker)
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any],  # Any: a fixture gives what it likes
+    request: pytest.FixtureRequest,
+) -> Generator[None, object, object]:
+    """Note what a fixture of several tests starts while one of them runs: it is not that test's."""
+    __tracebackhide__ = True
+    before = request.config.stash.get(_BEFORE, None)
+    if before is None or fixturedef.scope == "function":
+        return (yield)
+    known = _running()
+    result = yield
+    before += [one for one in _running() if one not in known]
+    return result
+
+
+def _running() -> list[object]:
+    from embedded_broker.kit.leftovers import running_brokers, running_clients
+
+    return [*running_brokers(), *running_clients()]
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test, by name, for what it has left behind."""
+    """Fail a test that passed, by name, for what it has left behind."""
     trial = _trial(item)
     told: list[str] = []
     try:
         if trial is not None:
-            told += _said_by_strictness(trial)
+            trial.end_plans()
+            told += _said_by_strictness(item, trial)
         result = yield
-        if trial is not None and trial.bench.is_shared:
-            told += trial.end()
-        told += _left_open(item)
+        if trial is not None:
+            told += trial.complaints()
+        told += _never_planned(item, trial)
     finally:
+        told += _left_open(item)
         if trial is not None:
             run_of(item.config).trials.pop(item.nodeid, None)
-    fail_if(told)
+    if told and has_passed(item):
+        pytest.fail("rocketmq: " + "\nrocketmq: ".join(dict.fromkeys(told)), pytrace=False)
     return result
 
 
@@ -257,13 +298,20 @@ def _trial(item: pytest.Item) -> Trial | None:
     return None if run is None else run.trials.get(item.nodeid)
 
 
-def _said_by_strictness(trial: Trial) -> list[str]:
+def _said_by_strictness(item: pytest.Item, trial: Trial) -> list[str]:
     from embedded_broker.kit.bench import EmbeddedBench
 
     bench = trial.bench
-    if trial.has_failed or not (bench.strict and isinstance(bench, EmbeddedBench)):
+    if not (has_passed(item) and bench.strict and isinstance(bench, EmbeddedBench)):
         return []
     return [f"strict mode: {note}" for note in bench.disagreements()]
+
+
+def _never_planned(item: pytest.Item, trial: Trial | None) -> list[str]:
+    """Name a crash that was asked for where there is no broker to crash."""
+    if trial is not None or all(one.name != "rocketmq_crash" for one in item.own_markers):
+        return []
+    return ["rocketmq_crash never happened, for the test has no broker: take rocketmq_broker"]
 
 
 def _left_open(item: pytest.Item) -> list[str]:
@@ -273,25 +321,19 @@ def _left_open(item: pytest.Item) -> list[str]:
     """
     from embedded_broker.kit.leftovers import brokers_left_open, clients_left_open, running_clients
 
-    before = item.stash.get(_BEFORE, None)
+    before = item.config.stash.get(_BEFORE, None)
     mark = item.get_closest_marker("rocketmq")
     if before is None or (mark is not None and mark.kwargs.get("leave_open")):
         return []
+    del item.config.stash[_BEFORE]
     is_ours = uses_kit(item)
     told = list(brokers_left_open(before, close=is_ours))
-    if not item.stash.get(_HAS_FAILED, False):
-        told += clients_left_open(one for one in running_clients() if one not in before)
+    told += clients_left_open(one for one in running_clients() if one not in before)
     if is_ours:
         return told
-    for one in told:
+    for one in told if has_passed(item) else ():
         item.warn(pytest.PytestWarning(f"rocketmq: {one}"))
     return []
-
-
-def fail_if(told: list[str]) -> None:
-    """Fail the test when there is something to complain about."""
-    if told:
-        pytest.fail("rocketmq: " + "\nrocketmq: ".join(told), pytrace=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -300,12 +342,11 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the state of the broker to the report of a test that failed."""
     report = yield
+    if call.when != "teardown":
+        item.stash[_HAS_PASSED] = call.when == "call" and report.passed
     if report.failed and call.when != "teardown":
-        item.stash[_HAS_FAILED] = True
         run = item.config.stash.get(_RUN, None)
-        trial = _trial(item)
-        if run is not None and trial is not None:
-            trial.has_failed = True
+        if run is not None:
             told = run.report(item.nodeid, path=_path_from_here(item))
             if told is not None:
                 report.sections.append(("rocketmq", told))

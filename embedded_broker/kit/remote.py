@@ -85,6 +85,10 @@ class RemoteBench(Bench):
         """Where its clients begin."""
         return self.backend.namesrv_addr
 
+    def is_of(self, broker: object) -> bool:
+        """Whether it is the bench of a ``rocketmq_broker``."""
+        return isinstance(broker, RemoteBroker)
+
     def now(self) -> datetime:
         """Give this machine's time, which is near enough to the broker's."""
         return self._clock.now()

@@ -40,14 +40,16 @@ class Trial:
     bench: Bench
     wishes: Wishes
     plans: list[CrashPlan] = field(factory=list)
-    has_failed: bool = False
 
-    def end(self) -> list[str]:
-        """End what was planned, and say what is wrong with what is left. When its clients ended."""
+    def end_plans(self) -> None:
+        """Let no planned crash come any more; idempotent."""
         for plan in self.plans:
             plan.end()
+
+    def complaints(self) -> list[str]:
+        """Say what is wrong with what a test has left. Asked when its clients ended."""
         bench = self.bench
-        if self.has_failed or not isinstance(bench, EmbeddedBench):
+        if not isinstance(bench, EmbeddedBench):
             return []
         told = list(faults_never_hit(bench, self.plans))
         if not (bench.is_shared or self.wishes.leave_open):
@@ -67,7 +69,7 @@ class Run:
     shared: list[EmbeddedBench] = field(factory=list)
     trials: dict[str, Trial] = field(factory=dict)
     current: pytest.Item | None = None
-    """The test that is being set up or runs."""
+    """The test that is being set up or runs, if it is known to want a broker."""
 
     # -- what a test may ask for ---------------------------------------------------------------
 
@@ -129,9 +131,9 @@ class Run:
         with self.own_broker(name, wishes) as bench:
             bench.is_shared = True
             self.shared.append(bench)
-            if self.current is not None:
-                self.begin(self.current, bench)
             try:
+                if self.current is not None:
+                    self.begin(self.current, bench)
                 yield bench
             finally:
                 self.shared.remove(bench)
@@ -144,27 +146,53 @@ class Run:
     # -- tests -----------------------------------------------------------------------------------
 
     def prepare(self, item: pytest.Item) -> None:
-        """Let a test that shares a broker find it empty."""
+        """Let a test that wants a broker begin on the one that is there already."""
         self.current = item
         if not self.is_embedded:
             self.begin(item, self.remote_bench())
         for bench in self.shared:
-            renew(bench)
             self.begin(item, bench)
+
+    def renew_shared(self) -> None:
+        """Empty what tests share, before each of them: a test may ask for it while it runs."""
+        self.current = None
+        for bench in self.shared:
+            renew(bench)
+
+    def takes(self, broker: object) -> bool:
+        """Whether a ``rocketmq_broker`` is of a kind that the fixtures can use."""
+        return isinstance(broker, EmbeddedBroker) or (
+            self._remote is not None and self._remote.is_of(broker)
+        )
 
     def bench_of(self, broker: object) -> Bench:
         """Give the bench of a ``rocketmq_broker``, also of one that a project makes by itself."""
-        if not self.is_embedded:
-            return self.remote_bench()
         if isinstance(broker, EmbeddedBroker):
             shared = (one for one in self.shared if one.broker is broker)
-            return next(shared, None) or EmbeddedBench(broker)
+            # One that a project makes may be there for several tests; nobody can tell.
+            return next(shared, None) or EmbeddedBench(
+                broker, strict=self.wishes.strict, is_shared=True
+            )
+        if not self.is_embedded:
+            return self.remote_bench()
         raise TypeError(f"rocketmq_broker is to give an EmbeddedBroker, not {broker!r}")
+
+    def trial_on(self, item: pytest.Item, broker: object) -> Trial:
+        """Give the trial of a test on its ``rocketmq_broker``, begun here at the latest.
+
+        A test may ask for the broker while it runs, and a project may make one by itself.
+        """
+        trial = self.trials.get(item.nodeid)
+        if trial is not None and trial.bench.is_of(broker):
+            return trial
+        if trial is not None:
+            trial.end_plans()
+        return self.begin(item, self.bench_of(broker))
 
     def begin(self, item: pytest.Item, bench: Bench) -> Trial:
         """Let a test begin on a bench: its topics are there, its crash is planned."""
         wishes = wishes_of_node(item)
-        trial = self.trials[item.nodeid] = Trial(bench, wishes)
+        trial = Trial(bench, wishes)
         for spec in wishes.topics:
             if isinstance(spec, TopicSpec):
                 bench.create_topic(spec.name, spec.queues)
@@ -172,6 +200,7 @@ class Run:
                 bench.create_topic(spec, DEFAULT_QUEUES)
         if isinstance(bench, EmbeddedBench):
             trial.plans = crash_plans(bench.broker, crashes_of(item))
+        self.trials[item.nodeid] = trial
         return trial
 
     def name_of(self, test: str, function: str, *, is_shared: bool) -> str:
