@@ -1,0 +1,82 @@
+"""Many brokers of one process, one after the other, leave nothing behind.
+
+A broker that kept a thread, a socket, a file or its memory would spoil long runs of tests.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from threading import enumerate as threads
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import DefaultMQProducer, Message
+
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+MIB = 1 << 20
+PAGE = os.sysconf("SC_PAGE_SIZE")
+WARM_UP = 50
+BROKERS = 1000
+GROWTH_MAX = 20 * MIB
+BODY = b"x" * 1024
+
+
+def one_life(*, tcp: bool) -> None:
+    """Start a broker, let a client send a timer, let it come out, stop."""
+    clock = VirtualClock()
+    with (
+        EmbeddedBroker(clock=clock, tcp=tcp, topics=["T"]) as broker,
+        DefaultMQProducer(
+            "P", namesrv_addr=broker.namesrv_addr, transport="tcp" if tcp else "auto"
+        ) as producer,
+    ):
+        producer.send(Message("T", BODY, delay=MINUTE))
+        producer.send(Message("T", BODY, delay=DAY))
+        assert clock.advance(MINUTE).fired == 1
+        assert broker.timers.count() == 1
+
+
+def open_files() -> Counter[str]:
+    """Count what this process has open, by kind: sockets, pipes, paths."""
+    found: Counter[str] = Counter()
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found[entry.readlink().as_posix().partition(":[")[0]] += 1
+        except FileNotFoundError:  # the descriptor of this listing
+            continue
+    return found
+
+
+def memory() -> int:
+    """Give the bytes of memory in use, without those that are free and kept for later.
+
+    The C library keeps up to 30 MiB here, now more and now less.
+    """
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("tcp", [True, False], ids=["tcp", "in process"])
+def test_a_thousand_brokers_leave_no_thread_socket_file_or_memory(*, tcp: bool) -> None:
+    for _ in range(WARM_UP):
+        one_life(tcp=tcp)
+    files, running, before = open_files(), set(threads()), memory()
+
+    for _ in range(BROKERS):
+        one_life(tcp=tcp)
+
+    grown = memory() - before
+    print(f"{BROKERS} brokers: {grown / MIB:.1f} MiB more than after {WARM_UP}")
+    assert [one.name for one in threads() if one not in running] == []
+    assert open_files() - files == Counter()
+    assert grown < GROWTH_MAX
