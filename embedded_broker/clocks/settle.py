@@ -20,6 +20,8 @@ from rocketmq_py.errors import RocketMQError
 
 NAMED_MAX: Final = 5
 """Most busy clients that the text of an error names."""
+DOWN_S: Final = 5.0
+"""A crashed broker that is not back by then is not waited for: who would restart it waits here."""
 NOBODY: Final = "no broker runs on this clock: call start(), or restart() after a crash"
 JUST_NOW: Final = "a request arrived while the clients were being asked"
 
@@ -44,6 +46,10 @@ class Resident(Protocol):
     def door(self) -> Door:
         """Where everything that happens in the broker goes through."""
 
+    @property
+    def is_down(self) -> bool:
+        """Whether it crashed and was not started again."""
+
     def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
         """Say in words what is still going on, for these consumer groups or all. Outside the door.
 
@@ -66,10 +72,11 @@ def wait_until_settled(
     if isinstance(groups, str):
         groups = (groups,)
     wanted = None if groups is None else frozenset(groups)
-    busy = _wait(residents, timeout_s, wanted, Event())
+    began = monotonic()
+    busy = _wait(residents, timeout_s, wanted, Event(), down_s=DOWN_S)
     notes = tuple(dict.fromkeys(note for one in residents() for note in one.notes(wanted)))
     if busy and check:
-        raise _too_busy(timeout_s, busy, notes)
+        raise _too_busy(min(timeout_s, round(monotonic() - began, 1)), busy, notes)
     return Settled(not busy, busy, notes)
 
 
@@ -78,9 +85,15 @@ def _wait(
     timeout_s: float,
     groups: frozenset[str] | None,
     stop: Event,
+    *,
+    down_s: float | None = None,
 ) -> tuple[str, ...]:
-    """Look until nobody is busy, the time is up or ``stop`` is set; give who was busy last."""
+    """Look until nobody is busy, the time is up or ``stop`` is set; give who was busy last.
+
+    A broker that was down for ``down_s`` seconds ends the wait, too.
+    """
     deadline = monotonic() + timeout_s
+    seen_up = monotonic()
     changed = Event()
     doors = {one.door for one in residents()}
     for door in doors:
@@ -89,6 +102,10 @@ def _wait(
         while True:
             changed.clear()
             busy = _look(residents(), groups)
+            if not any(one.is_down for one in residents()):
+                seen_up = monotonic()
+            elif down_s is not None and monotonic() - seen_up >= down_s:
+                return busy
             left_s = deadline - monotonic()
             if not busy or left_s <= 0 or stop.is_set():
                 return busy

@@ -97,4 +97,5 @@ def _check(args: tuple[Any, ...], keywords: dict[str, Any]) -> None:  # Any: as 
         takes.bind(None, None, *args, **keywords)
     except TypeError as error:
         known = ", ".join(list(takes.parameters)[2:])
-        raise ConfigError("@pytest.mark.rocketmq_crash", str(error), f"of {known}") from None
+        wanted = f'of {known}, as in @pytest.mark.rocketmq_crash(after="SEND_MESSAGE_V2", nth=2)'
+        raise ConfigError("@pytest.mark.rocketmq_crash", str(error), wanted) from None

@@ -6,14 +6,17 @@ is imported here: every test of a project is looked at, and most have none. Read
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from embedded_broker.kit.bench import EmbeddedBench
     from embedded_broker.kit.crash import CrashPlan
     from embedded_broker.lifecycle.ensemble import Ensemble
     from rocketmq_py import RunningClient
+
+NAMED_MAX: Final = 5
 
 
 def running_clients() -> "tuple[RunningClient, ...]":
@@ -39,15 +42,25 @@ def faults_never_hit(bench: "EmbeddedBench", plans: Iterable["CrashPlan"]) -> It
     crashes = list(plans)
     for plan in crashes:
         if not plan.crashes:
-            yield f"{plan!r} never happened: no such request came so often"
+            yield f"{plan!r} never happened: no such request came so often{_requests(bench)}"
     planned = [plan.fault for plan in crashes]
     for broker in bench.brokers:
         for fault in broker.faults.unused:
             if fault not in planned:
                 yield (
                     f"{fault!r} was asked for and never happened, so it proved nothing: check "
-                    "code, topic and nth"
+                    f"code, topic and nth{_requests(bench)}"
                 )
+
+
+def _requests(bench: "EmbeddedBench") -> str:
+    """Say which requests came instead, the most frequent first."""
+    from rocketmq_py.protocol.codes import RequestCode
+
+    codes = Counter(one.code for one in bench.broker.journal.requests())
+    came = Counter({one.name: codes[one] for one in RequestCode if one in codes})
+    told = ", ".join(f"{name} {times}" for name, times in came.most_common(NAMED_MAX))
+    return f". These requests came: {told}" if told else ". No request came"
 
 
 def running_brokers() -> "tuple[Ensemble, ...]":

@@ -44,6 +44,14 @@ NEEDED_BY: Final = {
 }
 """Fixture to the ability that its broker must have."""
 
+SHARING: Final = (
+    "A broker is for one test unless you say otherwise. To let tests share one, say\n"
+    "--rocketmq-scope=module (or session), or rocketmq_scope = module in the configuration of\n"
+    "pytest. Then rocketmq_broker has that scope; it is emptied before each test. The other\n"
+    "fixtures always are for one test: take a fixture of function scope for them."
+)
+"""What to do where a fixture of a wider scope wants one of ours."""
+
 OPTIONS: Final = (
     (
         "--rocketmq",
@@ -344,6 +352,8 @@ def pytest_runtest_makereport(
     report = yield
     if call.when != "teardown":
         item.stash[_HAS_PASSED] = call.when == "call" and report.passed
+    if report.failed and call.when == "setup" and _is_too_wide(report.longreprtext):
+        report.sections.append(("rocketmq", SHARING))
     if report.failed and call.when != "teardown":
         run = item.config.stash.get(_RUN, None)
         if run is not None:
@@ -353,6 +363,11 @@ def pytest_runtest_makereport(
     if uses_kit(item) and item.config.get_verbosity() <= 0:
         _shorten_logs(report)
     return report
+
+
+def _is_too_wide(told: str) -> bool:
+    """Whether a fixture of a module or of the session asked for one of ours."""
+    return "ScopeMismatch" in told and "scoped fixture rocketmq_" in told
 
 
 def _path_from_here(item: pytest.Item) -> str:

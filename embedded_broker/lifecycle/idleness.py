@@ -29,6 +29,7 @@ class Crashed:
 
     _name: str
     door: Door = field(factory=Door, init=False)
+    is_down: bool = field(default=True, init=False)
 
     def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
         """Say that nobody can be idle here."""
@@ -48,6 +49,7 @@ class Idleness:
     _parts: BrokerParts
     _clients: LocalClients
     _namesrv: NameServer
+    is_down: bool = field(default=False, init=False)
 
     @property
     def door(self) -> Door:

@@ -140,7 +140,11 @@ class Delay(NamedTuple):
         Delay(kind=<DelayKind.MS: 'TIMER_DELAY_MS'>, value=1500)
         """
         if not isinstance(delay, timedelta):
-            raise TypeError(f"delay takes a timedelta, not {type(delay).__name__} {delay!r}")
+            seconds = delay if type(delay) in {int, float} else 60
+            raise TypeError(
+                f"delay takes a timedelta such as timedelta(seconds={seconds}), not "
+                f"{type(delay).__name__} {delay!r}"
+            )
         return cls.of(DelayKind.MS, -(-delay // _MILLISECOND))
 
     @classmethod

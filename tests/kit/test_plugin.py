@@ -250,7 +250,7 @@ LEFT = {
     "a broker": ("    KEPT.append(EmbeddedBroker(tcp=False).start())\n", "*was not closed*"),
     "a fault": (
         "    rocketmq_broker.faults.on('PULL_MESSAGE').drop()\n",
-        "*on(PULL_MESSAGE).drop, 0 hits> was asked for and never happened*",
+        "*on(PULL_MESSAGE).drop, 0 hits> was asked for and never happened*No request came*",
     ),
     "a fault of the disk": (
         "    rocketmq_broker.faults.disk.fail_next_flush(path='timerlog')\n",
@@ -328,7 +328,45 @@ def test_calm(rocketmq_producer, rocketmq_topic):
     rocketmq_producer.send(Message(rocketmq_topic, b"x"))
 """)
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*rocketmq_crash(after='SEND_MESSAGE_V2', nth=7) never happened*"])
+    result.stdout.fnmatch_lines(
+        [
+            (
+                "*rocketmq_crash(after='SEND_MESSAGE_V2', nth=7) never happened*"
+                "These requests came:*SEND_MESSAGE_V2 1*"
+            )
+        ]
+    )
+
+
+def test_a_crash_at_no_request_is_told_how_it_is_asked_for(run_kit: RunKit) -> None:
+    result = run_kit("""
+@pytest.mark.rocketmq_crash
+def test_forgotten(rocketmq_broker):
+    pass
+
+@pytest.mark.rocketmq_crash(before="SEND_MESSAGE_V2")
+def test_unknown(rocketmq_broker):
+    pass
+""")
+    result.assert_outcomes(errors=2)
+    result.stdout.fnmatch_lines(
+        ["*rocketmq_crash(after=*nth=2)*", "*rocketmq_crash(after=*nth=2)*"]
+    )
+
+
+def test_a_fixture_of_a_module_is_told_how_brokers_are_shared(run_kit: RunKit) -> None:
+    tests = """
+@pytest.fixture(scope="module")
+def address(rocketmq_broker):
+    return rocketmq_broker.namesrv_addr
+
+def test_it(address):
+    assert address
+"""
+    result = run_kit(tests)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*ScopeMismatch*", "--rocketmq-scope=module (or session)*"])
+    run_kit(tests, "--rocketmq-scope=module").assert_outcomes(passed=1)
 
 
 def test_strict_mode_refuses_unknown_topics_and_contradicting_subscriptions(

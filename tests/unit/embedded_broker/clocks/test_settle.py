@@ -178,6 +178,17 @@ def test_a_producer_that_asked_for_a_topic_before_it_existed_waits_for_nothing()
         assert clock.settle(GUARD_S) == Settled(ok=True)
 
 
+def test_a_broker_that_stays_down_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("embedded_broker.clocks.settle.DOWN_S", 0.05)
+    clock = VirtualClock(watchdog=GUARD_S * 10)
+    with EmbeddedBroker(clock=clock, tcp=False) as broker:
+        broker.crash()
+        with pytest.raises(SettleTimeout, match=r"within 0\.\d s: broker broker-a crashed"):
+            clock.run(minutes=1)
+        broker.restart()
+        assert clock.run(minutes=1).fired == 0
+
+
 def test_nobody_is_idle_at_a_broker_that_is_down() -> None:
     clock = VirtualClock()
     other = EmbeddedBroker(clock=clock, tcp=False, broker_name="other")
@@ -269,6 +280,7 @@ def test_wall_time_can_settle_but_not_jump() -> None:
 def test_a_broker_that_stops_while_it_is_asked_is_no_idle_one() -> None:
     class Gone:
         door = Door()
+        is_down = False
 
         def busy(self, groups: frozenset[str] | None) -> Sequence[str]:
             return [f"asked for {sorted(groups or ())}"]
@@ -283,6 +295,8 @@ def test_a_broker_that_stops_while_it_is_asked_is_no_idle_one() -> None:
 
 def test_traffic_between_two_clients_while_they_are_asked_makes_the_answer_void() -> None:
     class Stirring:
+        is_down = False
+
         def __init__(self) -> None:
             self.looks = 0
             self.door = Door()

@@ -455,3 +455,11 @@ def test_a_noted_time_lies_in_the_slot_or_in_the_one_before(noted: str, due: int
 
 def test_a_requested_time_never_lies_before_the_slot() -> None:
     assert delays.release_due_ms({"TIMER_DELIVER_MS": "20000"}, 0, 20_000, 1000, 1) == 21_000
+
+
+@pytest.mark.parametrize(
+    ("delay", "remedy"), [(90, r"seconds=90\)"), (1.5, r"seconds=1.5\)"), ("30m", r"seconds=60\)")]
+)
+def test_a_delay_that_is_no_timedelta_is_told_how_it_is_written(delay: Any, remedy: str) -> None:
+    with pytest.raises(TypeError, match=rf"timedelta such as timedelta\({remedy}, not"):
+        Delay.after(delay)
