@@ -173,7 +173,6 @@ def test_a_delay_level_is_as_good_as_a_delay(
     arrived.expect("delay")
 
 
-@pytest.mark.rocketmq(timers=True)
 @pytest.mark.parametrize("level", [1, 2])
 def test_a_short_delay_level_works_on_every_broker(
     rocketmq_producer: DefaultMQProducer,

@@ -80,7 +80,6 @@ def test_a_listener_may_say_how_long_the_pause_is(
 
 
 @pytest.mark.parametrize("failures", [0, 1])
-@pytest.mark.rocketmq(timers=True)
 def test_a_delayed_payment_is_tried_again_on_every_broker(
     rocketmq_producer: DefaultMQProducer,
     rocketmq_consumer: Consumers,
@@ -100,7 +99,7 @@ def test_a_delayed_payment_is_tried_again_on_every_broker(
         return told
 
     rocketmq_consumer(rocketmq_group, rocketmq_topic, pay, tags="pay")
-    rocketmq_producer.send(Message(rocketmq_topic, b"42", tags="pay", delay=timedelta(seconds=1)))
+    rocketmq_producer.send(Message(rocketmq_topic, b"42", tags="pay").set_delay_time_level(1))
     receipts.expect("42", within=timedelta(seconds=2 + failures))
 
 
