@@ -236,7 +236,9 @@ def rocketmq_store(
 
     ``reopen()`` ends the broker and starts it again with the same addresses; it returns what was
     found and repaired. ``crash=True`` ends it as by ``kill -9``, ``lose_unsynced=True`` as by a
-    power loss. ``rocketmq_store.path`` is the directory.
+    power loss: all that was not synced is lost. Nothing is synced because wall time passes, so this
+    is the same on every machine; ``config={"flushDiskType": "SYNC_FLUSH"}`` syncs every message.
+    ``rocketmq_store.path`` is the directory.
     """
     from embedded_broker.kit.remote import RemoteBench
     from embedded_broker.kit.store import RemoteStore, Store

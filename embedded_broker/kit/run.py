@@ -7,7 +7,7 @@ pytest starts without importing one. Read on: ``embedded_broker/kit/fixtures.py`
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, cast
@@ -31,6 +31,11 @@ from rocketmq_py.errors import ConfigError
 
 NAME_MAX: Final = 40
 """Names of topics and groups begin with that of their test; longer ones make reports unreadable."""
+UNSYNCED: Final[Mapping[str, object]] = {
+    "flushIntervalCommitLog": 86_400_000,
+    "timerFlushIntervalMs": 86_400_000,
+}
+"""No sync by wall time: on a slow machine a test would find less lost after a power loss."""
 
 
 @define(eq=False)
@@ -108,10 +113,13 @@ class Run:
     ) -> Iterator[EmbeddedBench]:
         """Start a broker, or a cluster, as marks ask for it; close it at the end."""
         strict = self.wishes.strict if wishes.strict is None else wishes.strict
-        config = {"autoCreateTopicEnable": False, **wishes.config} if strict else wishes.config
+        config: dict[str, object] = {} if wishes.wall_clock else dict(UNSYNCED)
+        if strict:
+            config["autoCreateTopicEnable"] = False
+        config |= wishes.config
         given: dict[str, Any] = {  # Any: arguments of the broker, which checks them
             "clock": None if wishes.wall_clock else VirtualClock(start=wishes.start),
-            "config": dict(config),
+            "config": config,
             "topics": wishes.topics,
             "seed": self.wishes.seed_of(test),
             **wishes.arguments,

@@ -140,9 +140,8 @@ class Delay(NamedTuple):
         Delay(kind=<DelayKind.MS: 'TIMER_DELAY_MS'>, value=1500)
         """
         if not isinstance(delay, timedelta):
-            seconds = delay if type(delay) in {int, float} else 60
             raise TypeError(
-                f"delay takes a timedelta such as timedelta(seconds={seconds}), not "
+                f"delay takes a timedelta such as timedelta(seconds={_seconds(delay)}), not "
                 f"{type(delay).__name__} {delay!r}"
             )
         return cls.of(DelayKind.MS, -(-delay // _MILLISECOND))
@@ -494,3 +493,8 @@ def _level_ms(entry: str, text: str) -> int:
     except DelayValueError:
         pass
     raise ConfigError("messageDelayLevel", text, f"{entry!r} is no number followed by s, m, h or d")
+
+
+def _seconds(given: object) -> int | float:
+    """Give the seconds that somebody probably meant, for an example."""
+    return given if isinstance(given, int | float) else 60

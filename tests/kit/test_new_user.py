@@ -53,7 +53,7 @@ def run(*command: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def first_test_of_readme() -> str:
     """Give the first test that the README shows."""
-    blocks = PYTHON_BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    blocks: list[str] = PYTHON_BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8"))
     return next(block for block in blocks if "def test_" in block)
 
 

@@ -212,6 +212,23 @@ def test_power_loss(rocketmq_store, rocketmq_topic, rocketmq_producer, rocketmq_
     assert rocketmq_store.reopen(lose_unsynced=True).timers_lost == 1
     arrived.expect_nothing(within=MINUTE)
 
+def test_no_sync_by_wall_time(rocketmq_broker):
+    assert rocketmq_broker.config["flushIntervalCommitLog"] == 86_400_000
+    assert rocketmq_broker.config["timerFlushIntervalMs"] == 86_400_000
+
+@pytest.mark.rocketmq(virtual_clock=False)
+def test_wall_time(rocketmq_broker):
+    assert rocketmq_broker.config["flushIntervalCommitLog"] == 500
+
+@pytest.mark.rocketmq(config={"flushIntervalCommitLog": 5})
+def test_own_wish(rocketmq_broker):
+    assert rocketmq_broker.config["flushIntervalCommitLog"] == 5
+
+@pytest.mark.rocketmq(config={"flushDiskType": "SYNC_FLUSH"})
+def test_power_loss_of_a_careful_broker(rocketmq_store, rocketmq_topic, rocketmq_producer):
+    rocketmq_producer.send(Message(rocketmq_topic, b"kept", delay=MINUTE))
+    assert rocketmq_store.reopen(lose_unsynced=True).timers_pending == 1
+
 @pytest.mark.parametrize("run", range(5))
 @pytest.mark.rocketmq_crash(after="SEND_MESSAGE_V2", nth=2)
 def test_crash(rocketmq_broker, rocketmq_topic, rocketmq_producer, rocketmq_recorder, run):
@@ -224,7 +241,7 @@ def test_crash(rocketmq_broker, rocketmq_topic, rocketmq_producer, rocketmq_reco
     assert [one.msg_id for one in arrived.duplicates] == [second.msg_id]
     assert not rocketmq_broker.recovery.clean
 """)
-    result.assert_outcomes(passed=7)
+    result.assert_outcomes(passed=11)
 
 
 LEFT = {
