@@ -8,12 +8,15 @@ imported before a test asks for a broker. Read on: ``embedded_broker/kit/run.py`
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from os.path import relpath
 from random import SystemRandom
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+
+from embedded_broker.kit.skipping import skip
 
 if TYPE_CHECKING:
     from embedded_broker.kit.run import Run, Trial
@@ -35,6 +38,8 @@ MARKS: Final = (
         "request and starts again"
     ),
 )
+OURS: Final = ("rocketmq_py", "embedded_broker")
+"""Packages whose frames say nothing about what a test did."""
 NEEDED_BY: Final = {
     "rocketmq_clock": "VIRTUAL_CLOCK",
     "rocketmq_faults": "FAULTS",
@@ -214,7 +219,7 @@ def _prepare(item: pytest.Item) -> None:
     for ability, what in needs.items():
         reason = run.lacks(ability)
         if reason is not None:
-            pytest.skip(f"{what}: {reason}")
+            skip(f"{what}: {reason}")
     if run.is_embedded and run.wishes.scope != "function":
         _check_shared(item, run, wishes)
     if "rocketmq_broker" in getattr(item, "fixturenames", ()):
@@ -242,7 +247,7 @@ def require(request: pytest.FixtureRequest, ability: str, what: str) -> None:
 
     reason = run_of(request.config).lacks(Ability[ability])
     if reason is not None:
-        pytest.skip(f"{what}: {reason}")
+        skip(f"{what}: {reason}")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -349,7 +354,10 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the state of the broker to the report of a test that failed."""
-    report = yield
+    is_short = uses_kit(item) and item.config.get_verbosity() <= 0
+    hide = is_short and not item.config.getoption("fulltrace")
+    with _our_frames_hidden(call.excinfo) if hide and call.excinfo else nullcontext():
+        report = yield
     if call.when != "teardown":
         item.stash[_HAS_PASSED] = call.when == "call" and report.passed
     if report.failed and call.when == "setup" and _is_too_wide(report.longreprtext):
@@ -360,7 +368,7 @@ def pytest_runtest_makereport(
             told = run.report(item.nodeid, path=_path_from_here(item))
             if told is not None:
                 report.sections.append(("rocketmq", told))
-    if uses_kit(item) and item.config.get_verbosity() <= 0:
+    if is_short:
         _shorten_logs(report)
     return report
 
@@ -368,6 +376,20 @@ def pytest_runtest_makereport(
 def _is_too_wide(told: str) -> bool:
     """Whether a fixture of a module or of the session asked for one of ours."""
     return "ScopeMismatch" in told and "scoped fixture rocketmq_" in told
+
+
+@contextmanager
+def _our_frames_hidden(raised: pytest.ExceptionInfo[BaseException]) -> Iterator[None]:
+    """End a traceback at the line of the test or its program; ``-v`` shows the rest."""
+    modules = [frame.f_globals for frame, _ in walk_tb(raised.tb)]
+    ours = [one for one in modules if one.get("__name__", "").partition(".")[0] in OURS]
+    for one in ours:
+        one["__tracebackhide__"] = True  # where pytest looks when a function has none
+    try:
+        yield
+    finally:
+        for one in ours:
+            one.pop("__tracebackhide__", None)
 
 
 def _path_from_here(item: pytest.Item) -> str:

@@ -10,13 +10,12 @@ from datetime import datetime, timedelta
 from threading import Event
 from typing import Final, NoReturn
 
-import pytest
-
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.views import StoredMessage
 from embedded_broker.errors import WaitTimeoutError
 from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend
 from embedded_broker.kit.bench import LATENCY_S, Bench, Reached
+from embedded_broker.kit.skipping import skip
 from embedded_broker.kit.telling import plain
 from rocketmq_py.clock import SystemClock, monotonic
 
@@ -114,7 +113,7 @@ class RemoteBench(Bench):
         """Wait for as long as it takes; a wait that is too long skips the test."""
         seconds = within.total_seconds()
         if seconds > self._patience_s:
-            pytest.skip(
+            skip(
                 f"{self.name}: this test waits for {plain(within)} of real time, and "
                 f"--rocketmq-patience is {self._patience_s:g} s"
             )
@@ -140,7 +139,7 @@ class RemoteBench(Bench):
 
 def skip_without(backend: Backend, ability: Ability, what: str) -> NoReturn:
     """Skip the test, and say what it wanted and what the broker lacks."""
-    pytest.skip(f"{what}: {backend.why_not(ability)}")
+    skip(f"{what}: {backend.why_not(ability)}")
 
 
 def _wait(holds: Callable[[], object], seconds: float) -> bool:

@@ -6,13 +6,17 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.interop.java_tools import CACHE, ROOT
+from tests.pages import commands_of, files_of, is_as_shown, printed
 
 FILE = "tests/kit/test_delays_anywhere.py"
 LONG_SECONDS = 280
+PAGE = "TUTORIAL.md"
+COMMANDS = commands_of(PAGE)
 
 
 def outcomes(backend: str) -> tuple[dict[str, int], str]:
@@ -60,3 +64,12 @@ def test_a_container(engine_image: str) -> None:
     found, said = outcomes(f"container:{engine_image}")
     assert found == counts(3, 2)
     assert "does not offer a store that is opened again" in said
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if "--rocketmq=process" in one])
+def test_the_tutorial_shows_what_real_brokers_do(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROCKETMQ_PY_CACHE", str(CACHE))
+    told = printed(command, files_of(PAGE), tmp_path)
+    assert is_as_shown(COMMANDS[command], told), told

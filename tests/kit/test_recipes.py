@@ -6,15 +6,13 @@ A recipe whose package is missing is skipped, and says which. In CI that is a fa
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.pages import ROOT, pytest_options, python
+
 FOLDER = ROOT / "examples" / "testing"
 NEEDS = {
     "anyio": ("anyio", "trio"),
@@ -30,24 +28,9 @@ TIMEOUT_S = 300
 
 def run(*arguments: str, folder: Path) -> str:
     """Run Python as a user does, in another process; give what it said."""
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
+    done = python(*arguments, folder=folder)
     assert done.returncode == 0, done.stdout
     return done.stdout
-
-
-def pytest_options() -> list[str]:
-    """Ask for the plugin where the package was installed before it had one."""
-    if [*entry_points(group="pytest11", name="rocketmq")]:
-        return []
-    return ["-p", "embedded_broker.pytest_plugin"]
 
 
 def test_every_recipe_is_known() -> None:

@@ -363,3 +363,19 @@ def test_the_command_that_repeats_a_test_names_its_file_from_here(
     monkeypatch.chdir(folder)
     result = run_kit("def test_plain(): pass", "test_orders.py")
     result.stdout.fnmatch_lines(["repeat with*pytest test_orders.py::test_it *"])
+
+
+def test_a_traceback_ends_at_the_line_of_the_test_unless_all_is_asked_for(run_kit: RunKit) -> None:
+    tests = """
+@pytest.mark.rocketmq(topics=["Orders"], strict=True)
+def test_it(rocketmq_producer):
+    rocketmq_producer.send(Message("Ordres", b"x"))
+"""
+    short = run_kit(tests)
+    short.stdout.fnmatch_lines(
+        ['>*send(Message("Ordres", b"x"))', "E*no route of topic Ordres*", "*.py:*: NoRouteError"]
+    )
+    assert not any("routes.py" in one for one in short.outlines)
+    assert rows_on_screen(short.outlines) <= SCREEN_LINES
+    for option in ("-v", "--full-trace"):
+        run_kit(tests, option).stdout.fnmatch_lines(["*routes.py:*: NoRouteError"])

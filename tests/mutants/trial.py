@@ -18,7 +18,8 @@ from attrs import frozen
 from tests.cases import ROOT
 from tests.mutants.table import Mutant
 
-COPIED = ("rocketmq_py", "compat", "embedded_broker", "tests", "pyproject.toml", "README.md")
+PAGES = ("README.md", "TUTORIAL.md")
+COPIED = ("rocketmq_py", "compat", "embedded_broker", "tests", "pyproject.toml", *PAGES)
 TEST_TIMEOUT_S = 20
 TRIAL_TIMEOUT_S = 150
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)

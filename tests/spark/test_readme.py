@@ -19,15 +19,10 @@ if shutil.which("java") is None:
 
 import spark_connector
 from embedded_broker import EmbeddedBroker, VirtualClock
+from tests.pages import blocks_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def blocks_of(page: Path) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def run(blocks: list[str], given: dict[str, Any]) -> None:
@@ -51,7 +46,7 @@ def test_a_read_a_scheduled_write_and_a_stream_work_as_shown(
     broker.topics.create("Orders")
     broker.send("Orders", b"one")
     given = {"spark": spark, "address": broker.namesrv_addr, "folder": tmp_path}
-    shown = blocks_of(ROOT / "README.md")
+    shown = blocks_of("README.md")
     blocks = [one for one in shown if ("rocketmq" in one and "spark" in one) or "reminders" in one]
     assert len(blocks) == 3
     assert all(block.count("\n") <= 5 for block in blocks)
@@ -89,7 +84,7 @@ def test_the_page_for_users_of_the_connector_works_from_its_top_to_its_end(
         "folder": tmp_path,
     }
     try:
-        run(blocks_of(ROOT / "spark_connector" / "README.md"), given)
+        run(blocks_of("spark_connector/README.md"), given)
     finally:
         spark.catalog.dropTempView("orders")
     assert (len(given["behind"]), given["behind"].total) == (4, 0)

@@ -1,10 +1,12 @@
-"""README promises a test of eight lines that runs: here it runs, as it stands there."""
+"""README promises a test of eight lines that runs: here it runs, as it stands there.
+
+The tutorial's programs run in `tests/kit/test_tutorial.py`, by the same means.
+"""
 
 from __future__ import annotations
 
 import ast
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,11 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker import EmbeddedBroker
+from tests.pages import ROOT, blocks_of, pytest_options, python
 
-ROOT = Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+BLOCKS = blocks_of("README.md")
 
 
 def test_the_test_shown_first_passes_under_pytest(tmp_path: Path) -> None:
@@ -26,12 +27,8 @@ def test_the_test_shown_first_passes_under_pytest(tmp_path: Path) -> None:
     assert (function.end_lineno or 0) - function.lineno + 1 <= 8
     copy = tmp_path / "test_shown.py"
     copy.write_text(shown, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(copy)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    done = python(
+        "-m", "pytest", "-q", *pytest_options(), "-p", "no:cacheprovider", str(copy), folder=ROOT
     )
     assert done.returncode == 0, done.stdout
     assert "1 passed" in done.stdout
@@ -84,17 +81,6 @@ def test_the_consumer_that_is_shown_runs_as_a_program_until_it_is_interrupted(
     assert rest == ""
     assert errors.splitlines()[-1] == "KeyboardInterrupt"
     assert "WARN" not in errors
-
-
-def test_waits_jumps_and_faults_work_as_shown(tmp_path: Path) -> None:
-    (block,) = [one for one in BLOCKS if "autojump" in one]
-    with EmbeddedBroker(clock=VirtualClock(), topics=["Orders"], tcp=False) as broker:
-        for number in range(3):
-            broker.send("Orders", b"x", delay=3600 * number + 1)
-        given = {"broker": broker, "folder": tmp_path}
-        exec(compile(block, "README.md", "exec"), given)  # noqa: S102 - our own page
-        assert (tmp_path / "before" / "commitlog").is_dir()
-        assert broker.topics["Orders"].count() == 0
 
 
 @pytest.mark.parametrize("block", BLOCKS)
