@@ -42,7 +42,7 @@ def commands_of(page: str) -> dict[str, str]:
         for block in blocks_of(page, "console")
         for one in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
     ]
-    return dict(found)  # type: ignore[arg-type] # a command ends its line
+    return dict(found)
 
 
 def is_as_shown(shown: str, printed: str) -> bool:
