@@ -556,7 +556,7 @@ def pytest_unconfigure():
     )
     (line,) = [one for one in result.outlines if one.startswith("imported:")]
     assert {one.split(".")[1] for one in line.split()[1:]} == {"kit", "pytest_plugin"}
-    assert len(line.split()) == 6
+    assert len(line.split()) == 7
 
 
 def test_each_test_keeps_its_seed_in_any_order_and_the_report_tells_how_to_repeat_it(
