@@ -16,12 +16,14 @@ from embedded_broker.kit.bench import QUIET_S, Bench
 from embedded_broker.kit.telling import Arrival, FailedExpectation, told_of_failure
 from embedded_broker.kit.threads import in_thread
 from rocketmq_py import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, MessageExt
+from rocketmq_py.errors import ConfigError
 
 Span = timedelta | float
 """A timedelta, or seconds."""
 Body = bytes | str | Callable[[MessageExt], object]
 """What is expected: a body (text as UTF-8), or a function that says yes to the message."""
 
+SPAN_MAX = timedelta(days=36_500)
 EARLY_OK = timedelta(seconds=1)
 """On wall time, how much earlier than ``after`` is still right: the send was before the look."""
 
@@ -41,6 +43,8 @@ class Recorder:
         self._bench = bench
         self._lock = Lock()
         self._arrivals: list[Arrival] = []
+        self._known: set[str | None] = set()
+        """The ids of the arrivals."""
 
     def __repr__(self) -> str:
         return f"<recorder of {self.topic}: {len(self.messages)} messages>"
@@ -80,6 +84,7 @@ class Recorder:
         """Forget what came."""
         with self._lock:
             self._arrivals.clear()
+            self._known.clear()
 
     # -- what is expected ---------------------------------------------------------------------
 
@@ -87,14 +92,16 @@ class Recorder:
         """Go forward until a message arrives, and return it.
 
         ``within``: at most this far from now (seconds or a timedelta). Without it, the message has
-        to be on its way now. ``after``: it must not be there before. Fails with what was expected,
+        to be on its way now. ``after``: it must not be there before, and without a longer
+        ``within`` it has to come then. Fails with what was expected,
         what arrived, what still waits and until when.
         """
         __tracebackhide__ = True
         refuse_in_event_loop("recorder.expect(...)", "await recorder.aio.expect(...)")
-        latest, earliest, began = _span(within), _span(after), self._bench.now()
+        earliest, began = _span("after", after), self._bench.now()
+        latest = max(_span("within", within), earliest)
         wanted = _as_test(body)
-        reached = self._bench.until(lambda: self._find(wanted) is not None, max(latest, earliest))
+        reached = self._bench.until(lambda: self._find(wanted) is not None, latest)
         found = self._find(wanted)
         if found is None:
             raise self._failed(body, began, latest, earliest, reached.trouble)
@@ -110,7 +117,7 @@ class Recorder:
         refuse_in_event_loop(
             "recorder.expect_nothing(...)", "await recorder.aio.expect_nothing(...)"
         )
-        span, began = _span(within), self._bench.now()
+        span, began = _span("within", within), self._bench.now()
         reached = self._bench.until(lambda: self.unexpected, span, grace_s=QUIET_S)
         if self.unexpected:
             raise self._failed(None, began, span, timedelta(0), "")
@@ -130,10 +137,9 @@ class Recorder:
         """Note what comes; the listener of its consumer."""
         del context
         with self._lock:
-            known = {one.message.msg_id for one in self._arrivals}
             for message in messages:
-                self._arrivals.append(Arrival(message, again=message.msg_id in known))
-                known.add(message.msg_id)
+                self._arrivals.append(Arrival(message, again=message.msg_id in self._known))
+                self._known.add(message.msg_id)
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
     def _seen(self) -> list[Arrival]:
@@ -190,12 +196,13 @@ def _stored_at(message: MessageExt) -> datetime:
     return instant(message.store_timestamp)
 
 
-def _span(value: Span) -> timedelta:
-    if isinstance(value, timedelta):
-        return value
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"give seconds or a timedelta, not {value!r}")
-    return timedelta(seconds=value)
+def _span(name: str, value: Span) -> timedelta:
+    if isinstance(value, bool) or not isinstance(value, (int, float, timedelta)):
+        raise TypeError(f"{name}: give seconds or a timedelta, not {value!r}")
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value
+    if not 0 <= seconds <= SPAN_MAX.total_seconds():
+        raise ConfigError(name, value, f"from 0 to {SPAN_MAX.days} days")
+    return value if isinstance(value, timedelta) else timedelta(seconds=value)
 
 
 def _as_test(body: Body) -> Callable[[MessageExt], object]:
