@@ -6,7 +6,7 @@ what is wrong with them. Must not know: pytest, or how a broker is started. Read
 """
 
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final, Literal, cast
@@ -15,6 +15,7 @@ from zlib import crc32
 from attrs import field, frozen
 
 from embedded_broker.kit.backend import Ability, BackendSpec
+from embedded_broker.lifecycle.arguments import TopicSpec
 from rocketmq_py.errors import ConfigError
 
 Scope = Literal["function", "module", "session"]
@@ -67,6 +68,11 @@ class Wishes:
             found["strict"] = self.strict
         return found
 
+    @property
+    def settings_of_a_broker(self) -> dict[str, object]:
+        """Those that no real broker can have; wall time is what it does have."""
+        return {name: one for name, one in self.settings.items() if name != "virtual_clock"}
+
 
 def wishes_of(marks: Iterable[tuple[tuple[object, ...], Mapping[str, object]]]) -> Wishes:
     """Add up marks, given as arguments and keywords, the nearest to the test first.
@@ -111,12 +117,36 @@ def _check(name: str, value: object) -> None:
         raise ConfigError(
             "@pytest.mark.rocketmq", f"{name}=...", f"one of {', '.join(known)}{hint}"
         )
-    if name == "topics" and (isinstance(value, str) or not isinstance(value, Iterable)):
-        raise ConfigError("@pytest.mark.rocketmq(topics=...)", value, "a list of names")
-    if name == "config" and not isinstance(value, Mapping):
-        raise ConfigError("@pytest.mark.rocketmq(config=...)", value, "a dict of options")
-    if name == "start" and not (isinstance(value, datetime) and value.tzinfo is not None):
-        raise ConfigError("@pytest.mark.rocketmq(start=...)", value, "an aware datetime")
+    is_right, right = _RIGHT.get(name, (_is_anything, ""))
+    if not is_right(value):
+        raise ConfigError(f"@pytest.mark.rocketmq({name}=...)", value, right)
+
+
+def _is_anything(_value: object) -> bool:
+    return True  # the broker checks its own arguments
+
+
+def _is_list_of_topics(value: object) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset)) and all(
+        isinstance(one, (str, TopicSpec)) for one in value
+    )
+
+
+def _is_bool(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+_RIGHT: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
+    "topics": (_is_list_of_topics, "a list of names, or of TopicSpec(name, ...)"),
+    "config": (lambda value: isinstance(value, Mapping), "a dict of options"),
+    "start": (
+        lambda value: isinstance(value, datetime) and value.tzinfo is not None,
+        "an aware datetime",
+    ),
+    "brokers": (lambda value: type(value) is int and value > 0, "a number from 1"),
+    **dict.fromkeys(("strict", "leave_open", *NEEDS), (_is_bool, "True or False")),
+}
+"""Argument of the mark to what it must be, and that in words."""
 
 
 def _arguments_of_a_broker() -> set[str]:
