@@ -34,6 +34,7 @@ from embedded_broker.kit.fixtures import (
 from embedded_broker.kit.plugin import (
     pytest_addoption,
     pytest_configure,
+    pytest_configure_node,
     pytest_fixture_setup,
     pytest_report_header,
     pytest_runtest_call,
@@ -66,6 +67,7 @@ __all__ = [
     "_rocketmq_bench",
     "pytest_addoption",
     "pytest_configure",
+    "pytest_configure_node",
     "pytest_fixture_setup",
     "pytest_report_header",
     "pytest_runtest_call",

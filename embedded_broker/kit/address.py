@@ -2,46 +2,43 @@
 
 Answers: how tests run on it. Must not know: pytest. Whether it keeps delays of any length and
 recalls is not asked: a broker that does not refuses them, and the test says so. Read on:
-``embedded_broker/kit/backend.py``.
+``embedded_broker/kit/real.py``.
 """
 
-from typing import Self
+from typing import Final
 
-from embedded_broker.kit.backend import DEFAULT_QUEUES, Ability, Backend
+from embedded_broker.kit.backend import Ability, BackendError
+from embedded_broker.kit.real import RealBackend, wait_until_registered
 from rocketmq_py import DefaultMQProducer
-from rocketmq_py.errors import NotStartedError
-from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
+from rocketmq_py.errors import RocketMQError
+
+REGISTERED_SECONDS: Final = 5.0
+"""How long its broker may take to show up: it was started before the tests."""
 
 
-class AddressBackend(Backend):
-    """A name server at an address. It is neither started nor stopped."""
-
-    abilities = frozenset({Ability.CREATE_TOPICS, Ability.TIMERS, Ability.RECALL})
+class AddressBackend(RealBackend):
+    """A name server at an address. It is neither started nor stopped, and its topics stay."""
 
     def __init__(self, address: str) -> None:
-        self.name = address
-        self._producer: DefaultMQProducer | None = None
+        super().__init__(address, None)
+        self.abilities |= {Ability.TIMERS, Ability.RECALL}
 
     @property
     def namesrv_addr(self) -> str:
         """``host:port`` of the name server."""
         return self.name
 
-    def start(self) -> Self:
-        """Find out that the name server answers; ``NameServerUnavailableError`` otherwise."""
-        producer = DefaultMQProducer("rocketmq-kit", namesrv_addr=self.name)
-        producer.start(check=True)
-        self._producer = producer
-        return self
+    def _start(self) -> None:
+        """Find out that a name server answers there, and knows a broker."""
+        try:
+            producer = DefaultMQProducer("rocketmq-kit", namesrv_addr=self.name)
+            try:
+                producer.start(check=True)
+            finally:
+                producer.shutdown()
+            wait_until_registered(self.name, timeout=REGISTERED_SECONDS)
+        except RocketMQError as error:
+            raise BackendError(f"no broker can be reached there: {error}") from error
 
-    def stop(self) -> None:
-        """End the kit's own client."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            producer.shutdown()
-
-    def create_topic(self, name: str, queues: int = DEFAULT_QUEUES) -> None:
-        """Create a topic on the brokers that the name server knows."""
-        if self._producer is None:
-            raise NotStartedError(f"the connection to {self.name}: call start()")
-        self._producer.create_topic(AUTO_CREATE_TOPIC, name, queues)
+    def _stop(self) -> None:
+        """Leave it running."""

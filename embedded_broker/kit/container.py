@@ -49,7 +49,7 @@ class ContainerBackend(RealBackend):
         return self._container
 
     def _start(self) -> None:
-        self._container = _container_of(self._image).start()
+        self._container = _started(self._image)
         if self.version is None:
             self.version = version_at(self.namesrv_addr)
             self.abilities = abilities_of(self.version)
@@ -61,6 +61,17 @@ class ContainerBackend(RealBackend):
                 self._said = self._container.log_tail(LINES_KEPT)
             container, self._container = self._container, None
             container.stop()
+
+
+def _started(image: str) -> "RocketMQContainer":
+    """Start a container; what the engine refuses is told in a sentence."""
+    container = _container_of(image)
+    from docker.errors import DockerException
+
+    try:
+        return container.start()
+    except DockerException as error:
+        raise BackendError(f"the engine cannot start a container of {image}: {error}") from error
 
 
 def _container_of(image: str) -> "RocketMQContainer":

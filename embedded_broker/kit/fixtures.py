@@ -240,8 +240,8 @@ def rocketmq_store(
     is the same on every machine; ``config={"flushDiskType": "SYNC_FLUSH"}`` syncs every message.
     ``rocketmq_store.path`` is the directory.
     """
-    from embedded_broker.kit.remote import RemoteBench
-    from embedded_broker.kit.store import RemoteStore, Store
+    from embedded_broker.kit.remote import RemoteBench, RemoteStore
+    from embedded_broker.kit.store import Store
 
     require(request, "REOPEN", "rocketmq_store")
     if isinstance(_rocketmq_bench, RemoteBench):

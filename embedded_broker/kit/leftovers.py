@@ -35,6 +35,11 @@ def clients_left_open(clients: "Iterable[RunningClient]") -> Iterator[str]:
                 f"{kind} of group {group!r} was left open (client {client.client_id}): call "
                 f"shutdown(), use it in a with block, or take rocketmq_{kind}"
             )
+        if not members:  # such as that of an administrator
+            yield (
+                f"client {client.client_id} was left open: call shutdown(), or use it in a with "
+                "block"
+            )
 
 
 def faults_never_hit(bench: "EmbeddedBench", plans: Iterable["CrashPlan"]) -> Iterator[str]:

@@ -57,6 +57,8 @@ SHARING: Final = (
 )
 """What to do where a fixture of a wider scope wants one of ours."""
 
+_SEED_OPTIONS: Final = ("rocketmq_seed", "randomly_seed")
+
 OPTIONS: Final = (
     (
         "--rocketmq",
@@ -141,25 +143,28 @@ def run_of(config: pytest.Config) -> Run:
             option(config, "rocketmq"),
             option(config, "rocketmq_scope"),
             _seed(config),
-            float(option(config, "rocketmq_patience")),
+            option(config, "rocketmq_patience"),
             strict=bool(option(config, "rocketmq_strict")),
         )
-    except (ConfigError, ValueError) as error:
+    except ConfigError as error:
         raise pytest.UsageError(str(error)) from error
     run = config.stash[_RUN] = Run(wishes)
     return run
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # Any: a worker of pytest-xdist, if that is there
+    """Give the seed of the run to a worker."""
+    node.workerinput["rocketmq_seed"] = _seed(node.config)
+
+
 def _seed(config: pytest.Config) -> int:
     """Give the seed of the run: as asked for, that of pytest-randomly, or a new one."""
     if _SEED not in config.stash:
-        for name in ("rocketmq_seed", "randomly_seed"):
-            given = config.getoption(name, default=None)
-            if isinstance(given, int):
-                config.stash[_SEED] = given
-                break
-        else:
-            config.stash[_SEED] = SystemRandom().randrange(1 << 32)
+        asked = [config.getoption(name, default=None) for name in _SEED_OPTIONS]
+        asked.append(getattr(config, "workerinput", {}).get("rocketmq_seed"))
+        given = next((one for one in asked if isinstance(one, int)), None)
+        config.stash[_SEED] = SystemRandom().randrange(1 << 32) if given is None else given
     return config.stash[_SEED]
 
 
@@ -212,8 +217,8 @@ def _prepare(item: pytest.Item) -> None:
     for name in getattr(item, "fixturenames", ()):
         if name in NEEDED_BY:
             needs[Ability[NEEDED_BY[name]]] = name
-    if wishes.settings:
-        needs[Ability.CONFIG] = f"mark {', '.join(wishes.settings)}"
+    if wishes.settings_of_a_broker:
+        needs[Ability.CONFIG] = f"mark {', '.join(wishes.settings_of_a_broker)}"
     if crashes_of(item):
         needs[Ability.CRASH] = "mark rocketmq_crash"
     for ability, what in needs.items():
@@ -365,7 +370,7 @@ def pytest_runtest_makereport(
     if report.failed and call.when != "teardown":
         run = item.config.stash.get(_RUN, None)
         if run is not None:
-            told = run.report(item.nodeid, path=_path_from_here(item))
+            told = _state(item, run)
             if told is not None:
                 report.sections.append(("rocketmq", told))
     if is_short:
@@ -390,6 +395,13 @@ def _our_frames_hidden(raised: pytest.ExceptionInfo[BaseException]) -> Iterator[
     finally:
         for one in ours:
             one.pop("__tracebackhide__", None)
+
+
+def _state(item: pytest.Item, run: Run) -> str | None:
+    try:
+        return run.report(item.nodeid, path=_path_from_here(item))
+    except Exception as error:  # noqa: BLE001 - a broker in any state must not end the whole run
+        return f"the state of the broker cannot be told: {error!r}"
 
 
 def _path_from_here(item: pytest.Item) -> str:

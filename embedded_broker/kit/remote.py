@@ -137,6 +137,27 @@ class RemoteBench(Bench):
         return self.backend.why_not(ability)
 
 
+class RemoteStore:
+    """``rocketmq_store`` on a broker that is not embedded: opened again, and not looked into."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def __repr__(self) -> str:
+        return f"<store of {self._backend.name}>"
+
+    @property
+    def path(self) -> NoReturn:
+        """Skip the test: where the files are is known to the broker alone."""
+        skip_without(self._backend, Ability.VIEWS, "store.path")
+
+    def reopen(self, *, crash: bool = False, lose_unsynced: bool = False) -> None:
+        """End the broker, and start it again; see ``Store.reopen``. Nothing tells what it found."""
+        if lose_unsynced:
+            skip_without(self._backend, Ability.CRASH, "reopen(lose_unsynced=True)")
+        self._backend.reopen(crash=crash)
+
+
 def skip_without(backend: Backend, ability: Ability, what: str) -> NoReturn:
     """Skip the test, and say what it wanted and what the broker lacks."""
     skip(f"{what}: {backend.why_not(ability)}")

@@ -10,7 +10,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, Final, cast
+from zlib import crc32
 
 import pytest
 from attrs import define, field
@@ -23,6 +25,7 @@ from embedded_broker.kit.backends import make_backend
 from embedded_broker.kit.bench import Bench, EmbeddedBench
 from embedded_broker.kit.crash import CrashPlan, crash_plans
 from embedded_broker.kit.leftovers import clients_left_open, faults_never_hit, running_clients
+from embedded_broker.kit.real import SINCE
 from embedded_broker.kit.remote import RemoteBench
 from embedded_broker.kit.report import told_of_bench
 from embedded_broker.kit.wishes import RunWishes, Scope, Wishes, wishes_of
@@ -71,6 +74,7 @@ class Run:
     wishes: RunWishes
     _backend: Backend | None = None
     _remote: RemoteBench | None = None
+    _own_salt: int = field(factory=lambda: SystemRandom().randrange(1 << 32))
     shared: list[EmbeddedBench] = field(factory=list)
     trials: dict[str, Trial] = field(factory=dict)
     current: pytest.Item | None = None
@@ -92,9 +96,11 @@ class Run:
 
     def lacks(self, ability: Ability) -> str | None:
         """Say why the broker of this run cannot do something; None when it can."""
-        if self.is_embedded or ability in self.backend.abilities:
+        if self.is_embedded:
             return None
-        return self.backend.why_not(ability)
+        if self.backend.version is None and ability in SINCE:
+            self.remote_bench()  # its release is known when it runs
+        return None if ability in self.backend.abilities else self.backend.why_not(ability)
 
     # -- brokers ---------------------------------------------------------------------------------
 
@@ -213,8 +219,13 @@ class Run:
 
     def name_of(self, test: str, function: str, *, is_shared: bool) -> str:
         """Give a name for topics and groups of one test; on a shared broker nobody else has it."""
-        name = re.sub(r"[^A-Za-z0-9_]+", "-", function).strip("-")[:NAME_MAX]
-        return f"{name}-{self.wishes.seed_of(test):08x}" if is_shared else name
+        name = re.sub(r"[^A-Za-z0-9_]+", "-", function).strip("-")[:NAME_MAX] or "test"
+        return f"{name}-{crc32(f'{self._salt}:{test}'.encode()):08x}" if is_shared else name
+
+    @property
+    def _salt(self) -> int:
+        """What sets names apart from those of other runs, which a real broker still has."""
+        return self.wishes.seed if self.is_embedded else self._own_salt
 
     def report(self, test: str, *, path: str) -> str | None:
         """Tell the state of a test's broker. ``path`` is how pytest is asked for that test."""
@@ -233,14 +244,16 @@ def renew(bench: EmbeddedBench) -> None:
     bench.broker.reset(clock=bench.is_virtual)
 
 
-def run_wishes(
-    backend: str, scope: str, seed: int, patience_s: float, *, strict: bool
-) -> RunWishes:
+def run_wishes(backend: str, scope: str, seed: int, patience: str, *, strict: bool) -> RunWishes:
     """Read the options of a run; ``ConfigError`` for a value that is not possible."""
+    try:
+        patience_s = float(patience)
+    except ValueError:
+        patience_s = 0.0
     if scope not in {"function", "module", "session"}:
         raise ConfigError("--rocketmq-scope", scope, "function, module or session")
-    if patience_s <= 0:
-        raise ConfigError("--rocketmq-patience", patience_s, "more than 0 seconds")
+    if not patience_s > 0:  # nor "nan"
+        raise ConfigError("--rocketmq-patience", patience, "more than 0 seconds")
     return RunWishes(
         backend=parse_backend(backend),
         scope=cast("Scope", scope),

@@ -7,7 +7,6 @@ Answers: ``rocketmq_store``. Must not know: pytest, what the files mean. Read on
 from pathlib import Path
 
 from embedded_broker.api.broker import EmbeddedBroker
-from embedded_broker.kit.backend import Backend
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 
 
@@ -32,16 +31,3 @@ class Store:
         if lose_unsynced:
             self._broker.faults.disk.lose_unsynced()
         return self._broker.restart(crash=crash or lose_unsynced)
-
-
-class RemoteStore:
-    """The store of a broker that is not embedded: it can be opened again, and not looked into."""
-
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-
-    def reopen(self, *, crash: bool = False, lose_unsynced: bool = False) -> None:
-        """End the broker, and start it again; see ``Store.reopen``."""
-        if lose_unsynced:
-            raise NotImplementedError(f"{self._backend.name} cannot lose what was not synced")
-        self._backend.reopen(crash=crash)

@@ -37,7 +37,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from embedded_broker import EmbeddedBroker, TopicSpec, VirtualClock
 from rocketmq_py import (
-    ConsumeConcurrentlyStatus, DefaultMQProducer, DefaultMQPushConsumer, Message,
+    ConsumeConcurrentlyStatus, DefaultMQAdminExt, DefaultMQProducer, DefaultMQPushConsumer, Message,
 )
 
 MINUTE = timedelta(minutes=1)

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, TopicSpec
+from embedded_broker.kit.address import AddressBackend
+from embedded_broker.kit.remote import RemoteStore
 from tests.kit.conftest import RunKit
 
 
@@ -123,7 +125,54 @@ def test_in_vain(rocketmq_recorder, rocketmq_producer, rocketmq_topic):
     )
 
 
-def test_a_broker_that_is_not_there_is_named(run_kit: RunKit) -> None:
+def test_a_broker_that_is_not_there_is_named_without_a_traceback(run_kit: RunKit) -> None:
     result = run_kit("def test_any(rocketmq_broker): pass", "--rocketmq=127.0.0.1:1")
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*127.0.0.1:1*"])
+    result.stdout.fnmatch_lines(["--rocketmq=127.0.0.1:1: no broker can be reached there: *"])
+    result.stdout.no_fnmatch_line("*address.py*")
+
+
+def test_a_topic_that_is_there_already_stays_as_it_is(run_kit: RunKit) -> None:
+    with EmbeddedBroker(inproc=False, topics=[TopicSpec("Theirs", queues=16)]) as broker:
+        result = run_kit(
+            """
+@pytest.mark.rocketmq(topics=["Theirs"])
+def test_use(rocketmq_recorder):
+    rocketmq_recorder("Theirs")
+""",
+            f"--rocketmq={broker.namesrv_addr}",
+        )
+        assert broker.topics["Theirs"].queues == 16
+    result.assert_outcomes(passed=1)
+
+
+def test_a_run_that_is_repeated_meets_nothing_of_the_first(run_kit: RunKit, address: str) -> None:
+    tests = """
+def test_send(rocketmq_topic, rocketmq_recorder, rocketmq_producer):
+    arrived = rocketmq_recorder()
+    arrived.expect_nothing()
+    rocketmq_producer.send(Message(rocketmq_topic, b"x", delay=timedelta(milliseconds=500)))
+"""
+    for _ in range(2):
+        run_kit(tests, f"--rocketmq={address}", "--rocketmq-seed=7").assert_outcomes(passed=1)
+
+
+def test_wall_time_is_what_a_real_broker_has(run_kit: RunKit, address: str) -> None:
+    result = run_kit(
+        """
+@pytest.mark.rocketmq(virtual_clock=False)
+def test_wall(rocketmq_broker):
+    pass
+""",
+        f"--rocketmq={address}",
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_what_a_store_elsewhere_cannot_do_skips_the_test() -> None:
+    store = RemoteStore(AddressBackend("here"))
+    with pytest.raises(pytest.skip.Exception, match=r"store\.path: here does not offer a look"):
+        _ = store.path
+    with pytest.raises(pytest.skip.Exception, match="lose_unsynced=True"):
+        store.reopen(lose_unsynced=True)
+    assert repr(store) == "<store of here>"

@@ -264,6 +264,14 @@ LEFT = {
 """,
         "*consumer of group 'billing' was left open*call shutdown()*",
     ),
+    "an administrator": (
+        """
+    administrator = DefaultMQAdminExt(namesrv_addr=rocketmq_broker.namesrv_addr)
+    administrator.start()
+    KEPT.append(administrator)
+""",
+        "*client * was left open: call shutdown()*",
+    ),
     "a broker": ("    KEPT.append(EmbeddedBroker(tcp=False).start())\n", "*was not closed*"),
     "a fault": (
         "    rocketmq_broker.faults.on('PULL_MESSAGE').drop()\n",
@@ -417,6 +425,33 @@ def test_fine(rocketmq_topic, rocketmq_recorder, rocketmq_broker):
     run_kit(tests).assert_outcomes(passed=4)
 
 
+def test_a_name_without_a_letter_that_topics_may_have_is_replaced(
+    run_kit: RunKit, pytester: pytest.Pytester
+) -> None:
+    pytester.makeini("[pytest]\npython_functions = проверка\n")
+    result = run_kit("""
+@pytest.mark.parametrize("text", ["\u00e4" * 300, ""])
+def проверка(rocketmq_topic, rocketmq_recorder, text):
+    rocketmq_recorder()
+""")
+    result.assert_outcomes(passed=2)
+
+
+def test_workers_of_xdist_repeat_the_seed_of_the_run(
+    run_kit: RunKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    tests = """
+@pytest.mark.parametrize("number", range(2))
+def test_seed(rocketmq_broker, number):
+    assert 0
+"""
+    result = run_kit(tests, "-p", "xdist", "-n2", "--rocketmq=embedded", separate=True)
+    (header,) = [one for one in result.outlines if one.startswith("rocketmq: ")]
+    seed = header.rpartition("=")[2]
+    result.stdout.fnmatch_lines([f"repeat with*--rocketmq-seed={seed}"] * 2)
+
+
 def test_shared_brokers_are_emptied_and_give_each_test_its_own_names(run_kit: RunKit) -> None:
     tests = """
 seen = []
@@ -529,6 +564,8 @@ def test_same(rocketmq_broker, number):
         (["--rocketmq=embeded"], "embedded, process:VERSION"),
         (["--rocketmq-scope=class"], "function, module or session"),
         (["--rocketmq-patience=0"], "more than 0 seconds"),
+        (["--rocketmq-patience=nan"], "more than 0 seconds"),
+        (["--rocketmq-patience=long"], "more than 0 seconds"),
     ],
 )
 def test_a_wrong_option_is_said_at_once(run_kit: RunKit, options: list[str], told: str) -> None:

@@ -379,3 +379,37 @@ def test_it(rocketmq_producer):
     assert rows_on_screen(short.outlines) <= SCREEN_LINES
     for option in ("-v", "--full-trace"):
         run_kit(tests, option).stdout.fnmatch_lines(["*routes.py:*: NoRouteError"])
+
+
+def test_a_broker_that_cannot_be_asked_does_not_end_the_run(run_kit: RunKit) -> None:
+    result = run_kit("""
+def test_broken(rocketmq_broker, monkeypatch):
+    monkeypatch.setattr(type(rocketmq_broker), "timers", property(lambda broker: 1 / 0))
+    assert False
+
+def test_next(rocketmq_broker):
+    pass
+""")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["the state of the broker cannot be told: ZeroDivisionError*"])
+
+
+def test_a_span_that_no_clock_goes_is_refused(run_kit: RunKit) -> None:
+    result = run_kit("""
+SPANS = [-1, timedelta(seconds=-1), 1e12, float("nan"), float("inf"), timedelta.max]
+
+@pytest.mark.parametrize("span", SPANS)
+def test_span(rocketmq_recorder, span):
+    arrived = rocketmq_recorder()
+    with pytest.raises(Exception, match="within = .* from 0 to 36500 days"):
+        arrived.expect("x", within=span)
+    with pytest.raises(Exception, match="after = .* from 0 to 36500 days"):
+        arrived.expect("x", after=span)
+    with pytest.raises(Exception, match="within = .* from 0 to 36500 days"):
+        arrived.expect_nothing(within=span)
+
+def test_after_alone(rocketmq_recorder):
+    with pytest.raises(AssertionError, match="did not arrive in topic .* within 1 min"):
+        rocketmq_recorder().expect("x", after=60)
+""")
+    result.assert_outcomes(passed=7)

@@ -19,9 +19,10 @@ from testcontainers.core.config import ConnectionMode, testcontainers_config
 
 from embedded_broker import EmbeddedBroker
 from embedded_broker.containers import BrokerRegistered, RocketMQContainer
-from embedded_broker.kit.backend import BackendError
+from embedded_broker.kit.backend import Ability, BackendError
 from embedded_broker.kit.container import ContainerBackend
 from embedded_broker.kit.rocketmq_container import BROKER_CONF, GO
+from embedded_broker.kit.run import Run, run_wishes
 
 
 @define
@@ -222,6 +223,26 @@ def test_a_tag_without_a_release_is_asked_of_the_broker(engine: FakeEngine) -> N
     with ContainerBackend("own/mq:latest") as backend:
         assert backend.version is not None
         assert backend.abilities > unknown.abilities
+
+
+def test_a_release_that_no_tag_tells_decides_before_the_first_test_is_skipped(
+    engine: FakeEngine,
+) -> None:
+    run = Run(run_wishes("container:own/mq:latest", "function", 0, "60", strict=False))
+    assert run.lacks(Ability.FAULTS) is not None
+    assert engine.made == []
+    assert run.lacks(Ability.TIMERS) is None
+    run.close()
+    assert [one.removed for one in engine.containers] == [1]
+
+
+def test_what_the_engine_refuses_is_told_and_not_tried_again(engine: FakeEngine) -> None:
+    engine.refuses = ["no such image"]
+    backend = ContainerBackend("own/mq:5.3.3")
+    for _ in range(2):
+        with pytest.raises(BackendError, match=r"own/mq:5\.3\.3: no such image"):
+            backend.start()
+    assert len(engine.made) == 1
 
 
 @pytest.mark.parametrize(
