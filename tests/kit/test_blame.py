@@ -167,7 +167,7 @@ def test_none():
 @pytest.mark.parametrize(
     ("mark", "told"),
     [
-        ("afer='SEND_MESSAGE_V2'", "*of after, nth, topic, group, lose_unsynced, restart"),
+        ("afer='SEND_MESSAGE_V2'", "*of after, nth, topic, group, lose_unsynced, restart, as in*"),
         ("after='SEND_MESAGE'", "*did you mean SEND_MESSAGE*"),
         ("after='SEND_MESSAGE', nth=0", "*1 or more*"),
     ],
