@@ -1,6 +1,7 @@
 """This tree against an older one: `OLD_TREE=DIR python -m tests.perf old_and_new`.
 
-`AT_MOST=1.03 KEEP_AS=NAME` set another bar, and another name for the figures that are kept.
+`TAKES=put,pull` takes only some and prints them. `AT_MOST=1.03 KEEP_AS=NAME` set another bar, and
+a name under which all figures, or some, are kept.
 
 Every value comes from a process of its own, and each tree measures itself with its own code; the
 older checkout needs its own copy of `tests/perf`. A figure of CPU time is taken in both trees at
@@ -22,7 +23,6 @@ from attrs import frozen
 from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, cpus, figure, keep
 
 WORSE_AT_MOST = float(os.environ.get("AT_MOST", "1.05"))
-NAME = os.environ.get("KEEP_AS", "old_and_new")
 ENDS_WITHIN_S = 900.0
 
 
@@ -145,8 +145,9 @@ def main() -> None:
     before = subprocess.run(commit, check=True, capture_output=True, text=True).stdout.strip()
     takes = [take for take in TAKES if any(name in take.name for name in wanted.split(","))]
     figures = [one for take in takes for one in compared(take, old_tree)]
-    if wanted:
+    name = os.environ.get("KEEP_AS", "" if wanted else "old_and_new")
+    if not name:
         for one in figures:
             print(one.name, json.dumps(one.runs), statistics.median(one.runs))
     else:
-        keep(NAME, figures, before=before)
+        keep(name, figures, before=before)
