@@ -153,6 +153,7 @@ PLUGIN = [
     "embedded_broker.kit",
     "embedded_broker.kit.fixtures",
     "embedded_broker.kit.plugin",
+    "embedded_broker.kit.skipping",
     "embedded_broker.pytest_plugin",
 ]
 
