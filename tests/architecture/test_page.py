@@ -42,6 +42,10 @@ def in_tree(folder: Path) -> set[str]:
     return modules | {path.parent.name for path in folder.glob("*/__init__.py")}
 
 
+def test_the_page_is_read_in_one_sitting() -> None:
+    assert len(PAGE.splitlines()) <= 200
+
+
 def test_every_name_of_the_map_is_there() -> None:
     wrong = {folder: names - in_tree(ROOT / folder) for folder, names in listed(PAGE).items()}
     assert {folder: names for folder, names in wrong.items() if names} == {}
