@@ -112,6 +112,22 @@ def test_a_read_time_in_the_future_loses_no_timer(clean: bool) -> None:
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
+@pytest.mark.parametrize("field", ["read time", "log", "queue"])
+def test_no_bit_of_another_brokers_check_point_loses_a_timer(field: str, clean: bool) -> None:
+    """Without our copy of it: a real broker writes none."""
+    pristine = _filled(clean=clean)
+    pristine.remove("config/timermeta")
+    begin = ("read time", "log", "queue").index(field) * 8
+    for bit in range(64):
+        fs = pristine.copy()
+        segment = fs.open_segment("config/timercheck", 4096)
+        found = int.from_bytes(segment.view(begin, 8))
+        segment.write(begin, (found ^ 1 << bit).to_bytes(8))
+        released, report = _released(fs)
+        assert released == LEFT, (bit, report)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "killed"])
 def test_a_check_point_in_the_future_starts_no_clock_there(clean: bool) -> None:
     fs = _filled(clean=clean)
     now_ms = 0

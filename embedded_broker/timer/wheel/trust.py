@@ -65,6 +65,10 @@ def judge(
     """Decide; what is not believed is told, a line each. Nothing is changed."""
     if meta is None:
         known, is_foreign = checkpoint, True
+        wrong = None if checkpoint is None else _wrong_alone(checkpoint, now_ms)
+        if wrong is not None:
+            tell(f"{_CHECK} {wrong}: it is not used")
+            known = None
     else:
         wrong = _wrong_with(checkpoint, meta.checkpoint, state, now_ms)
         is_foreign = wrong is None and checkpoint != meta.checkpoint
@@ -88,6 +92,19 @@ def judge(
         tell(f"{fault}: every timer enters again from the queue of the timer topic")
     is_deep = fault is None and (full or not clean)
     return Trusted(known, wheel_found and not is_deep, rebuild=fault is not None, deep=is_deep)
+
+
+def _wrong_alone(found: TimerCheckpoint, now_ms: int) -> str | None:
+    """Say why a timercheck without a copy is not believed.
+
+    Slots whose time had not come when it was written were not read; if they were taken for read,
+    their timers would be lost. Old brokers wrote no time.
+    """
+    if found.last_read_time_ms > (found.timestamp or now_ms + _CLOCKS_APART_MS):
+        return f"names a read time that cannot be, {found.last_read_time_ms}"
+    if found.last_timer_queue_offset < 0:
+        return f"names {found.last_timer_queue_offset} queue entries"
+    return None
 
 
 def _is_torn(found: TimerCheckpoint, copy: TimerCheckpoint) -> bool:
