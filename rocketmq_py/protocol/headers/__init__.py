@@ -187,8 +187,11 @@ def _compile(cls: type[Header]) -> None:
     """Make the methods of one class out of its table.
 
     Building source text from a table that holds only names written in this package is what attrs
-    and dataclasses do as well; nothing from outside gets into it.
+    and dataclasses do as well; nothing from outside gets into it. Once for each class: a method
+    that was bound before its class was compiled comes here with every call.
     """
+    if "from_ext" in cls.__dict__:
+        return
     short_named = issubclass(cls, ShortNamedHeader)
     source = [
         *_init_source(cls.FIELDS),

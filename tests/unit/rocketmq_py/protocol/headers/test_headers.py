@@ -193,3 +193,14 @@ def test_everything_but_true_is_false() -> None:
         False,
         False,
     ]
+
+
+def test_a_method_that_was_bound_before_its_class_was_compiled_does_not_compile_it_again() -> None:
+    class Bound(Header):
+        topic: Text = required("topic")
+
+    read = Bound.from_ext
+    assert read({"topic": "T"}).topic == "T"
+    compiled = Bound.__dict__["from_ext"]
+    assert read({"topic": "U"}).topic == "U"
+    assert Bound.__dict__["from_ext"] is compiled
