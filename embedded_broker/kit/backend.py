@@ -130,9 +130,10 @@ class Backend(ABC):
     def reopen(self, *, crash: bool = False) -> None:
         """End and start again with the same addresses and data; ``crash``: as ``kill -9`` does.
 
-        For those with the abilities REOPEN and CRASH. Returns when clients can send.
+        For those with the abilities REOPEN and CRASH. Returns when clients can send. Raises
+        ``BackendError`` for others, and when the broker cannot be started.
         """
-        raise NotImplementedError(self.why_not(Ability.CRASH if crash else Ability.REOPEN))
+        raise BackendError(self.why_not(Ability.CRASH if crash else Ability.REOPEN))
 
     def why_not(self, ability: Ability) -> str:
         """Say in a sentence, for a skip, that this broker lacks an ability."""

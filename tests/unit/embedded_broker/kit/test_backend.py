@@ -6,7 +6,13 @@ from typing import Self
 
 import pytest
 
-from embedded_broker.kit.backend import Ability, Backend, BackendSpec, parse_backend
+from embedded_broker.kit.backend import (
+    Ability,
+    Backend,
+    BackendError,
+    BackendSpec,
+    parse_backend,
+)
 from rocketmq_py.errors import ConfigError
 
 
@@ -81,6 +87,6 @@ def test_a_broker_says_what_it_lacks_and_stops_at_the_end_of_its_block() -> None
         assert bare.abilities == frozenset()
         sentence = "mq.example.org:9876 does not offer a clock that the test moves"
         assert sentence == bare.why_not(Ability.VIRTUAL_CLOCK)
-        with pytest.raises(NotImplementedError, match="crashes on purpose"):
+        with pytest.raises(BackendError, match="crashes on purpose"):
             bare.reopen(crash=True)
     assert bare.stopped == 1
