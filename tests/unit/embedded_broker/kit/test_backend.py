@@ -6,13 +6,7 @@ from typing import Self
 
 import pytest
 
-from embedded_broker.kit.backend import (
-    Ability,
-    Backend,
-    BackendError,
-    BackendSpec,
-    parse_backend,
-)
+from embedded_broker.kit.backend import Ability, Backend, BackendError, BackendSpec, parse_backend
 from rocketmq_py.errors import ConfigError
 
 
