@@ -11,13 +11,13 @@ from rocketmq_py.client.answers import check_answer
 from rocketmq_py.client.caller import Caller
 from rocketmq_py.config import ClientSettings, split_host_port
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.bodies.routes import ClusterInfo
 from rocketmq_py.protocol.bodies.timers import (
     DelayOffsets,
     RuntimeInfo,
     TimerCheckpoint,
     TimerCounts,
 )
+from rocketmq_py.protocol.bodies.topics import ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 

@@ -20,8 +20,7 @@ from embedded_broker.namesrv.seekers import Seekers
 from embedded_broker.remoting.endpoint import Connection, Handler, Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.protocol.bodies.routes import BrokerData
-from rocketmq_py.protocol.bodies.topics import TopicList
+from rocketmq_py.protocol.bodies.topics import BrokerData, TopicList
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, MQVersion, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader

@@ -9,8 +9,13 @@ from collections.abc import Iterable
 
 from attrs import define, evolve, field
 
-from rocketmq_py.protocol.bodies.routes import BrokerData, ClusterInfo, QueueData, TopicRouteData
-from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.bodies.topics import (
+    BrokerData,
+    ClusterInfo,
+    QueueData,
+    TopicConfig,
+    TopicRouteData,
+)
 
 
 @define(slots=True)

@@ -14,7 +14,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers import Header
 from rocketmq_py.protocol.headers.admin import ResetOffsetRequestHeader
 from rocketmq_py.protocol.headers.client import NotifyConsumerIdsChangedRequestHeader
-from rocketmq_py.protocol.headers.transactions import CheckTransactionStateRequestHeader
+from rocketmq_py.protocol.headers.send import CheckTransactionStateRequestHeader
 
 
 def request_for(call: Call) -> RemotingCommand:

@@ -124,7 +124,8 @@ class MessageStore(StoreReader):
         self.problems: list[str] = []
         """What was wrong with files of the store when it was opened, a line each."""
         self._limits = PullLimits(1, 1)
-        self._body_size_max = 0
+        self.body_size_max = 0
+        """The largest body in bytes (``maxMessageSize``)."""
         self._read_settings()
 
     # --- life ---------------------------------------------------------------------------------
@@ -286,7 +287,7 @@ class MessageStore(StoreReader):
 
     def _read_settings(self) -> None:
         config = self.config
-        self._body_size_max = config.int("maxMessageSize")
+        self.body_size_max = config.int("maxMessageSize")
         size, size_max = config.int("maxTransferBytesOnMessageInMemory"), ANSWER_BYTES_MAX
         if size > size_max and self._limits.total_bytes != size_max:
             _LOG.warning(
@@ -364,10 +365,12 @@ class MessageStore(StoreReader):
             queue = self.queues.get((topic, queue_id)) or self._queue(topic, queue_id)
             queue_offset = queue.max_offset
         try:
-            data, entries = self._encode(source, items, queue_offset, begin, now_ms)
+            data, entries = encode_neighbours(
+                items, source, queue_offset, begin, now_ms, self.store_host
+            )
         except RecordError:
             return None
-        size, size_max = len(data), self._body_size_max
+        size, size_max = len(data), self.body_size_max
         if size + BLANK_SIZE_MIN > files.room or (
             size > size_max and max(map(_size, entries)) > size_max
         ):
@@ -436,34 +439,13 @@ class MessageStore(StoreReader):
                 queue = self._queue(topic, queue_id)
                 queue_offset = ends.get(queue, queue.max_offset)
                 ends[queue] = queue_offset + len(items)
-            data, entries = self._encode(source, items, queue_offset, begin, now_ms)
+            data, entries = encode_neighbours(
+                items, source, queue_offset, begin, now_ms, self.store_host
+            )
             begin += len(data)
             arrivals = Arrivals(topic, queue_id, queue_offset, entries, now_ms, source)
             written.append((data, queue, arrivals))
         return written
-
-    def _encode(
-        self,
-        source: InnerMessage | Run,
-        items: Sequence[Item],
-        queue_offset: int,
-        begin: int,
-        now_ms: int,
-    ) -> tuple[bytes, list[Entry]]:
-        """Give the records of one queue that are to lie at ``begin``, and their entries."""
-        return encode_neighbours(
-            items,
-            topic=source.topic,
-            queue_id=source.queue_id,
-            queue_offset=queue_offset,
-            commit_log_offset=begin,
-            sys_flag=source.sys_flag,
-            born_host=source.born_host,
-            store_timestamp=now_ms,
-            store_host=self.store_host,
-            reconsume_times=source.reconsume_times,
-            prepared_transaction_offset=source.prepared_transaction_offset,
-        )
 
     def _append_all(
         self, data: bytes, entries: Mapping[ConsumeQueue, Sequence[Entry]], now_ms: int
@@ -487,11 +469,6 @@ class MessageStore(StoreReader):
             if queue.topic in _DELAY_TOPICS:
                 self.delayed_puts += len(added)
         return None
-
-    @property
-    def body_size_max(self) -> int:
-        """The largest body in bytes (``maxMessageSize``)."""
-        return self._body_size_max
 
     @property
     def takes_copies(self) -> bool:
@@ -569,10 +546,10 @@ class MessageStore(StoreReader):
             if refused is not None:
                 return refused
         body_size = len(msg.body)
-        if body_size > self._body_size_max:
+        if body_size > self.body_size_max:
             return PutResult(
                 PutStatus.MESSAGE_ILLEGAL,
-                remark=f"the body has {body_size} bytes, at most {self._body_size_max} are allowed "
+                remark=f"the body has {body_size} bytes, at most {self.body_size_max} are allowed "
                 "(setting maxMessageSize)",
             )
         for hook in self.put_hooks:

@@ -26,7 +26,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.handles import decode_offset_id
 from rocketmq_py.protocol.headers import Header
 from rocketmq_py.protocol.headers.admin import CreateTopicRequestHeader
-from rocketmq_py.protocol.headers.query import (
+from rocketmq_py.protocol.headers.consume import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,

@@ -28,8 +28,7 @@ from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings
 from rocketmq_py.errors import MQClientException, NoRouteError, RocketMQError
 from rocketmq_py.message import MessageExt
-from rocketmq_py.protocol.bodies.routes import ClusterInfo
-from rocketmq_py.protocol.bodies.topics import TopicList, TopicStatsTable
+from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader

@@ -16,17 +16,18 @@ from rocketmq_py.errors import MQBrokerException
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers import Header
-from rocketmq_py.protocol.headers.offsets import (
+from rocketmq_py.protocol.headers.consume import (
     GetEarliestMsgStoretimeRequestHeader,
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     OffsetResponseHeader,
+    PullMessageRequestHeader,
+    PullMessageResponseHeader,
     QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
     TimestampResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from rocketmq_py.send_result import MessageQueue
 
 Boundary = Literal["LOWER", "UPPER"]

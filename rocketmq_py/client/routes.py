@@ -24,7 +24,7 @@ from rocketmq_py.errors import (
     RemotingException,
     RocketMQError,
 )
-from rocketmq_py.protocol.bodies.routes import MASTER_ID, TopicRouteData
+from rocketmq_py.protocol.bodies.topics import MASTER_ID, TopicRouteData
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader

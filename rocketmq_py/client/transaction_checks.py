@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from rocketmq_py.message import MessageExt
     from rocketmq_py.protocol.command import RemotingCommand
-    from rocketmq_py.protocol.headers.transactions import CheckTransactionStateRequestHeader
+    from rocketmq_py.protocol.headers.send import CheckTransactionStateRequestHeader
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class TransactionChecks:
         that cannot be read.
         """
         from rocketmq_py.message import MessageExt
-        from rocketmq_py.protocol.headers.transactions import CheckTransactionStateRequestHeader
+        from rocketmq_py.protocol.headers.send import CheckTransactionStateRequestHeader
         from rocketmq_py.protocol.message_codec import decode_record
         from rocketmq_py.protocol.properties import Prop
 

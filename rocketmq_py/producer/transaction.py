@@ -38,7 +38,7 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.delay import DELAY_PROPERTIES, has_delay
 from rocketmq_py.protocol.handles import decode_offset_id
-from rocketmq_py.protocol.headers.transactions import EndTransactionRequestHeader
+from rocketmq_py.protocol.headers.send import EndTransactionRequestHeader
 from rocketmq_py.protocol.names import DEFAULT_PRODUCER_GROUP
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, TRANSACTION_ROLLBACK

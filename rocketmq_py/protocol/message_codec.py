@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - reads as the exception it is
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from zlib import crc32
 
 from attrs import define, field
@@ -160,35 +160,49 @@ def encode_record(
     Raises RecordError naming the field that does not fit: a topic over 32,767 bytes, properties
     over 32,767, a host that is neither 8 nor 20 bytes, a number beyond its width.
     """
+    source = MessageRecord(
+        topic,
+        queue_id,
+        flag,
+        queue_offset,
+        commit_log_offset,
+        sys_flag,
+        born_timestamp,
+        born_host,
+        store_timestamp,
+        store_host,
+        0,
+        reconsume_times,
+        prepared_transaction_offset,
+        body,
+        properties,
+        0,
+    )
+    items = ((flag, born_timestamp, body, properties, 0),)
     data, _ = encode_neighbours(
-        ((flag, born_timestamp, body, properties, 0),),
-        topic=topic,
-        queue_id=queue_id,
-        queue_offset=queue_offset,
-        commit_log_offset=commit_log_offset,
-        sys_flag=sys_flag,
-        born_host=born_host,
-        store_timestamp=store_timestamp,
-        store_host=store_host,
-        reconsume_times=reconsume_times,
-        prepared_transaction_offset=prepared_transaction_offset,
+        items, source, queue_offset, commit_log_offset, store_timestamp, store_host
     )
     return data
 
 
+class Envelope(Protocol):
+    """What messages that follow each other in one queue have in common."""
+
+    topic: str
+    queue_id: int
+    sys_flag: int
+    born_host: bytes
+    reconsume_times: int
+    prepared_transaction_offset: int
+
+
 def encode_neighbours(
     items: Iterable[tuple[int, int, bytes, bytes, int]],
-    *,
-    topic: str,
-    queue_id: int,
+    envelope: Envelope,
     queue_offset: int,
     commit_log_offset: int,
-    sys_flag: int,
-    born_host: bytes,
     store_timestamp: int,
     store_host: bytes,
-    reconsume_times: int,
-    prepared_transaction_offset: int = 0,
 ) -> tuple[bytes, list[tuple[int, int, int]]]:
     """Build the records of messages that follow each other in the log and in one queue.
 
@@ -196,13 +210,18 @@ def encode_neighbours(
     all records and their consume queue entries: commit-log offset, size, tags code. Raises
     RecordError as ``encode_record`` does.
     """
-    magic, topic_field = _topic_field(topic)
+    queue_id, born_host = envelope.queue_id, envelope.born_host
+    reconsume_times, prepared_offset = (
+        envelope.reconsume_times,
+        envelope.prepared_transaction_offset,
+    )
+    magic, topic_field = _topic_field(envelope.topic)
     born_len, store_len = len(born_host), len(store_host)
     bits = _HOST_BITS.get((born_len, store_len))
     if bits is None:
         raise RecordError(0, "host", f"{born_len} and {store_len} bytes, each must be 8 or 20")
     pack = _HEADS[bits].pack
-    sys_flag = sys_flag & ~HOST_MASK | bits
+    sys_flag = envelope.sys_flag & ~HOST_MASK | bits
     fixed_size = 74 + born_len + store_len + len(topic_field)
     parts: list[bytes] = []
     entries: list[tuple[int, int, int]] = []
@@ -229,7 +248,7 @@ def encode_neighbours(
                 store_timestamp,
                 store_host,
                 reconsume_times,
-                prepared_transaction_offset,
+                prepared_offset,
                 body_len,
             )
             parts += (head, body, topic_field, props_len.to_bytes(2), properties)

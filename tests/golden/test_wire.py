@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.protocol.bodies import groups, heartbeat, routes, topics
+from rocketmq_py.protocol.bodies import groups, heartbeat, topics
 from rocketmq_py.protocol.bodies.document import Document
 from rocketmq_py.protocol.codes import LanguageCode, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.protocol.headers import Header
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
-from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader
+from rocketmq_py.protocol.headers.consume import PullMessageRequestHeader
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, SendMessageResponseHeader
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 
@@ -70,9 +70,9 @@ FRAMES: dict[str, tuple[int, int, Header, bytes]] = {
 }
 
 BODIES: dict[str, type[Document]] = {
-    "route_fastjson": routes.TopicRouteData,
-    "route_standard": routes.TopicRouteData,
-    "cluster_info": routes.ClusterInfo,
+    "route_fastjson": topics.TopicRouteData,
+    "route_standard": topics.TopicRouteData,
+    "cluster_info": topics.ClusterInfo,
     "topic_stats": topics.TopicStatsTable,
     "consume_stats": groups.ConsumeStats,
     "heartbeat": heartbeat.HeartbeatData,

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import Header, admin, client, offsets, pull, query, send
-from rocketmq_py.protocol.headers.transactions import EndTransactionRequestHeader
+from rocketmq_py.protocol.headers import Header, admin, client, consume, send
+from rocketmq_py.protocol.headers.send import EndTransactionRequestHeader
 from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
 
 TOPIC: Final = "Used"
@@ -101,14 +101,14 @@ FORMS: Final[dict[int, Form]] = {
         {"topic": TOPIC, "recallHandle": "djEgVCBiIDEgSUQ"}, send.RecallMessageRequestHeader
     ),
     RequestCode.PULL_MESSAGE: Form(
-        pull_fields(TOPIC, sysFlag="7", suspendTimeoutMillis="20"), pull.PullMessageRequestHeader
+        pull_fields(TOPIC, sysFlag="7", suspendTimeoutMillis="20"), consume.PullMessageRequestHeader
     ),
-    RequestCode.LITE_PULL_MESSAGE: Form(pull_fields(TOPIC), pull.PullMessageRequestHeader),
+    RequestCode.LITE_PULL_MESSAGE: Form(pull_fields(TOPIC), consume.PullMessageRequestHeader),
     RequestCode.QUERY_MESSAGE: Form(
         {"topic": TOPIC, "key": "key", "maxNum": "32", "beginTimestamp": "0", "endTimestamp": "1"},
-        query.QueryMessageRequestHeader,
+        consume.QueryMessageRequestHeader,
     ),
-    RequestCode.VIEW_MESSAGE_BY_ID: Form({"offset": "0"}, query.ViewMessageRequestHeader),
+    RequestCode.VIEW_MESSAGE_BY_ID: Form({"offset": "0"}, consume.ViewMessageRequestHeader),
     RequestCode.UPDATE_AND_CREATE_TOPIC: Form(_CREATE, admin.CreateTopicRequestHeader),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Form({}, None, b'{"groupName":"Made"}'),
     RequestCode.UPDATE_BROKER_CONFIG: Form({}, None, b"timerMaxDelaySec=259200\n"),
@@ -119,12 +119,12 @@ FORMS: Final[dict[int, Form]] = {
     ),
     RequestCode.GET_CONSUME_STATS: Form(_OF_GROUP, admin.GetConsumeStatsRequestHeader),
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Form(
-        {**_QUEUE, "timestamp": "0"}, offsets.SearchOffsetRequestHeader
+        {**_QUEUE, "timestamp": "0"}, consume.SearchOffsetRequestHeader
     ),
-    RequestCode.GET_MAX_OFFSET: Form(_QUEUE, offsets.GetMaxOffsetRequestHeader),
-    RequestCode.GET_MIN_OFFSET: Form(_QUEUE, offsets.GetMinOffsetRequestHeader),
+    RequestCode.GET_MAX_OFFSET: Form(_QUEUE, consume.GetMaxOffsetRequestHeader),
+    RequestCode.GET_MIN_OFFSET: Form(_QUEUE, consume.GetMinOffsetRequestHeader),
     RequestCode.GET_EARLIEST_MSG_STORETIME: Form(
-        _QUEUE, offsets.GetEarliestMsgStoretimeRequestHeader
+        _QUEUE, consume.GetEarliestMsgStoretimeRequestHeader
     ),
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Form(
         {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"},
@@ -141,10 +141,10 @@ FORMS: Final[dict[int, Form]] = {
         _OF_GROUP, client.GetConsumerListByGroupRequestHeader
     ),
     RequestCode.QUERY_CONSUMER_OFFSET: Form(
-        {**_OF_GROUP, **_QUEUE}, offsets.QueryConsumerOffsetRequestHeader
+        {**_OF_GROUP, **_QUEUE}, consume.QueryConsumerOffsetRequestHeader
     ),
     RequestCode.UPDATE_CONSUMER_OFFSET: Form(
-        {**_OF_GROUP, **_QUEUE, "commitOffset": "1"}, offsets.UpdateConsumerOffsetRequestHeader
+        {**_OF_GROUP, **_QUEUE, "commitOffset": "1"}, consume.UpdateConsumerOffsetRequestHeader
     ),
     RequestCode.GET_BROKER_RUNTIME_INFO: Form({}),
     RequestCode.GET_ALL_DELAY_OFFSET: Form({}),

@@ -30,7 +30,7 @@ from embedded_broker.timer.wheel.timer_log import RECORD_SIZE
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder
-from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader
+from rocketmq_py.protocol.headers.consume import PullMessageRequestHeader
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
 
 Numbers = dict[str, float]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rocketmq_py.errors import RemotingCommandException
 from rocketmq_py.protocol import header_binary, header_json
-from rocketmq_py.protocol.bodies import groups, heartbeat, routes, topics
+from rocketmq_py.protocol.bodies import groups, heartbeat, topics
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_frame
@@ -24,7 +24,7 @@ from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
 from rocketmq_py.protocol.lenient_json import dumps_fastjson, loads_lenient
 from rocketmq_py.protocol.names import topic_problem
 
-FAMILIES = ("send", "pull", "offsets", "client", "query", "admin", "transactions")
+FAMILIES = ("admin", "client", "consume", "send")
 HEADERS = [
     cls
     for family in FAMILIES
@@ -66,9 +66,9 @@ subscriptions = st.builds(
     texts,
     st.booleans(),
 )
-queue_datas = st.builds(routes.QueueData, texts, int32, int32, int32, int32)
+queue_datas = st.builds(topics.QueueData, texts, int32, int32, int32, int32)
 broker_datas = st.builds(
-    routes.BrokerData,
+    topics.BrokerData,
     texts,
     texts,
     st.dictionaries(int64, texts, max_size=3),
@@ -90,14 +90,14 @@ connections = st.builds(groups.Connection, texts, texts, st.none() | texts, int3
 
 bodies: st.SearchStrategy[Document] = st.one_of(
     st.builds(
-        routes.TopicRouteData,
+        topics.TopicRouteData,
         st.lists(queue_datas, max_size=2),
         st.lists(broker_datas, max_size=2),
         st.none() | texts,
         st.dictionaries(texts, st.lists(texts, max_size=2), max_size=2),
     ),
     st.builds(
-        routes.ClusterInfo,
+        topics.ClusterInfo,
         st.dictionaries(texts, broker_datas, max_size=2),
         st.dictionaries(texts, st.lists(texts, max_size=2), max_size=2),
     ),

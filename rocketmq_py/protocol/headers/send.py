@@ -1,8 +1,8 @@
-"""What sending, sending back and recalling a message say in their headers.
+"""What sending, sending back and recalling a message and ending a transaction say in headers.
 
-Requests 10, 310, 320, 324, 325 (`SendMessageRequestHeader`, `...V2`), 36 and 370. What the fields
-mean to the broker is told in `embedded_broker.remoting.handlers`; the properties text is in
-`properties`.
+Requests 10, 310, 320, 324, 325 (`SendMessageRequestHeader`, `...V2`), 36, 370, 37 and 39. What
+the fields mean to the broker is told in `embedded_broker.remoting.handlers`; the properties text
+is in `properties`.
 """
 
 from __future__ import annotations
@@ -97,3 +97,33 @@ class RecallMessageResponseHeader(Header):
     """Answer to 370: the UNIQ_KEY of what was taken back."""
 
     msg_id: Text = required("msgId")
+
+
+class EndTransactionRequestHeader(Header):
+    """37: a producer ends its transaction, by itself or because a broker asked.
+
+    `tran_state_table_offset` is the half message's queue offset, `commit_or_rollback` one of the
+    ``TRANSACTION_`` numbers of `sysflag`: 8 commit, 12 rollback, 0 still unknown.
+    """
+
+    producer_group: Text = required("producerGroup")
+    tran_state_table_offset: Int64 = required("tranStateTableOffset")
+    commit_log_offset: Int64 = required("commitLogOffset")
+    commit_or_rollback: Int32 = required("commitOrRollback")
+    from_transaction_check: Flag = optional("fromTransactionCheck", default=False)
+    msg_id: Text = required("msgId")
+    transaction_id: Text | None = optional("transactionId")
+    topic: Text | None = optional("topic")
+    broker_name: Text | None = optional("bname")
+
+
+class CheckTransactionStateRequestHeader(Header):
+    """39, broker to producer: say what became of the transaction; its half message is the body."""
+
+    tran_state_table_offset: Int64 = required("tranStateTableOffset")
+    commit_log_offset: Int64 = required("commitLogOffset")
+    msg_id: Text | None = optional("msgId")
+    transaction_id: Text | None = optional("transactionId")
+    offset_msg_id: Text | None = optional("offsetMsgId")
+    topic: Text | None = optional("topic")
+    broker_name: Text | None = optional("bname")

@@ -11,7 +11,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 
-from rocketmq_py.protocol.bodies.routes import BrokerData, QueueData, TopicRouteData
+from rocketmq_py.protocol.bodies.topics import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder

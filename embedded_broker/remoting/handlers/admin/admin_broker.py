@@ -33,7 +33,7 @@ from rocketmq_py.protocol.headers.admin import (
     GetTopicStatsInfoRequestHeader,
     ResetOffsetRequestHeader,
 )
-from rocketmq_py.protocol.headers.offsets import (
+from rocketmq_py.protocol.headers.consume import (
     GetEarliestMsgStoretimeRequestHeader,
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,

@@ -20,7 +20,7 @@ from rocketmq_py.protocol.headers.client import (
     GetConsumerListByGroupRequestHeader,
     UnregisterClientRequestHeader,
 )
-from rocketmq_py.protocol.headers.offsets import (
+from rocketmq_py.protocol.headers.consume import (
     QueryConsumerOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )

@@ -16,7 +16,7 @@ from embedded_broker.remoting.endpoint import Endpoint, Request, SharedBytes
 from embedded_broker.store.pull import GetResult, GetStatus
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from rocketmq_py.protocol.headers.consume import PullMessageRequestHeader, PullMessageResponseHeader
 
 LONG_ANSWER: Final = 64 * 1024
 """From this many bytes on an answer to pulls that waited is not copied for each of them."""

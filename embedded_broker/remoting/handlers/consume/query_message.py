@@ -13,7 +13,7 @@ from embedded_broker.remoting.endpoint import Endpoint, Request
 from embedded_broker.remoting.long_requests import Work, elsewhere
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.headers.query import (
+from rocketmq_py.protocol.headers.consume import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,

@@ -22,9 +22,9 @@ from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.send import (
     ConsumerSendMsgBackRequestHeader,
+    EndTransactionRequestHeader,
     RecallMessageRequestHeader,
 )
-from rocketmq_py.protocol.headers.transactions import EndTransactionRequestHeader
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 

@@ -26,7 +26,7 @@ from embedded_broker import (
 from embedded_broker.settings.profiles import ProfileName
 from embedded_broker.store.memory_fs import MemoryFileSystem
 from rocketmq_py.clock import monotonic
-from rocketmq_py.protocol.bodies.routes import TopicRouteData
+from rocketmq_py.protocol.bodies.topics import TopicRouteData
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.send import SendMessageRequestHeader
 from rocketmq_py.transport import inproc as registry

@@ -11,7 +11,7 @@ from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from embedded_broker.errors import BrokerStateError, StoreLockedError
 from rocketmq_py import DefaultMQProducer, DefaultMQPushConsumer, Message, MessageExt, QueueAccess
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.protocol.bodies.routes import TopicRouteData
+from rocketmq_py.protocol.bodies.topics import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.peers import RawClient
 

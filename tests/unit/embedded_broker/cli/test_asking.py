@@ -9,7 +9,7 @@ import pytest
 from embedded_broker import EmbeddedCluster
 from embedded_broker.cli.asking import ask_brokers
 from rocketmq_py import DefaultMQProducer, Message, NoRouteError
-from rocketmq_py.protocol.bodies.routes import BrokerData, ClusterInfo
+from rocketmq_py.protocol.bodies.topics import BrokerData, ClusterInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.rocketmq_py.scripted import ScriptedServer
 

@@ -7,8 +7,7 @@ import json
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from rocketmq_py.protocol.bodies.routes import ClusterInfo, TopicRouteData
-from rocketmq_py.protocol.bodies.topics import TopicList
+from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.wire_peer import Connect

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embedded_broker import EmbeddedBroker
-from rocketmq_py.protocol.bodies.routes import TopicRouteData
+from rocketmq_py.protocol.bodies.topics import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode
 from tests.unit.embedded_broker.wire_peer import Connect, consumer
 

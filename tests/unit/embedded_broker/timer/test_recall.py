@@ -311,9 +311,9 @@ def test_a_recall_that_cannot_be_stored_recalls_nothing() -> None:
     rig = Rig()
     key = rig.timer(5000)
     rig.config.update(maxMessageSize=1)
-    rig.store._body_size_max = 0
+    rig.store.body_size_max = 0
     with pytest.raises(StoreError, match="is not recalled"):
         rig.timers.recall(key)
-    rig.store._body_size_max = 10
+    rig.store.body_size_max = 10
     rig.advance(5000)
     assert delivered(rig) == [key]

@@ -15,7 +15,7 @@ from rocketmq_py.errors import (
     PermissionDeniedError,
     RocketMQError,
 )
-from rocketmq_py.protocol.bodies.routes import TopicRouteData
+from rocketmq_py.protocol.bodies.topics import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.rocketmq_py.client.conftest import InstanceMaker
 from tests.unit.rocketmq_py.scripted import ScriptedCluster, ScriptedServer, route_of

@@ -19,7 +19,7 @@ from rocketmq_py.errors import NoRouteError, RemotingConnectException
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.headers.pull import PullMessageResponseHeader
+from rocketmq_py.protocol.headers.consume import PullMessageResponseHeader
 from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.protocol.tag_hash import tags_code

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from embedded_broker.store.run import Run
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.handles import pack_host
 from rocketmq_py.protocol.message_codec import (
@@ -288,7 +289,9 @@ def test_neighbours_have_the_same_bytes_as_records_made_one_by_one(
         "reconsume_times": 2,
     }
     items = [(7, 17, b"one", b"A\0011\2", 5), (-1, 18, b"", b"", -6), (0, 19, b"three", b"", 0)]
-    data, entries = encode_neighbours(items, queue_offset=5, commit_log_offset=237, **same)
+    data, entries = encode_neighbours(
+        items, Run(topic, 3, items, 1, born_host, 2), 5, 237, 1_700_000_000_005, V4
+    )
     expected, at = b"", 237
     for number, (flag, born_timestamp, body, properties, code) in enumerate(items, 5):
         one = encode_record(
@@ -309,31 +312,9 @@ def test_neighbours_have_the_same_bytes_as_records_made_one_by_one(
 
 def test_neighbours_with_properties_that_cannot_be_stored_are_refused() -> None:
     with pytest.raises(RecordError, match="properties length"):
-        encode_neighbours(
-            [(0, 0, b"", b"a" * 32_768, 0)],
-            topic="T",
-            queue_id=0,
-            queue_offset=0,
-            commit_log_offset=0,
-            sys_flag=0,
-            born_host=V4,
-            store_timestamp=0,
-            store_host=V4,
-            reconsume_times=0,
-        )
+        encode_neighbours([(0, 0, b"", b"a" * 32_768, 0)], Run("T", 0, [], 0, V4), 0, 0, 0, V4)
 
 
 def test_neighbours_with_a_number_beyond_its_field_are_refused() -> None:
     with pytest.raises(RecordError, match="head"):
-        encode_neighbours(
-            [(2**40, 0, b"", b"", 0)],
-            topic="T",
-            queue_id=0,
-            queue_offset=0,
-            commit_log_offset=0,
-            sys_flag=0,
-            born_host=V4,
-            store_timestamp=0,
-            store_host=V4,
-            reconsume_times=0,
-        )
+        encode_neighbours([(2**40, 0, b"", b"", 0)], Run("T", 0, [], 0, V4), 0, 0, 0, V4)

@@ -1,4 +1,4 @@
-"""Bodies of topics."""
+"""Bodies of topics and routes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import pytest
 
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.topics import (
+    BrokerData,
+    ClusterInfo,
     DataVersion,
+    QueueData,
     TopicConfig,
     TopicList,
     TopicOffset,
+    TopicRouteData,
     TopicStatsTable,
 )
 
@@ -37,3 +41,42 @@ def test_a_4_9_broker_leaves_out_the_rate() -> None:
 def test_lists_and_versions_read_back() -> None:
     assert TopicList.decode(TopicList(["T"]).encode()) == TopicList(["T"])
     assert DataVersion.decode(DataVersion(3, 0, 17).encode()) == DataVersion(3, 0, 17)
+
+
+ROUTE = TopicRouteData(
+    [QueueData("broker-a", 4, 4, 6, 0)],
+    [BrokerData("DefaultCluster", "broker-a", {0: "10.0.0.1:10911"})],
+)
+
+
+@pytest.mark.case("W22")
+def test_a_route_is_written_with_bare_or_with_quoted_broker_ids() -> None:
+    assert b'{0:"10.0.0.1:10911"}' in ROUTE.encode()
+    assert b'{"0":"10.0.0.1:10911"}' in ROUTE.encode(standard=True)
+
+
+@pytest.mark.case("W22")
+@pytest.mark.case("W24")
+def test_both_forms_of_a_route_read_as_the_same_route() -> None:
+    assert TopicRouteData.decode(ROUTE.encode()) == ROUTE
+    assert TopicRouteData.decode(ROUTE.encode(standard=True)) == ROUTE
+
+
+def test_the_order_configuration_is_left_out_unless_set() -> None:
+    assert b"orderTopicConf" not in ROUTE.encode()
+    ordered = TopicRouteData(order_topic_conf="broker-a:4")
+    assert TopicRouteData.decode(ordered.encode()).order_topic_conf == "broker-a:4"
+
+
+def test_nothing_that_python_cannot_read_as_a_literal_is_in_a_route() -> None:
+    for word in (b"true", b"false", b"null"):
+        assert word not in ROUTE.encode()
+
+
+@pytest.mark.case("W24")
+def test_a_cluster_reads_the_same_with_bare_and_quoted_keys() -> None:
+    cluster = ClusterInfo({"broker-a": ROUTE.broker_datas[0]}, {"DefaultCluster": ["broker-a"]})
+
+    assert cluster == ClusterInfo.decode(cluster.encode())
+    assert cluster == ClusterInfo.decode(cluster.encode(standard=True))
+    assert b"{0:" in cluster.encode()

@@ -23,7 +23,7 @@ from rocketmq_py.protocol.headers import (
     required,
 )
 
-FAMILIES = ("send", "pull", "offsets", "client", "query", "admin", "transactions")
+FAMILIES = ("admin", "client", "consume", "send")
 
 CLASSES = [
     cls

@@ -1,11 +1,16 @@
-"""Headers of sending."""
+"""Headers of sending, sending back, recalling and transactions."""
 
 from __future__ import annotations
 
 import pytest
 
 from rocketmq_py.errors import HeaderError
-from rocketmq_py.protocol.headers.send import SendMessageRequestHeader, send_fields
+from rocketmq_py.protocol.headers.send import (
+    CheckTransactionStateRequestHeader,
+    EndTransactionRequestHeader,
+    SendMessageRequestHeader,
+    send_fields,
+)
 
 SHORT = {
     "a": "PG",
@@ -46,3 +51,24 @@ def test_a_send_is_a_plain_new_message_unless_it_says_more() -> None:
     assert send_fields("G", "T") == plain
     more = send_fields("G", "T", queue_id=3, broker_name="b", properties="x", batch=True)
     assert more == plain | {"e": "3", "n": "b", "i": "x", "m": "true"}
+
+
+def test_an_end_that_does_not_say_who_asked_was_not_asked_for() -> None:
+    ext = {
+        "producerGroup": "P",
+        "tranStateTableOffset": "3",
+        "commitLogOffset": "400",
+        "commitOrRollback": "8",
+        "msgId": "ID",
+    }
+
+    header = EndTransactionRequestHeader.from_ext(ext)
+
+    assert header.from_transaction_check is False
+    assert header.to_ext() == ext | {"fromTransactionCheck": "false"}
+
+
+def test_a_check_needs_only_the_two_offsets() -> None:
+    ext = {"tranStateTableOffset": "3", "commitLogOffset": "400"}
+
+    assert CheckTransactionStateRequestHeader.from_ext(ext).to_ext() == ext
