@@ -6,7 +6,7 @@ added behind. Must not know: why (the timer releases what is due), what the prop
 cannot be copied this way is refused by ``Copies.add``, and goes through ``MessageStore.put``: IPv6
 hosts, transactions, long topic names, whatever a hook wants to see.
 
-The bytes are those that ``encode_record`` would give. Read on: ``MessageStore.put_copies``,
+The bytes are those that ``encode_neighbours`` would give. Read on: ``MessageStore.put_copies``,
 ``embedded_broker/timer/wheel/release.py`` for who copies.
 """
 

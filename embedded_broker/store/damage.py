@@ -14,8 +14,9 @@ from embedded_broker.errors import StoreError
 from embedded_broker.store.checkpoint import StoreCheckpoint
 from embedded_broker.store.commit_log import BLANK_SIZE_MIN, COMMIT_LOG_FOLDER, CommitLog
 from embedded_broker.store.mapped_file import NAME_DIGITS
+from embedded_broker.store.run import Run
 from embedded_broker.store.side_files import keep_range
-from rocketmq_py.protocol.message_codec import encode_record
+from rocketmq_py.protocol.message_codec import encode_neighbours
 from rocketmq_py.protocol.sysflag import TRANSACTION_ROLLBACK
 
 FILLER_TOPIC: Final = "D"
@@ -132,19 +133,6 @@ def _replace(log: CommitLog, begin: int, end: int, *, is_rest: bool) -> list[str
 
 def _filler(offset: int, body_size: int) -> bytes:
     """Make a record that every reader takes for a good one and that no queue shows."""
-    return encode_record(
-        topic=FILLER_TOPIC,
-        queue_id=0,
-        flag=0,
-        queue_offset=0,
-        commit_log_offset=offset,
-        sys_flag=TRANSACTION_ROLLBACK,
-        born_timestamp=0,
-        born_host=_HOST,
-        store_timestamp=0,
-        store_host=_HOST,
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=bytes(body_size),
-        properties=b"",
-    )
+    run = Run(FILLER_TOPIC, 0, [(0, 0, bytes(body_size), b"", 0)], TRANSACTION_ROLLBACK, _HOST)
+    record, _ = encode_neighbours(run.items, run, 0, offset, 0, _HOST)
+    return record

@@ -138,53 +138,6 @@ class MessageRecord:
         return self.properties.get(Prop.UNIQ_KEY) or self.offset_msg_id
 
 
-def encode_record(
-    *,
-    topic: str,
-    queue_id: int,
-    flag: int,
-    queue_offset: int,
-    commit_log_offset: int,
-    sys_flag: int,
-    born_timestamp: int,
-    born_host: bytes,
-    store_timestamp: int,
-    store_host: bytes,
-    reconsume_times: int,
-    prepared_transaction_offset: int,
-    body: bytes,
-    properties: bytes,
-) -> bytes:
-    """Build one record. The two IPv6 bits of `sys_flag` are set from the lengths of the hosts.
-
-    Raises RecordError naming the field that does not fit: a topic over 32,767 bytes, properties
-    over 32,767, a host that is neither 8 nor 20 bytes, a number beyond its width.
-    """
-    source = MessageRecord(
-        topic,
-        queue_id,
-        flag,
-        queue_offset,
-        commit_log_offset,
-        sys_flag,
-        born_timestamp,
-        born_host,
-        store_timestamp,
-        store_host,
-        0,
-        reconsume_times,
-        prepared_transaction_offset,
-        body,
-        properties,
-        0,
-    )
-    items = ((flag, born_timestamp, body, properties, 0),)
-    data, _ = encode_neighbours(
-        items, source, queue_offset, commit_log_offset, store_timestamp, store_host
-    )
-    return data
-
-
 class Envelope(Protocol):
     """What messages that follow each other in one queue have in common."""
 
@@ -207,8 +160,11 @@ def encode_neighbours(
     """Build the records of messages that follow each other in the log and in one queue.
 
     ``items`` are flag, born timestamp, body, encoded properties and tags code. Gives the bytes of
-    all records and their consume queue entries: commit-log offset, size, tags code. Raises
-    RecordError as ``encode_record`` does.
+    all records and their consume queue entries: commit-log offset, size, tags code. The two IPv6
+    bits of the sys flag are set from the lengths of the hosts.
+
+    Raises RecordError naming the field that does not fit: a topic over 32,767 bytes, properties
+    over 32,767, a host that is neither 8 nor 20 bytes, a number beyond its width.
     """
     queue_id, born_host = envelope.queue_id, envelope.born_host
     reconsume_times, prepared_offset = (

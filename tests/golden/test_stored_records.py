@@ -19,8 +19,9 @@ from rocketmq_py.protocol.delay import (
     release_due_ms,
     timer_out_ms,
 )
-from rocketmq_py.protocol.message_codec import decode_record, decode_records, encode_record
+from rocketmq_py.protocol.message_codec import decode_record, decode_records
 from rocketmq_py.protocol.properties import encode_properties
+from tests.records import encode_record
 
 # Any: the items of a JSON document.
 RECORDS: list[dict[str, Any]] = json.loads(

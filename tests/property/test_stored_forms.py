@@ -32,11 +32,11 @@ from rocketmq_py.protocol.message_codec import (
     decode_record,
     decode_records,
     encode_batch,
-    encode_record,
     iter_records,
 )
 from rocketmq_py.protocol.properties import decode_properties, encode_properties
 from rocketmq_py.protocol.sysflag import HOST_MASK, CompressionType, with_compression
+from tests.records import encode_record
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

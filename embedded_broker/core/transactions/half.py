@@ -14,8 +14,10 @@ Read on: `service.py`.
 from collections.abc import Mapping
 from typing import Final
 
+from attrs import evolve
+
 from embedded_broker.store.inner import InnerMessage
-from rocketmq_py.protocol.message_codec import MessageRecord, encode_record
+from rocketmq_py.protocol.message_codec import MessageRecord, encode_neighbours
 from rocketmq_py.protocol.names import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from rocketmq_py.protocol.properties import Prop, encode_properties
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_NONE, with_transaction_type
@@ -108,22 +110,12 @@ def check_body(
     properties = dict(half.properties)
     properties.pop(Prop.TRAN_SRC_OFFSET, None)
     topic, queue_id = destination(properties) or (HALF_TOPIC, 0)
-    return encode_record(
-        topic=topic,
-        queue_id=queue_id,
-        flag=half.flag,
-        queue_offset=queue_offset,
-        commit_log_offset=commit_log_offset,
-        sys_flag=half.sys_flag,
-        born_timestamp=half.born_timestamp,
-        born_host=half.born_host,
-        store_timestamp=at_ms,
-        store_host=store_host,
-        reconsume_times=half.reconsume_times,
-        prepared_transaction_offset=half.prepared_transaction_offset,
-        body=half.body,
-        properties=encode_properties(properties),
+    envelope = evolve(half, topic=topic, queue_id=queue_id)
+    item = (half.flag, half.born_timestamp, half.body, encode_properties(properties), 0)
+    body, _ = encode_neighbours(
+        [item], envelope, queue_offset, commit_log_offset, at_ms, store_host
     )
+    return body
 
 
 def destination(properties: Mapping[str, str]) -> tuple[str, int] | None:

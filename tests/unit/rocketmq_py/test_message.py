@@ -23,8 +23,9 @@ from rocketmq_py.errors import (
 from rocketmq_py.message import Message, MessageBatch, MessageExt
 from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
 from rocketmq_py.protocol.handles import pack_host
-from rocketmq_py.protocol.message_codec import decode_batch, decode_record, encode_record
+from rocketmq_py.protocol.message_codec import decode_batch, decode_record
 from rocketmq_py.protocol.properties import decode_properties, encode_properties
+from tests.records import encode_record
 
 WHEN = datetime(2030, 1, 1, tzinfo=UTC)
 WHEN_MS = 1_893_456_000_000

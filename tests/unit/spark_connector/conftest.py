@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.properties import encode_properties
+from tests.records import encode_record
 
 RecordMaker = Callable[..., bytes]
 

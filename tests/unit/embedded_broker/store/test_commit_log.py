@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from embedded_broker.store.commit_log import CommitLog
 from embedded_broker.store.memory_fs import MemoryFileSystem
-from rocketmq_py.protocol.message_codec import encode_record
+from tests.records import encode_record
 from tests.unit.embedded_broker.store.store_tools import STORE_HOST
 
 V6_HOST = bytes(15) + b"\x01\x00\x00\x2a\x9f"

@@ -12,8 +12,8 @@ from embedded_broker.store.memory_fs import MemoryFileSystem, MemorySegment
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.run import Arrivals
 from rocketmq_py.clock import SystemClock
-from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT
+from tests.records import encode_record
 
 HOST = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
 SOURCE = topic_field("From") or b""

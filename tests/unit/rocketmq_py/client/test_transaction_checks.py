@@ -8,8 +8,8 @@ from rocketmq_py.client.transaction_checks import TransactionCheck, TransactionC
 from rocketmq_py.errors import HeaderError, RecordError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.properties import encode_properties
+from tests.records import encode_record
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 

@@ -20,10 +20,10 @@ from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.consume import PullMessageResponseHeader
-from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.protocol.tag_hash import tags_code
 from rocketmq_py.send_result import MessageQueue
+from tests.records import encode_record
 
 GROUP = "group-under-test"
 ME = "10.0.0.1@1#1"

@@ -19,10 +19,10 @@ from rocketmq_py.protocol.message_codec import (
     decode_records,
     encode_batch,
     encode_neighbours,
-    encode_record,
     iter_records,
 )
 from rocketmq_py.protocol.properties import encode_properties
+from tests.records import encode_record
 
 V4 = pack_host("127.0.0.1", 10911)
 V6 = pack_host("fd00::1", 10911)

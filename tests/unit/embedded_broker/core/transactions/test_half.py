@@ -6,8 +6,9 @@ import pytest
 
 from embedded_broker.core.transactions import half
 from embedded_broker.store.inner import InnerMessage
-from rocketmq_py.protocol.message_codec import MessageRecord, decode_record, encode_record
+from rocketmq_py.protocol.message_codec import MessageRecord, decode_record
 from rocketmq_py.protocol.properties import encode_properties
+from tests.records import encode_record
 
 HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker.timer.slices.record import glance, second_of, source_of
-from rocketmq_py.protocol.message_codec import encode_record
 from rocketmq_py.protocol.properties import encode_properties
+from tests.records import encode_record
 
 IPV4, IPV6 = b"\x7f\0\0\1\0\0\0\1", bytes(15) + b"\1\0\0\0\1"
 
