@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from attrs import define
-
+from embedded_broker.store.inner import InnerMessage
 from rocketmq_py.protocol.message_codec import encode_neighbours
-
-
-@define
-class Envelope:
-    topic: str
-    queue_id: int
-    sys_flag: int
-    born_host: bytes
-    reconsume_times: int
-    prepared_transaction_offset: int
 
 
 def encode_record(
@@ -35,8 +24,14 @@ def encode_record(
     properties: bytes,
 ) -> bytes:
     """Build one record."""
-    envelope = Envelope(
-        topic, queue_id, sys_flag, born_host, reconsume_times, prepared_transaction_offset
+    envelope = InnerMessage(
+        topic,
+        queue_id,
+        body,
+        sys_flag=sys_flag,
+        born_host=born_host,
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared_transaction_offset,
     )
     items = [(flag, born_timestamp, body, properties, 0)]
     data, _ = encode_neighbours(
