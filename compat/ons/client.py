@@ -29,7 +29,8 @@ class Client(ABC):
         self.properties = Properties.of(properties)
         check_known(self.properties)
         self._credentials = credentials_of(self.properties)
-        self._lock = threading.Lock()
+        self._one_start = threading.RLock()  # `shutdown` takes no lock: a signal may call it
+        self._begun = False
         self._started = False
         self._closed = False
 
@@ -51,20 +52,28 @@ class Client(ABC):
 
     def start(self) -> None:
         """Start; nothing happens when it is started. A failed start may be tried again."""
-        with self._lock:
-            if self._closed:
-                raise ONSClientException("the client is shut down: create a new one")
-            if not self._started:
+        with self._one_start:
+            self._check_open()
+            if self._started:
+                return
+            self._begun = True
+            try:
                 with translated("start"):
                     self._start()
                 self._started = True
+            finally:
+                self._begun = self._started
+            self._check_open()  # a handler of a signal may have shut it down meanwhile
 
     def shutdown(self) -> None:
-        """Shut down; nothing happens when it is not started."""
-        with self._lock:
-            if self._started and not self._closed:
-                self._closed = True
-                self._shutdown()
+        """Shut down; nothing happens when it is not started.
+
+        May be called again, also by a handler of a signal: a second call waits for what the first
+        one began.
+        """
+        if self._begun:
+            self._closed = True
+            self._shutdown()
 
     def is_started(self) -> bool:
         """Whether it is started and not shut down."""
@@ -97,8 +106,7 @@ class Client(ABC):
 
     def check_running(self) -> None:
         """Raise ONSClientException unless it is started and not shut down."""
-        if self._closed:
-            raise ONSClientException("the client is shut down: create and start a new one")
+        self._check_open()
         if not self._started:
             raise ONSClientException("the client is not started: call start() first")
 
@@ -110,6 +118,10 @@ class Client(ABC):
     def __exit__(self, *exception: object) -> None:
         """Shut down."""
         self.shutdown()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ONSClientException("the client is shut down: create and start a new one")
 
     def _current_credentials(self) -> Credentials:
         if self._credentials is None:

@@ -159,8 +159,9 @@ class Consumer(Client):
             self._consumer.shutdown()
         finally:
             self._ended.set()
-            if self._keeper is not None:
-                self._keeper.join()
+            keeper = self._keeper
+            if keeper is not None and keeper.is_alive():
+                keeper.join()
 
     def _handle(
         self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext

@@ -19,6 +19,45 @@ _log = logging.getLogger(__name__)
 
 CANCELLED_MAX = 4_096
 """Cancelled entries that may stay in the heap before it is rebuilt."""
+LAST_BREATH_S = 1.0
+"""How long a thread that has done its work may take to be gone."""
+
+
+class EndingThread(threading.Thread):
+    """Runs one task for a caller who waits for it, or is taken away by a signal.
+
+    The caller's thread counts as its own: it is not waited for, because it waits itself.
+    """
+
+    def __init__(self, task: Callable[[], object]) -> None:
+        super().__init__(name="rocketmq-client-end", daemon=True)
+        self.caller = threading.current_thread()
+        self._task = task
+        # A bare lock: what else can be waited for takes locks that an interrupted caller may hold.
+        self._unfinished = threading.Lock()
+        self._unfinished.acquire()
+
+    def run(self) -> None:
+        """Run the task; `wait` returns True from then on."""
+        try:
+            self._task()
+        finally:
+            self._unfinished.release()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for the task, at most ``timeout`` seconds; False when it still runs."""
+        if not self._unfinished.acquire(timeout=timeout):
+            return False
+        self._unfinished.release()
+        if self.ident is not None:  # None: it was run without a thread
+            self.join(LAST_BREATH_S)
+        return True
+
+
+def _waits_for(thread: threading.Thread) -> bool:
+    """Whether waiting for ``thread`` here would never end, because it waits for this one."""
+    me = threading.current_thread()
+    return thread is me or (isinstance(me, EndingThread) and thread is me.caller)
 
 
 class TimerHandle:
@@ -122,7 +161,7 @@ class Timer:
             self._heap.clear()
             self._condition.notify()
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and not _waits_for(thread):
             thread.join(timeout)
 
 
@@ -200,7 +239,7 @@ class WorkerPool:
         deadline = monotonic() + timeout
         ended = True
         for thread in threads:
-            if thread is threading.current_thread():
+            if _waits_for(thread):
                 continue
             thread.join(max(0.0, deadline - monotonic()))
             if thread.is_alive():

@@ -6,6 +6,7 @@ module must not know the public face; that is `push`.
 """
 
 import logging
+from contextlib import ExitStack
 from functools import partial
 
 from rocketmq_py.client.background import TimerHandle
@@ -98,17 +99,32 @@ class GroupMember:
         )
         self.rebalancer.run()
 
-    def close_intake(self) -> None:
-        """Take no further message or queue; what runs may still finish and be committed."""
+    def end(self, timeout: float) -> None:
+        """Leave the group: no new messages, up to ``timeout`` seconds for those with a listener.
+
+        Then the last offsets are written and every queue is dropped: later results are thrown
+        away. A step that fails does not keep the next ones from their turn.
+        """
+        with ExitStack() as steps:  # called from the last to the first
+            steps.callback(self.engine.unregister_consumer, self.group)
+            steps.callback(self.rebalancer.drop_all)
+            steps.callback(self.persist_offsets)
+            steps.callback(self._end_listeners, timeout)
+            steps.callback(self._close_intake)
+
+    def _close_intake(self) -> None:
         self.pulls.stop()
         self.rebalancer.stop()
         if self._sweeps is not None:
             self._sweeps.cancel()
 
-    def leave(self) -> None:
-        """Write the last offsets and drop every queue: later results are thrown away."""
-        self.persist_offsets()
-        self.rebalancer.drop_all()
+    def _end_listeners(self, timeout: float) -> None:
+        if not self.consumer.close(timeout):
+            logger.warning(
+                "group %s: a listener still runs after %.1f s, its messages come again",
+                self.group,
+                timeout,
+            )
 
     def sweep(self) -> int:
         """Send back what its listener call has held for too long; returns how many."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import logging
 import re
-import threading
 from typing import TYPE_CHECKING, Self, Unpack
 
+from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.config import ClientConfig, attributes_of
 from rocketmq_py.consumer.listener import (
@@ -26,7 +26,6 @@ from rocketmq_py.consumer.subscriptions import SubscriptionTable
 from rocketmq_py.errors import (
     ClientClosedError,
     ConfigError,
-    ForkedClientError,
     MQClientException,
     NoRouteError,
     NotStartedError,
@@ -105,8 +104,7 @@ class DefaultMQPushConsumer(_Settings):
         self._clock = SystemClock() if clock is None else clock
         self._subscriptions = SubscriptionTable(self._clock)
         self._consume: ConsumeFunction | None = None
-        self._life = threading.Lock()
-        self._state = "created"
+        self._life = Life(self._who)
         self._member: GroupMember | None = None
 
     # --- before the start ---------------------------------------------------------------------
@@ -134,14 +132,14 @@ class DefaultMQPushConsumer(_Settings):
             self._subscriptions.put(topic, expression)
         except RocketMQError as error:
             raise MQClientException(f"subscription of {topic}: {error}", topic=topic) from error
-        if self._member is not None and self._state == "running":
+        if self._member is not None and self._life.state == "running":
             self._member.engine.send_heartbeats()
             self._member.engine.rebalance_soon()
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
         self._subscriptions.remove(topic)
-        if self._member is not None and self._state == "running":
+        if self._member is not None and self._life.state == "running":
             self._member.engine.rebalance_soon()
 
     def register_message_listener(self, listener: Listener) -> None:
@@ -153,7 +151,7 @@ class DefaultMQPushConsumer(_Settings):
         MQClientException after `start`.
         """
         function = consume_function(listener)
-        if self._state != "created":
+        if self._life.state != "new":
             raise MQClientException("register the listener before start()")
         self._consume = function
 
@@ -168,41 +166,27 @@ class DefaultMQPushConsumer(_Settings):
         listener, a second start, or a second consumer of the group with the same client id;
         ClientClosedError after `shutdown`; ConfigError for settings that contradict each other.
         """
-        with self._life:
-            if self._state == "shut down":
-                raise ClientClosedError(
-                    f"consumer of group {self.consumer_group} is shut down: make a new one"
-                )
-            if self._state != "created":
-                raise MQClientException(
-                    f"consumer of group {self.consumer_group} is {self._state}: start() works "
-                    "once, make a new consumer to start again"
-                )
-            consume = self._checked()
-            if not self._subscriptions.topics():
-                logger.warning(
-                    "group %s: no topic is subscribed, so nothing will arrive: call subscribe()",
-                    self.consumer_group,
-                )
-            self._state = "start failed"
-            self._start(consume)
-            self._state = "running"
+        with self._life.starting():
+            self._start(self._checked())
 
     def shutdown(self, timeout: float | None = None) -> None:
-        """Leave the group; nothing happens on a second call.
+        """Leave the group.
 
         Waits up to `timeout` seconds (default: `await_termination_millis_when_shutdown`) for
         running listeners, then writes offsets and tells the brokers. A listener that still runs
         is left alone and its result thrown away, so its messages come again elsewhere.
+
+        Returns within little more than `timeout` in any case; what is not done by then goes on in
+        background. May be called again, by any thread and by a handler of a signal: a second call
+        waits for the first one's work. A `start` that is under way raises ClientClosedError.
         """
-        with self._life:
-            running, self._state = self._state == "running", "shut down"
-            if running and not self._is_foreign():
-                self._stop(timeout)
+        if timeout is None:
+            timeout = self.config.await_termination_millis_when_shutdown / 1000
+        self._life.end(checked_patience(timeout))
 
     def __enter__(self) -> Self:
-        """Start, unless it is started already."""
-        if self._state == "created":
+        """Start, unless it is running already."""
+        if self._life.state != "running":
             self.start()
         return self
 
@@ -223,7 +207,7 @@ class DefaultMQPushConsumer(_Settings):
     @property
     def is_running(self) -> bool:
         """Whether it is started and not yet shut down."""
-        return self._state == "running"
+        return self._life.state == "running"
 
     # --- while it runs ------------------------------------------------------------------------
 
@@ -295,10 +279,15 @@ class DefaultMQPushConsumer(_Settings):
         from rocketmq_py.client.pool import acquire_instance
         from rocketmq_py.consumer.group_member import GroupMember
 
-        self._subscriptions.put(retry_topic(self.consumer_group), SUBSCRIBE_ALL)
+        group, life = self.consumer_group, self._life
+        if not self._subscriptions.topics():
+            logger.warning(
+                "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
+            )
+        self._subscriptions.put(retry_topic(group), SUBSCRIBE_ALL)
         instance = acquire_instance(self.config)
         member = GroupMember(
-            group=self.consumer_group,
+            group=group,
             engine=instance,
             config=self.config,
             subscriptions=self._subscriptions,
@@ -306,55 +295,27 @@ class DefaultMQPushConsumer(_Settings):
             clock=self._clock,
         )
         try:
-            instance.register_consumer(self.consumer_group, member)
-        except RocketMQError:
+            instance.register_consumer(group, member)
+        except BaseException:
             instance.shutdown()
-            self._state = "created"
             raise
         self._member = member
-        try:
-            instance.start()
-            member.start()
-        except BaseException:
-            self._stop(0.0)
-            raise
+        life.at_end(instance.shutdown)
+        life.at_end(member.end)
+        instance.start()
+        member.start()
 
-    def _stop(self, timeout: float | None) -> None:
-        member = self._member
-        if member is None:
-            return
-        if timeout is None:
-            timeout = self.config.await_termination_millis_when_shutdown / 1000
-        member.close_intake()
-        if not member.consumer.close(timeout):
-            logger.warning(
-                "group %s: a listener still runs after %.1f s, its messages come again",
-                self.consumer_group,
-                timeout,
-            )
-        member.leave()
-        member.engine.unregister_consumer(self.consumer_group)
-        member.engine.shutdown()
-
-    def _is_foreign(self) -> bool:
-        """Whether this is a forked child, which must not speak for its parent's consumer."""
-        try:
-            if self._member is not None:
-                self._member.engine.check_usable()
-        except ForkedClientError:
-            return True
-        except RocketMQError:
-            return False
-        return False
+    def _who(self) -> str:
+        return f"consumer of group {self.consumer_group}"
 
     def _running(self) -> GroupMember:
+        self._life.check_process()
         member = self._member
-        if member is not None and self._state == "running":
-            member.engine.check_usable()
+        if member is not None and self._life.state == "running":
             return member
-        if self._state == "shut down":
-            raise ClientClosedError(f"consumer of group {self.consumer_group} is shut down")
-        raise NotStartedError(f"consumer of group {self.consumer_group} is not started")
+        if self._life.state == "closed":
+            raise ClientClosedError(f"{self._who()} is shut down")
+        raise NotStartedError(f"{self._who()} is not started")
 
 
 def _check_expression(topic: str, expression: object) -> None:

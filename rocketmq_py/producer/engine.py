@@ -5,7 +5,6 @@ ends everything. Must not know the public face; that is ``producer.py``.
 """
 
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
-from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingException, RocketMQError
 from rocketmq_py.producer.fault import BrokerFaults
 from rocketmq_py.producer.selection import QueueSelection
@@ -82,11 +81,8 @@ class ProducerEngine:
         return True
 
     def close(self, timeout: float) -> None:
-        """Drain, then end everything; see `DefaultMQProducer.shutdown`."""
-        deadline = monotonic() + timeout
+        """Let unfinished sends end, then fail those that are left."""
         if self._detector is not None:
             self._detector.cancel()
         self.sender.close(timeout)
         self.instance.remove_probe(self.is_busy)
-        self.instance.unregister_producer(self._group)
-        self.instance.shutdown(max(0.5, deadline - monotonic()))

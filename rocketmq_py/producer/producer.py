@@ -8,22 +8,17 @@ questions to brokers in ``client/queries.py``. Must not know frames or sockets.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn, Self, Unpack
 
 from rocketmq_py.client.hooks import CheckForbiddenHook, RPCHook, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.config import ClientConfig, attributes_of
-from rocketmq_py.errors import (
-    ClientClosedError,
-    ForkedClientError,
-    MQClientException,
-    NotStartedError,
-    RocketMQError,
-)
+from rocketmq_py.errors import ClientClosedError, MQClientException, NotStartedError, RocketMQError
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.producer.batch import make_batch
 from rocketmq_py.producer.config import ProducerConfig, ProducerSettings
@@ -74,8 +69,7 @@ class DefaultMQProducer(_Settings):
         self._rpc_hooks = tuple(rpc_hooks)
         self._send_hooks: list[SendMessageHook] = []
         self._forbidden_hooks: list[CheckForbiddenHook] = []
-        self._lock = threading.Lock()
-        self._state = "new"  # new, starting, running, closed, failed
+        self._life = Life(self.__repr__)
         self._pid = os.getpid()
         self._engine: ProducerEngine | None = None
 
@@ -90,59 +84,56 @@ class DefaultMQProducer(_Settings):
         answers. Raises `MQClientException` for a wrong group, a second start, and a group that
         has a producer in this client instance already.
         """
-        self._check_process()
+        self._life.check_process()
         check_group(self.producer_group)
-        with self._lock:
-            if self._state == "closed":
-                raise ClientClosedError(f"{self!r} is shut down: make a new one")
-            if self._state != "new":
-                raise MQClientException(
-                    f"{self!r} cannot be started: it is {self._state}, a producer starts once"
-                )
-            self._state = "starting"
-        instance: ClientInstance | None = None
+        with self._life.starting():
+            self._start(check=check)
+
+    def _start(self, *, check: bool) -> None:
+        instance = acquire_instance(self.config, self._rpc_hooks)
         try:
-            instance = acquire_instance(self.config, self._rpc_hooks)
             instance.register_producer(self.producer_group, self)
-            try:
-                instance.start()
-                if check:
-                    instance.routes.check_name_servers()
-                kernel = SendKernel(
-                    self.producer_group,
-                    self.config,
-                    instance,
-                    self._send_hooks,
-                    self._forbidden_hooks,
-                )
-                self._engine = ProducerEngine(kernel)
-            except BaseException:
-                instance.unregister_producer(self.producer_group)
-                raise
         except BaseException:
-            self._state = "failed"
-            if instance is not None:
-                instance.shutdown()
+            instance.shutdown()
             raise
-        self._state = "running"
+        life = self._life
+        life.at_end(instance.shutdown)
+        life.at_end(partial(self._leave, instance, self.producer_group))
+        instance.start()
+        if check:
+            instance.routes.check_name_servers()
+        kernel = SendKernel(
+            self.producer_group, self.config, instance, self._send_hooks, self._forbidden_hooks
+        )
+        self._engine = engine = ProducerEngine(kernel)
+        life.at_end(partial(self._drain, engine))
         for topic in self._topics:
-            self._engine.warm_up(topic)
+            engine.warm_up(topic)
         instance.send_heartbeats()
+
+    @staticmethod
+    def _leave(instance: ClientInstance, group: str, _timeout: float) -> None:
+        instance.unregister_producer(group)
+
+    def _drain(self, engine: ProducerEngine, timeout: float) -> None:
+        self._engine = None
+        engine.close(timeout)
 
     def shutdown(self, timeout: float = 3.0) -> None:
         """Stop sending: sends in flight get up to ``timeout`` seconds, then `ClientClosedError`.
 
-        Idempotent; takes little longer than ``timeout`` in any case.
+        Returns within little more than ``timeout`` in any case; what is not done by then goes on
+        in background. May be called again, by any thread and by a handler of a signal: a second
+        call waits for the first one's work. A `start` that is under way raises
+        `ClientClosedError`.
         """
-        with self._lock:
-            was, self._state = self._state, "closed"
-            engine, self._engine = self._engine, None
-        if was != "running" or engine is None or self._pid != os.getpid():
-            return
-        engine.close(timeout)
+        checked_patience(timeout)
+        self._life.end(timeout)
 
     def __enter__(self) -> Self:
-        self.start()
+        """Start, unless it is running already."""
+        if self._life.state != "running":
+            self.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -152,7 +143,7 @@ class DefaultMQProducer(_Settings):
         raise TypeError("a producer cannot be pickled: pickle its config and start one there")
 
     def __repr__(self) -> str:
-        return f"DefaultMQProducer({self.producer_group!r}, {self._state})"
+        return f"DefaultMQProducer({self.producer_group!r}, {self._life.state})"
 
     @property
     def client_id(self) -> str:
@@ -343,19 +334,13 @@ class DefaultMQProducer(_Settings):
 
         return Queries(self._running().instance)
 
-    def _check_process(self) -> None:
-        if self._pid != os.getpid():
-            raise ForkedClientError(
-                f"{self!r} was made in process {self._pid}, this is its forked child "
-                f"{os.getpid()}: make and start a new producer here"
-            )
-
     def _running(self) -> ProducerEngine:
-        self._check_process()
+        if self._pid != os.getpid():
+            self._life.check_process()
         engine = self._engine
         if engine is not None:
             return engine
-        if self._state == "closed":
+        if self._life.state == "closed":
             raise ClientClosedError(f"{self!r} is shut down: make a new one")
         raise NotStartedError(f"{self!r} is not started: call start(), or use a with block")
 

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import copy
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Unpack
 
 from attrs import fields
 
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import EndTransactionContext, EndTransactionHook, RPCHook
-from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import (
     ConfigError,
@@ -167,7 +166,7 @@ class TransactionMQProducer(DefaultMQProducer):
         self._undecided = 0
 
     def __repr__(self) -> str:
-        return f"TransactionMQProducer({self.producer_group!r}, {self._state})"
+        return f"TransactionMQProducer({self.producer_group!r}, {self._life.state})"
 
     @property
     def transaction_listener(self) -> AnyTransactionListener | None:
@@ -181,30 +180,27 @@ class TransactionMQProducer(DefaultMQProducer):
 
     # --- life ------------------------------------------------------------------------------
 
-    def start(self, *, check: bool = False) -> None:
-        """Get ready to send and to be asked; see `DefaultMQProducer.start`."""
-        super().start(check=check)
-        engine = self._running()
+    def _start(self, *, check: bool) -> None:
+        """Get ready to send and to be asked."""
+        super()._start(check=check)
+        engine, life = self._running(), self._life
         if self._executor is None:
             least, most = self._check_threads
-            self._checks = WorkerPool("rocketmq-transaction-check", most, self._hold_max)
-            self._checks.start(least)
-        engine.instance.transaction_checks.register(self.producer_group, self._asked)
+            self._checks = checks = WorkerPool("rocketmq-transaction-check", most, self._hold_max)
+            life.at_end(checks.close)
+            checks.start(least)
+        life.at_end(partial(self._ask_no_more, engine))
+        engine.instance.transaction_checks.register(
+            self.producer_group, partial(self._asked, engine)
+        )
         engine.instance.add_probe(self._is_busy)
         # Brokers must know this producer before they ask, also when it sends nothing.
         engine.warm_up(self.config.create_topic_key)
         engine.instance.send_heartbeats()
 
-    def shutdown(self, timeout: float = 3.0) -> None:
-        """Answer no more questions, then end as `DefaultMQProducer.shutdown` does."""
-        deadline = monotonic() + timeout
-        engine, checks = self._engine, self._checks
-        if engine is not None and self._pid == os.getpid():
-            engine.instance.transaction_checks.unregister(self.producer_group)
-            engine.instance.remove_probe(self._is_busy)
-            if checks is not None:
-                checks.close(timeout)
-        super().shutdown(max(0.1, deadline - monotonic()))
+    def _ask_no_more(self, engine: ProducerEngine, _timeout: float) -> None:
+        engine.instance.transaction_checks.unregister(self.producer_group)
+        engine.instance.remove_probe(self._is_busy)
 
     # --- sending ---------------------------------------------------------------------------
 
@@ -316,12 +312,12 @@ class TransactionMQProducer(DefaultMQProducer):
 
     # --- being asked -----------------------------------------------------------------------
 
-    def _asked(self, check: TransactionCheck) -> None:
+    def _asked(self, engine: ProducerEngine, check: TransactionCheck) -> None:
         """Take a question on the thread that reads requests; the listener runs elsewhere."""
         self._count(1)
         if self._executor is not None:
-            self._ask_on(self._executor, check)
-        elif self._checks is None or not self._checks.submit(self._answer, check):
+            self._ask_on(self._executor, engine, check)
+        elif self._checks is None or not self._checks.submit(self._answer, engine, check):
             self._count(-1)
             _log.warning(
                 "transaction check dropped group=%s id=%s: %d wait already "
@@ -331,27 +327,27 @@ class TransactionMQProducer(DefaultMQProducer):
                 self._hold_max,
             )
 
-    def _ask_on(self, executor: Executor, check: TransactionCheck) -> None:
+    def _ask_on(self, executor: Executor, engine: ProducerEngine, check: TransactionCheck) -> None:
         try:
-            future = executor.submit(self._ask_listener, check)
+            future = executor.submit(self._ask_listener, engine, check)
         except RuntimeError as error:
             self._count(-1)
             _log.warning("transaction check dropped: the executor takes no work: %s", error)
         else:
             future.add_done_callback(lambda _: self._count(-1))
 
-    def _answer(self, check: TransactionCheck) -> None:
+    def _answer(self, engine: ProducerEngine, check: TransactionCheck) -> None:
         try:
-            self._ask_listener(check)
+            self._ask_listener(engine, check)
         finally:
             self._count(-1)
 
-    def _ask_listener(self, check: TransactionCheck) -> None:
+    def _ask_listener(self, engine: ProducerEngine, check: TransactionCheck) -> None:
         """Ask the listener and tell the broker, also that nothing is known yet."""
         address, asked, message = check
-        questions, engine = self._questions, self._engine
-        if questions is None or engine is None:
-            _log.warning("transaction check of %s: no listener, or shut down", message.msg_id)
+        questions = self._questions
+        if questions is None:
+            _log.warning("transaction check of %s: there is no listener", message.msg_id)
             return
         state, remark = _outcome(
             lambda: questions.check(message),

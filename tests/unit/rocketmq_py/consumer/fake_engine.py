@@ -77,6 +77,7 @@ class FakeEngine(ClientInstance):
         self.rebalances = 0
         self.route_questions: list[str] = []
         self.log: list[str] = []
+        self.left: list[str] = []
 
     # --- what the consumer calls ---
 
@@ -132,6 +133,9 @@ class FakeEngine(ClientInstance):
     def invoke_oneway(self, address: str, command: RemotingCommand, timeout_ms: int) -> None:
         self.oneways.append(command)
         self.log.append(f"oneway {RequestCode(command.code).name}")
+
+    def unregister_consumer(self, group: str) -> None:
+        self.left.append(group)
 
     def send_heartbeats(self) -> None:
         self.heartbeats += 1

@@ -100,9 +100,7 @@ def test_leaving_writes_the_offsets_and_drops_the_queues() -> None:
     states = bench.member.rebalancer.states
     bench.engine.complete_pull(pulled(record(5), next_offset=6), at=0)
     bench.engine.oneways.clear()
-    bench.member.close_intake()
-    assert bench.member.consumer.close(1.0)
-    bench.member.leave()
+    bench.member.end(1.0)
     assert ("T", 0, 6) in bench.engine.stored_offsets()
     assert all(state.dropped for state in states)
     assert bench.engine.periodic[0].cancelled

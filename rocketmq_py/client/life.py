@@ -1,0 +1,158 @@
+"""From new to running to over: who may start a client, and what ends with it.
+
+A client collects what must be undone (`Life.at_end`) while it starts, and `Life.end` undoes it on
+a thread of its own. So a handler of a signal may shut a client down while the code that it has
+interrupted starts or ends it and holds locks, and a Ctrl-C takes only the caller away, never the
+work. Nothing here takes a lock on the caller's thread. Must not know what a client does. Read on:
+``instance.py``, ``../producer/producer.py``, ``../consumer/push.py``.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Literal, TypeAlias
+
+from rocketmq_py.client.background import EndingThread
+from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import (
+    ClientClosedError,
+    ConfigError,
+    ForkedClientError,
+    MQClientException,
+    RocketMQError,
+)
+
+_log = logging.getLogger(__name__)
+
+State: TypeAlias = Literal["new", "starting", "running", "failed", "closed"]
+Step: TypeAlias = Callable[[float], object]
+"""Undoes something within so many seconds."""
+
+GRACE_S = 0.4
+"""How much longer than its ``timeout`` a caller of `Life.end` waits for steps that only end."""
+
+
+class Life:
+    """The life of one client. Every call is safe from any thread and from a signal handler."""
+
+    def __init__(self, who: Callable[[], str]) -> None:
+        self._who = who
+        self._pid = os.getpid()
+        self._may_start = [True]  # taking it is one step for any number of threads
+        self._over = False
+        self._state: State = "new"
+        self._steps: list[Step] = []
+        self._in_order = threading.Lock()  # taken by ending threads only: no signal meets it
+
+    @property
+    def state(self) -> State:
+        """What the client is now; `closed` from the first call of `end` on."""
+        return "closed" if self._over else self._state
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this is a forked child of the process that made the client."""
+        return self._pid != os.getpid()
+
+    def check_process(self) -> None:
+        """Raise `ForkedClientError` in a forked child."""
+        if self._pid != os.getpid():
+            raise ForkedClientError(
+                f"{self._who()} was made in process {self._pid}, this is its forked child "
+                f"{os.getpid()}: make and start a new one here"
+            )
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Start inside this block; what it raises undoes what `at_end` has collected.
+
+        A start that failed before `at_end` was called may be tried again. Raises
+        `ForkedClientError`, `MQClientException` for a second start, and `ClientClosedError` after
+        `end` and when it was called meanwhile.
+        """
+        self.check_process()
+        if self._over:
+            raise ClientClosedError(f"{self._who()} is shut down: make a new one")
+        try:
+            self._may_start.pop()
+        except IndexError:
+            raise MQClientException(
+                f"{self._who()} cannot be started, it is {self.state}: a client starts once, make "
+                "a new one"
+            ) from None
+        self._state = "starting"
+        try:
+            yield
+            if self.state == "closed":
+                raise self._ended_meanwhile()  # noqa: TRY301 - undone as any other failure is
+            self._state = "running"
+        except ClientClosedError:
+            self._undo_start()
+            raise
+        except BaseException as error:
+            self._undo_start()
+            if self.state == "closed" and isinstance(error, RocketMQError):
+                raise self._ended_meanwhile() from error
+            raise
+
+    def at_end(self, step: Step) -> None:
+        """Undo something at the end, before what was named earlier."""
+        self._steps.append(step)
+
+    def end(self, timeout: float) -> None:
+        """Undo everything within ``timeout`` seconds; what takes longer goes on in background.
+
+        Returns at once when all is undone. Does nothing in a forked child.
+        """
+        self._over = True
+        if not self.is_foreign:
+            self._undo(timeout)
+
+    def _undo_start(self) -> None:
+        if self._steps:
+            self._state = "failed"
+            self._undo(0.0)
+        elif not self._over:
+            self._state = "new"
+            self._may_start.append(True)
+
+    def _ended_meanwhile(self) -> ClientClosedError:
+        return ClientClosedError(f"{self._who()} was shut down while it was starting")
+
+    def _undo(self, timeout: float) -> None:
+        if not self._steps and not self._in_order.locked():
+            return
+        if isinstance(threading.current_thread(), EndingThread):
+            return  # a callback that a step has run: the step must not wait for itself
+        thread = EndingThread(partial(self._run_steps, monotonic() + timeout))
+        try:
+            thread.start()
+        except RuntimeError:  # the interpreter ends and starts no more threads
+            thread.run()
+        if not thread.wait(timeout + GRACE_S):
+            _log.warning("%s is still ending after %.1f s", self._who(), timeout)
+
+    def _run_steps(self, deadline: float) -> None:
+        with self._in_order:
+            while self._steps:
+                step = self._steps.pop()
+                try:
+                    step(max(0.0, deadline - monotonic()))
+                except Exception:  # noqa: BLE001 - the other steps must have their turn
+                    _log.exception("%s: a step of its end failed", self._who())
+
+
+def checked_patience(timeout: object) -> float:
+    """Return the ``timeout`` of a shutdown, in seconds; `ConfigError` below 0, TypeError for text.
+
+    Other calls take milliseconds, so the unit is named.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        kind = type(timeout).__name__
+        raise TypeError(f"timeout of a shutdown is a number of seconds, not {kind} {timeout!r}")
+    if timeout < 0:
+        raise ConfigError("timeout", timeout, "seconds, at least 0")
+    return timeout
