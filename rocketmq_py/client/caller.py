@@ -7,6 +7,7 @@ Read on: ``instance.py`` for the engine, ``queue_access.py`` and ``../admin.py``
 from typing import Self, Unpack
 
 from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.config import ClientConfig, ClientSettings
 from rocketmq_py.errors import NotStartedError
@@ -17,24 +18,28 @@ class Caller:
 
     def __init__(self, **settings: Unpack[ClientSettings]) -> None:
         self.config = ClientConfig.build(None, settings)
-        self._running: ClientInstance | None = None
+        self._life = Life(self._who)
+        self._engine: ClientInstance | None = None
 
     def start(self) -> None:
-        """Make calls possible; connections are opened when first needed. Idempotent."""
-        if self._running is None:
-            instance = acquire_instance(self.config)
-            try:
-                instance.start(calls_only=True)
-            except BaseException:
-                instance.shutdown()
-                raise
-            self._running = instance
+        """Make calls possible; connections are opened when first needed. Idempotent.
 
-    def shutdown(self) -> None:
-        """Close the connections; idempotent."""
-        instance, self._running = self._running, None
-        if instance is not None:
-            instance.shutdown()
+        It may be started again after `shutdown`. Raises `ForkedClientError` in a forked child.
+        """
+        self._life.check_process()
+        if self._life.state == "running":
+            return
+        if self._life.state in {"closed", "failed"}:
+            self._life = Life(self._who)
+        with self._life.starting():
+            instance = acquire_instance(self.config, calls_only=True)
+            self._engine = instance
+            self._life.at_end(instance.shutdown)
+            instance.start()
+
+    def shutdown(self, timeout: float = 3.0) -> None:
+        """Close the connections, within little more than ``timeout`` seconds; idempotent."""
+        self._life.end(checked_patience(timeout))
 
     def __enter__(self) -> Self:
         self.start()
@@ -43,9 +48,13 @@ class Caller:
     def __exit__(self, *exception: object) -> None:
         self.shutdown()
 
+    def _who(self) -> str:
+        return type(self).__name__
+
     @property
     def _instance(self) -> ClientInstance:
-        if self._running is None:
-            name = type(self).__name__
-            raise NotStartedError(f"{name} is not started: call start(), or use with")
-        return self._running
+        life, engine = self._life, self._engine
+        life.check_process()
+        if engine is None or life.state != "running":
+            raise NotStartedError(f"{self._who()} is not started: call start(), or use with")
+        return engine

@@ -20,6 +20,7 @@ from rocketmq_py.client.heartbeat import heartbeat_body, send_heartbeat, unregis
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.client.routes import RouteTable
+from rocketmq_py.client.sharing import check_same
 from rocketmq_py.client.transaction_checks import TransactionChecks
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig
@@ -52,6 +53,9 @@ _Member = TypeVar("_Member")
 class ClientInstance:
     """Connections (`remoting`), `routes` and background tasks of one client id in this process.
 
+    ``calls_only``: nobody produces or consumes here, so routes are not kept, no heartbeats are
+    sent, and a connection stays open although no route names its address.
+
     Get one with `rocketmq_py.client.pool.acquire_instance`, `start` it, and give it back with
     `shutdown`; the last one who gives it back ends it. All calls are safe from any thread.
     """
@@ -63,10 +67,13 @@ class ClientInstance:
         rpc_hooks: Iterable[RPCHook],
         *,
         give_back: "Callable[[ClientInstance], bool]",
+        calls_only: bool = False,
     ) -> None:
         self.client_id = client_id
+        self._calls_only = calls_only
         self._give_back = give_back  # says whether nobody uses this instance any more
         self.config = config.copy()
+        self._hooks = tuple(rpc_hooks)
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._state = "new"  # new, running, closed, failed
@@ -84,7 +91,7 @@ class ClientInstance:
         self._rebalance_runs = False
         self.remoting = Remoting(
             self.config,
-            tuple(rpc_hooks),
+            self._hooks,
             client_id=client_id,
             timer=self._timer,
             background=self._background,
@@ -100,11 +107,8 @@ class ClientInstance:
 
     # --- life ------------------------------------------------------------------------------
 
-    def start(self, *, calls_only: bool = False) -> None:
+    def start(self) -> None:
         """Start the background tasks; nothing is sent yet. Idempotent while running.
-
-        ``calls_only``: nobody produces or consumes here, so routes are not kept, no heartbeats
-        are sent, and a connection stays open although no route names its address.
 
         Raises `ClientClosedError` after the end, `ForkedClientError` in a forked child.
         """
@@ -116,7 +120,7 @@ class ClientInstance:
         config = self.config
         every = self.schedule_every
         every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.remoting.close_idle)
-        if calls_only:
+        if self._calls_only:
             return
         every(ROUTE_FIRST_MS, config.poll_name_server_interval, self.look_at_routes)
         every(
@@ -149,6 +153,10 @@ class ClientInstance:
         self._background.close(max(0.1, deadline - monotonic()))
         self._answers.close(max(0.1, deadline - monotonic()))
         self._callbacks.close(max(0.1, deadline - monotonic()))
+
+    def check_same(self, config: ClientConfig, rpc_hooks: tuple[RPCHook, ...]) -> None:
+        """Raise `ConfigError` when a client with these cannot share this instance."""
+        check_same(self.client_id, self.config, self._hooks, config, rpc_hooks)
 
     def check_usable(self, *, started: bool = True) -> None:
         """Raise `ForkedClientError`, `ClientClosedError` or `NotStartedError` when not usable."""

@@ -11,9 +11,12 @@ import os
 import socket
 import threading
 from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
 
 from attrs import frozen
 
+from rocketmq_py.client.background import EndingThread
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic_ns
@@ -60,13 +63,23 @@ def running_clients() -> tuple[RunningClient, ...]:
     return tuple(found)
 
 
+class _Key(NamedTuple):
+    """Who may share an instance: those of one client id, and who only makes calls apart from them.
+
+    Callers have no part in heartbeats and routes, so they would only get in the way.
+    """
+
+    client_id: str
+    calls_only: bool
+
+
 class _Pool:
-    """The instances of this process by client id, with the number of their users."""
+    """The instances of this process, with the number of their users."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.users: dict[str, int] = {}
-        self.instances: dict[str, ClientInstance] = {}
+        self.users: dict[_Key, int] = {}
+        self.instances: dict[_Key, ClientInstance] = {}
 
 
 _pool = _Pool()
@@ -78,35 +91,50 @@ def acquire_instance(
     rpc_hooks: Iterable[RPCHook] = (),
     *,
     keep_instance_name: bool = False,
+    calls_only: bool = False,
 ) -> ClientInstance:
     """Return the instance of the client id that ``config`` says, making it when new.
 
-    Every acquisition must be given back by `ClientInstance.shutdown`. The first who acquires
-    decides settings and hooks. ``keep_instance_name``: leave the name ``DEFAULT`` as it is
-    (broadcasting consumers name their offset file after it).
+    Every acquisition must be given back by `ClientInstance.shutdown`. ``calls_only``: an instance
+    for whoever neither produces nor consumes. ``keep_instance_name``: leave the name ``DEFAULT``
+    as it is (broadcasting consumers name their offset file after it).
+
+    Raises `ConfigError` when the instance exists and sends elsewhere, or otherwise, than
+    ``config`` and ``rpc_hooks`` ask for: its messages would go astray without a word.
     """
-    client_id = client_id_of(config, keep_instance_name=keep_instance_name)
+    key = _Key(client_id_of(config, keep_instance_name=keep_instance_name), calls_only)
+    hooks = tuple(rpc_hooks)
     _watch_process()
     with _pool.lock:
-        instance = _pool.instances.get(client_id)
+        instance = _pool.instances.get(key)
         if instance is None:
-            instance = ClientInstance(client_id, config, rpc_hooks, give_back=_give_back)
-            _pool.instances[client_id] = instance
-            _pool.users[client_id] = 0
-        _pool.users[client_id] += 1
+            instance = ClientInstance(
+                key.client_id,
+                config,
+                hooks,
+                give_back=partial(_give_back, key),
+                calls_only=calls_only,
+            )
+            _pool.instances[key] = instance
+            _pool.users[key] = 0
+        _pool.users[key] += 1
+    try:
+        instance.check_same(config, hooks)
+    except BaseException:
+        instance.shutdown()
+        raise
     return instance
 
 
-def _give_back(instance: ClientInstance) -> bool:
+def _give_back(key: _Key, instance: ClientInstance) -> bool:
     """Take back one acquisition; True when it was the last one and the instance must end."""
-    client_id = instance.client_id
     with _pool.lock:
-        if _pool.instances.get(client_id) is not instance:
+        if _pool.instances.get(key) is not instance:
             return True  # not pooled (any more): closing is idempotent
-        _pool.users[client_id] -= 1
-        if _pool.users[client_id] > 0:
+        _pool.users[key] -= 1
+        if _pool.users[key] > 0:
             return False
-        del _pool.instances[client_id], _pool.users[client_id]
+        del _pool.instances[key], _pool.users[key]
         return True
 
 
@@ -153,6 +181,9 @@ def _forked() -> None:
 
 def _exiting() -> None:
     """End what the program forgot, and say so: unsent messages would be lost in silence."""
+    for thread in threading.enumerate():
+        if isinstance(thread, EndingThread):  # whose caller was taken away, by a Ctrl-C perhaps
+            thread.wait(EXIT_TIMEOUT_S)
     with _pool.lock:
         forgotten = list(_pool.instances.values())
     if forgotten:
