@@ -161,10 +161,12 @@ class ClientConfig:
         Budget of a control call (route, offset, administration).
     connect_timeout, channel_max_idle
         Budget of a TCP connect; a connection that was not used for so long is closed.
-    client_async_permits
-        Calls that may be in flight on one connection; one more is refused.
+    client_async_permits, client_async_bytes
+        Calls, and bytes of their bodies, that may be in flight on one connection; one call more
+        is refused. The bytes of calls that somebody waits for are not counted, nor small bodies.
     client_callback_executor_threads
         Threads that run code of the application: callbacks of sends, and hooks after an answer.
+        More are started while all of them are blocked, so that a slow callback delays no other.
     pull_time_delay_millis_when_exception
         Pause of a consumer after a failed pull. In a test that lets a broker crash, 10 saves most
         of a second.
@@ -208,6 +210,7 @@ class ClientConfig:
     connect_timeout: int = field(default=3_000, validator=within(1))
     channel_max_idle: int = field(default=120_000, validator=within(1))
     client_async_permits: int = field(default=65_535, validator=within(1))
+    client_async_bytes: int = field(default=67_108_864, validator=within(1))
     client_callback_executor_threads: int = field(
         factory=lambda: os.cpu_count() or 1, validator=within(1, 1024)
     )
@@ -269,6 +272,7 @@ class ClientSettings(TypedDict, total=False):
     connect_timeout: int
     channel_max_idle: int
     client_async_permits: int
+    client_async_bytes: int
     client_callback_executor_threads: int
     pull_time_delay_millis_when_exception: int
     send_latency_enable: bool

@@ -22,7 +22,9 @@ secrets. Java's names are kept where Java has one; new names end in ``Error``.
         MQClientException
           NoRouteError
           NameServerUnavailableError (ConnectionError)
-          SendFailedError
+          SendFailedError                          attempts, possibly_stored
+            SendTimeoutError (TimeoutError)        its budget of time is used up
+            TooManySendsError                      too much in flight: wait for results
           ReplyTopicMissingError
       timeout
         RequestTimeoutException (TimeoutError)     request-reply, 10006
@@ -50,7 +52,7 @@ This module must not know about sockets, frames or the broker. The codes themsel
 
 # ruff: noqa: N818 - Java's exception names are kept so that ported `except` clauses read the same
 
-from typing import Any
+from typing import Any, NamedTuple
 
 
 def _rebuild(cls: "type[RocketMQError]", args: tuple[object, ...], state: dict[str, Any]) -> object:
@@ -168,10 +170,6 @@ class NameServerUnavailableError(MQClientException, ConnectionError):
     """No name server address is set, or none of them answers (10004)."""
 
 
-class SendFailedError(MQClientException):
-    """All attempts of a send failed; ``__cause__`` is the last failure."""
-
-
 class ReplyTopicMissingError(MQClientException):
     """A reply cannot be built: the request message has no CLUSTER property (10007)."""
 
@@ -251,11 +249,15 @@ class RecallNotSupportedError(MQBrokerException):
 
 
 class RemotingException(RocketMQError, OSError):
-    """Root of the transport family."""
+    """Root of the transport family; `request_left` is False when the request was never written."""
+
+    request_left = True
 
 
 class RemotingConnectException(RemotingException, ConnectionError):
     """Cannot connect, or the channel is not usable."""
+
+    request_left = False
 
 
 class RemotingSendRequestException(RemotingException, ConnectionError):
@@ -268,6 +270,46 @@ class RemotingTimeoutException(RemotingException, TimeoutError):
 
 class RemotingTooMuchRequestException(RemotingException):
     """Too many calls are in flight, or no time is left to begin an attempt."""
+
+    request_left = False
+
+
+# --- sends -----------------------------------------------------------------------------------
+
+
+class SendAttempt(NamedTuple):
+    """One attempt of a send that failed."""
+
+    broker_name: str
+    queue_id: int
+    reason: str
+    """Class and text of what went wrong."""
+    seconds: float
+    """How long it took."""
+    possibly_stored: bool
+    """False: the broker refused the message, or it never left this client."""
+
+
+class SendFailedError(MQClientException):
+    """A send failed for good; ``__cause__`` is the last failure.
+
+    `attempts` tells each try. `possibly_stored` is False when no broker can have the message: it
+    may be sent again, or given up, without a second thought. When it is True, an attempt ended
+    without an answer; the message keeps its id when it is sent again, so a consumer can tell.
+    """
+
+    attempts: tuple[SendAttempt, ...] = ()
+    possibly_stored: bool = False
+
+
+class SendTimeoutError(
+    SendFailedError, RemotingTooMuchRequestException, RemotingTimeoutException, TimeoutError
+):
+    """A send used up its time (``send_msg_timeout``, or ``timeout=``)."""
+
+
+class TooManySendsError(SendFailedError, RemotingTooMuchRequestException):
+    """Too much is in flight to a broker: wait for results before sending more."""
 
 
 # --- protocol ------------------------------------------------------------------------------

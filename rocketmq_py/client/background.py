@@ -1,7 +1,8 @@
 """Who runs work that nobody waits for: one timer thread, and a few worker threads.
 
-`Timer` runs short tasks at their time; `WorkerPool` runs tasks that may block. Both start their
-threads on first use and join them in ``close``. Must not know brokers or messages.
+`Timer` runs short tasks at their time; `WorkerPool` runs tasks that may block; `GrowingPool` those
+that may wait for each other. All start their threads on first use and join them in ``close``. Must
+not know brokers or messages.
 """
 
 import heapq
@@ -184,6 +185,7 @@ class WorkerPool:
         self._called = False  # a thread was called and has not come yet
         self._idle = 0
         self._running = 0
+        self._ended = 0
         self._closed = False
 
     @property
@@ -293,6 +295,7 @@ class WorkerPool:
                 if comes:
                     self._called = False
                 self._running -= ended
+                self._ended += ended
                 ended = 0
                 if len(self._threads) > self._size or (self._closed and not self._tasks):
                     self._threads.remove(threading.current_thread())
@@ -307,3 +310,45 @@ class WorkerPool:
                 self._idle += 1
             self._calls.get()
             comes = True
+
+
+GROW_AFTER_MS = 10
+GROWN_MAX = 512
+
+
+class GrowingPool(WorkerPool):
+    """A pool for code of the application, which may block for as long as it likes.
+
+    While tasks wait and none of the running ones ends, it gets one thread more, again and again:
+    a slow task holds up no other, and a task may wait for what a later one does. The threads that
+    it got end when it has caught up.
+    """
+
+    def __init__(self, name: str, threads: int, timer: Timer) -> None:
+        super().__init__(name, threads)
+        self._least = threads
+        self._timer = timer
+        self._watched = False
+
+    def submit_all(self, tasks: Iterable[Callable[[], object]]) -> bool:
+        """As of every pool."""
+        taken = super().submit_all(tasks)
+        if taken and self._tasks and not self._watched:
+            self._watch()
+        return taken
+
+    def _watch(self) -> None:
+        """Look soon whether any of the tasks has ended by then."""
+        self._watched = True
+        self._timer.schedule_after(GROW_AFTER_MS, partial(self._look, self._ended))
+
+    def _look(self, ended: int) -> None:
+        waits = bool(self._tasks)
+        if waits and self._ended == ended and self._running >= self._size:
+            if self._size < GROWN_MAX:
+                self.resize(self._size + 1)
+        elif not waits and self._size > self._least:
+            self.resize(max(self._least, self._running))
+        self._watched = False
+        if waits or self._tasks:
+            self._watch()

@@ -1,12 +1,14 @@
 """How brokers learn who is here, and who went away: requests 34 and 35.
 
 What a heartbeat says about the groups of a client (``MQClientInstance.prepareHeartbeatData``), and
-the goodbye of one group. Failures are logged, never raised: the next heartbeat mends them. Must not
-know when one is due; that is ``instance.py``.
+the goodbye of one group. All brokers are told side by side, and none is waited for by the others.
+Failures are logged, never raised: the next heartbeat mends them. Must not know when one is due;
+that is ``instance.py``.
 """
 
 import logging
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Collection, Iterable
 
 from rocketmq_py.client.consumer_face import ConsumerFace
 from rocketmq_py.client.remoting import Remoting
@@ -15,6 +17,7 @@ from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, P
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import UnregisterClientRequestHeader
+from rocketmq_py.transport.channel import Done
 
 _log = logging.getLogger(__name__)
 
@@ -46,29 +49,73 @@ def heartbeat_body(
     ).encode()
 
 
-def send_heartbeat(remoting: Remoting, address: str, body: bytes, timeout_ms: float) -> None:
-    """Send one heartbeat to one broker and wait for its answer."""
+def send_heartbeat(
+    remoting: Remoting, address: str, body: bytes, timeout_ms: float, told: Callable[[], object]
+) -> None:
+    """Send one heartbeat to one broker; ``told`` is called when it has answered or failed."""
     command = RemotingCommand(code=RequestCode.HEART_BEAT, body=body)
-    try:
-        answer = remoting.invoke(address, command, timeout_ms)
-    except RocketMQError as error:
-        _log.warning("heartbeat failed broker=%s: %s", address, error)
-        return
-    if answer.code != ResponseCode.SUCCESS:
-        _log.warning("heartbeat refused broker=%s code=%d: %s", address, answer.code, answer.remark)
+
+    def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+        if answer is None:
+            _log.warning("heartbeat failed broker=%s: %s", address, error)
+        elif answer.code != ResponseCode.SUCCESS:
+            code, remark = answer.code, answer.remark
+            _log.warning("heartbeat refused broker=%s code=%d: %s", address, code, remark)
+        told()
+
+    _begin(remoting, address, command, timeout_ms, done)
 
 
 def unregister(
-    remoting: Remoting, address: str, client_id: str, group: str, *, producer: bool
+    remoting: Remoting,
+    address: str,
+    client_id: str,
+    group: str,
+    told: Callable[[], object],
+    *,
+    producer: bool,
 ) -> None:
-    """Tell one broker that a group of this client is gone."""
+    """Tell one broker that a group of this client is gone; ``told`` as in `send_heartbeat`."""
     header = UnregisterClientRequestHeader(
         client_id=client_id,
         producer_group=group if producer else None,
         consumer_group=None if producer else group,
     )
     command = RemotingCommand(code=RequestCode.UNREGISTER_CLIENT, ext_fields=header.to_ext())
+
+    def done(_: RemotingCommand | None, error: RocketMQError | None) -> None:
+        if error is not None:
+            _log.warning("unregister failed group=%s broker=%s: %s", group, address, error)
+        told()
+
+    _begin(remoting, address, command, UNREGISTER_TIMEOUT_MS, done)
+
+
+def _begin(
+    remoting: Remoting, address: str, command: RemotingCommand, timeout_ms: float, done: Done
+) -> None:
     try:
-        remoting.invoke(address, command, UNREGISTER_TIMEOUT_MS)
+        remoting.begin(address, command, timeout_ms, done)
     except RocketMQError as error:
-        _log.warning("unregister failed group=%s broker=%s: %s", group, address, error)
+        done(None, error)
+
+
+class Told:
+    """Which of some brokers were not told yet; told is also who cannot be reached."""
+
+    def __init__(self, addresses: Collection[str]) -> None:
+        self._left = set(addresses)
+        self._changed = threading.Condition()
+
+    def one(self, address: str) -> None:
+        """Count one of them."""
+        with self._changed:
+            self._left.discard(address)
+            self._changed.notify_all()
+
+    def wait(self, timeout: float, address: str | None = None) -> bool:
+        """Wait for one of them, or for all; False when ``timeout`` seconds were not enough."""
+        with self._changed:
+            if address is not None:
+                return self._changed.wait_for(lambda: address not in self._left, timeout)
+            return self._changed.wait_for(lambda: not self._left, timeout)

@@ -11,12 +11,14 @@ which queue), ``remoting.py`` (connections, hooks, signatures), ``heartbeat.py``
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TypeVar
 
-from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
+from rocketmq_py.client.background import GrowingPool, Timer, TimerHandle, WorkerPool
+from rocketmq_py.client.connections import Connections
 from rocketmq_py.client.consumer_face import ConsumerFace
-from rocketmq_py.client.heartbeat import heartbeat_body, send_heartbeat, unregister
+from rocketmq_py.client.heartbeat import Told, heartbeat_body, send_heartbeat, unregister
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.client.routes import RouteTable
@@ -43,7 +45,13 @@ HEARTBEAT_FIRST_MS = 1_000
 PERSIST_FIRST_MS = 10_000
 REBALANCE_EVERY_MS = 20_000
 IDLE_CHECK_EVERY_MS = 30_000
-BACKGROUND_THREADS = 2
+HEARTBEAT_WAIT_S = 0.5
+"""How long anybody waits until brokers know who is here; healthy ones answer in milliseconds."""
+GOODBYE_S = 0.15
+"""How long brokers have to take the word that a member leaves."""
+JOIN_LEAST_S = 0.02
+BACKGROUND_THREADS = 32
+"""Tasks that may wait for a server at the same time; threads start when they are needed."""
 ANSWER_THREADS = max(2, os.cpu_count() or 1)
 TASKS_MAX = 65_535
 
@@ -82,24 +90,29 @@ class ClientInstance:
         self._probes: list[Callable[[], str | None]] = []
         self.transaction_checks = TransactionChecks()
         self._timer = Timer("rocketmq-client-timer")
-        self._callbacks = WorkerPool(
-            "rocketmq-client-callback", self.config.client_callback_executor_threads, TASKS_MAX
+        self._callbacks = GrowingPool(
+            "rocketmq-client-callback", self.config.client_callback_executor_threads, self._timer
         )
         self._answers = WorkerPool("rocketmq-client-answer", ANSWER_THREADS, TASKS_MAX)
         self._background = WorkerPool("rocketmq-client-background", BACKGROUND_THREADS, TASKS_MAX)
         self._rebalance_asked = False
         self._rebalance_runs = False
-        self.remoting = Remoting(
+        self.connections = Connections(
             self.config,
-            self._hooks,
             client_id=client_id,
             timer=self._timer,
             background=self._background,
             on_request=self._on_broker_request,
             on_connected=self._on_connected,
-            run_user_code=self.submit_callback,
             is_busy=self.is_busy,
             unrouted=self.unrouted,
+        )
+        self.remoting = Remoting(
+            self.connections,
+            self.config,
+            self._hooks,
+            background=self._background,
+            run_user_code=self.submit_callback,
         )
         self.routes = RouteTable(self.remoting, self.config, on_change=self._on_route_change)
         self.look_at_routes = self._in_background(self._poll)
@@ -119,7 +132,7 @@ class ClientInstance:
             self._state = "running"
         config = self.config
         every = self.schedule_every
-        every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.remoting.close_idle)
+        every(IDLE_CHECK_EVERY_MS, IDLE_CHECK_EVERY_MS, self.connections.close_idle)
         if self._calls_only:
             return
         every(ROUTE_FIRST_MS, config.poll_name_server_interval, self.look_at_routes)
@@ -148,11 +161,14 @@ class ClientInstance:
                 return
             self._state = "closed"
         # Order matters: no new work, then the calls in flight fail, then their callbacks run.
-        self._timer.close(max(0.1, deadline - monotonic()))
-        self.remoting.close(max(0.1, deadline - monotonic()))
-        self._background.close(max(0.1, deadline - monotonic()))
-        self._answers.close(max(0.1, deadline - monotonic()))
-        self._callbacks.close(max(0.1, deadline - monotonic()))
+        for part in (
+            self._timer,
+            self.connections,
+            self._background,
+            self._answers,
+            self._callbacks,
+        ):
+            part.close(max(JOIN_LEAST_S, deadline - monotonic()))
 
     def check_same(self, config: ClientConfig, rpc_hooks: tuple[RPCHook, ...]) -> None:
         """Raise `ConfigError` when a client with these cannot share this instance."""
@@ -177,7 +193,7 @@ class ClientInstance:
 
     def drop_inherited(self) -> None:
         """Close what a forked child inherited, without a word to the servers (no locks taken)."""
-        self.remoting.drop_inherited()
+        self.connections.drop_inherited()
 
     # --- who is here -----------------------------------------------------------------------
 
@@ -188,11 +204,11 @@ class ClientInstance:
         """
         self._register(self._producers, "producer", group, producer)
 
-    def unregister_producer(self, group: str) -> None:
-        """Forget the producer and tell the connected brokers (35); errors are logged."""
+    def unregister_producer(self, group: str, wait_s: float = GOODBYE_S) -> None:
+        """Forget the producer and tell the connected brokers (35), for at most ``wait_s``."""
         with self._lock:
             self._producers.pop(group, None)
-        self._unregister(group, producer=True)
+        self._unregister(group, wait_s, producer=True)
 
     def register_consumer(self, group: str, consumer: ConsumerFace) -> None:
         """Make the group known to brokers by heartbeat and include it in the background tasks.
@@ -201,11 +217,11 @@ class ClientInstance:
         """
         self._register(self._consumers, "consumer", group, consumer)
 
-    def unregister_consumer(self, group: str) -> None:
-        """Forget the consumer and tell the connected brokers (35); errors are logged."""
+    def unregister_consumer(self, group: str, wait_s: float = GOODBYE_S) -> None:
+        """Forget the consumer and tell the connected brokers (35), for at most ``wait_s``."""
         with self._lock:
             self._consumers.pop(group, None)
-        self._unregister(group, producer=False)
+        self._unregister(group, wait_s, producer=False)
 
     def groups(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Give the groups of its producers and of its consumers."""
@@ -222,11 +238,20 @@ class ClientInstance:
                 )
             table[group] = member
 
-    def _unregister(self, group: str, *, producer: bool) -> None:
+    def _unregister(self, group: str, wait_s: float, *, producer: bool) -> None:
         # Only brokers with a connection know this client: the others need no word.
-        known = self.routes.broker_addresses(masters_only=False)
-        for address in self.remoting.connected() & known:
-            unregister(self.remoting, address, self.client_id, group, producer=producer)
+        known = self.connections.addresses() & self.routes.broker_addresses(masters_only=False)
+        told = Told(known)
+        for address in known:
+            unregister(
+                self.remoting,
+                address,
+                self.client_id,
+                group,
+                partial(told.one, address),
+                producer=producer,
+            )
+        told.wait(wait_s)
 
     # --- background ------------------------------------------------------------------------
 
@@ -247,14 +272,37 @@ class ClientInstance:
     def submit_callback(self, task: Callable[..., object], *args: object) -> None:
         """Run code of the application on threads of its own: whatever blocks, blocks only it.
 
-        When these are closed, or too many calls wait for them, it runs here rather than never.
+        When these are closed it runs here rather than never.
         """
         if not self._callbacks.submit(task, *args):
             task(*args)
 
+    @property
+    def has_callbacks_waiting(self) -> bool:
+        """Whether so many callbacks wait that no more may be promised."""
+        return self._callbacks.unfinished >= TASKS_MAX
+
     def submit_background(self, task: Callable[..., object], *args: object) -> bool:
         """Run the SDK's own ``task(*args)``, which may block for remote calls."""
         return self._background.submit(task, *args)
+
+    def side_by_side(self, tasks: Sequence[Callable[[], object]], wait_s: float) -> None:
+        """Run the SDK's own tasks, each of which may wait for another server, at the same time.
+
+        Returns when all have ended, or after ``wait_s``; those that are left go on.
+        """
+        ended = threading.Semaphore(0)
+
+        def run(task: Callable[[], object]) -> None:
+            try:
+                task()
+            finally:
+                ended.release()
+
+        deadline = monotonic() + wait_s
+        begun = [self._background.submit(run, task) for task in tasks]
+        for _ in range(sum(begun)):
+            ended.acquire(timeout=max(0.0, deadline - monotonic()))
 
     def rebalance_soon(self) -> None:
         """Let every consumer rebalance now, in background; calls while one waits are merged."""
@@ -278,20 +326,28 @@ class ClientInstance:
                 self._rebalance_asked = False
             self._each_consumer("rebalance", lambda consumer: consumer.rebalance())
 
-    def send_heartbeats(self) -> None:
-        """Send a heartbeat to every known broker now (34); failures are logged, never raised."""
+    def send_heartbeats(self, wait_s: float = HEARTBEAT_WAIT_S) -> Told:
+        """Send a heartbeat to every known broker now (34), waiting ``wait_s`` at most for answers.
+
+        Failures are logged, never raised. Returns whom a caller may still wait for.
+        """
         with self._lock:
             masters_only = not self._consumers
-        for address in self.routes.broker_addresses(masters_only=masters_only):
-            self._heartbeat(address)
+        addresses = self.routes.broker_addresses(masters_only=masters_only)
+        told = Told(addresses)
+        for address in addresses:
+            self._heartbeat(address, partial(told.one, address))
+        told.wait(wait_s)
+        return told
 
-    def _heartbeat(self, address: str) -> None:
+    def _heartbeat(self, address: str, told: Callable[[], object] = int) -> None:
         with self._lock:
             groups, consumers = list(self._producers), list(self._consumers.values())
         if self._state != "running" or not (groups or consumers):
+            told()
             return
         body = heartbeat_body(self.client_id, groups, consumers, unit_mode=self.config.unit_mode)
-        send_heartbeat(self.remoting, address, body, self.config.mq_client_api_timeout)
+        send_heartbeat(self.remoting, address, body, self.config.mq_client_api_timeout, told)
 
     def _in_background(self, task: Callable[[], None]) -> Callable[[], None]:
         """Wrap a blocking periodic task: off the timer thread, and never twice at a time."""
@@ -323,8 +379,8 @@ class ClientInstance:
                     self.routes.log_failure(topic, error)
 
     def _heartbeat_round(self) -> None:
-        self.remoting.keep_only(self.routes.drop_offline_brokers())
-        self.send_heartbeats()
+        self.connections.keep_only(self.routes.drop_offline_brokers())
+        self.send_heartbeats(0)
 
     def _persist_offsets(self) -> None:
         self._each_consumer("saving offsets", lambda consumer: consumer.persist_offsets())

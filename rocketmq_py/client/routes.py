@@ -124,14 +124,17 @@ class RouteTable:
                 raise
         return self._routes.get(topic)
 
-    def update(self, topic: str) -> bool:
+    def update(self, topic: str, timeout_ms: float | None = None) -> bool:
         """Ask now; say whether the route changed. An unknown topic changes nothing."""
-        deadline = monotonic() + self._config.mq_client_api_timeout / 1000
-        return self._update(topic, deadline, topic, None)
+        return self._update(topic, self._deadline(timeout_ms), topic, None)
 
-    def check_name_servers(self) -> None:
+    def check_name_servers(self, timeout_ms: float | None = None) -> None:
         """Ask any name server anything; raises `NameServerUnavailableError`."""
-        self._fetch(AUTO_CREATE_TOPIC, monotonic() + self._config.mq_client_api_timeout / 1000)
+        self._fetch(AUTO_CREATE_TOPIC, self._deadline(timeout_ms))
+
+    def _deadline(self, timeout_ms: float | None) -> float:
+        most_ms = self._config.mq_client_api_timeout
+        return monotonic() + (most_ms if timeout_ms is None else min(most_ms, timeout_ms)) / 1000
 
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Return the readable queues as known now; None when the route was never seen."""
@@ -149,12 +152,16 @@ class RouteTable:
         with self._lock:
             return set(self._publish) | set(self._routes)
 
-    def publish_masters(self, topic: str) -> list[str | None]:
-        """Return the addresses that a send to the topic may need; empty when it has no route."""
+    def is_publishable(self, topic: str) -> bool:
+        """Whether a send to the topic needs no question to a name server."""
         info = self._publish.get(topic)
-        if info is None:
-            return []
-        return [self.broker_address(name, only_this=True) for name in info.broker_names]
+        return info is not None and bool(info.queues)
+
+    def masters_at(self, addresses: Collection[str]) -> list[str]:
+        """Return the names of the brokers whose masters have these addresses."""
+        with self._lock:
+            tables = list(self._brokers.items())
+        return [name for name, table in tables if table.get(MASTER_ID) in addresses]
 
     def queue_of_broker(self, broker_name: str) -> MessageQueue | None:
         """Return any writable queue of the broker, to ask it something cheap."""
@@ -206,16 +213,17 @@ class RouteTable:
             )
         return address
 
-    def any_broker_address(self, topic: str) -> str | None:
-        """Return some broker of the topic, a master when there is one; they take turns."""
+    def addresses_to_ask(self, topic: str) -> list[str]:
+        """Return one address of each broker of the topic in any order, the master's when known."""
         route = self._routes.get(topic)
         if route is None:
-            return None
+            return []
         brokers = [self._brokers.get(b.broker_name) or {} for b in route.broker_datas]
         addresses = [b[MASTER_ID] for b in brokers if MASTER_ID in b]
         if not addresses:
             addresses = [b[min(b)] for b in brokers if b]
-        return random.choice(addresses) if addresses else None
+        random.shuffle(addresses)
+        return addresses
 
     def master_addresses(self, topic: str) -> list[tuple[str, str]]:
         """Return (broker name, address) of every broker of the topic, masters where known."""

@@ -8,14 +8,15 @@ those about one queue are made in `rocketmq_py/client/queue_requests.py`.
 from __future__ import annotations
 
 import logging
-from concurrent.futures import Future
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from random import randrange
 from typing import TYPE_CHECKING, NamedTuple
 
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.queue_requests import QueueRequests, queue_request
-from rocketmq_py.clock import wall_ms
-from rocketmq_py.errors import RocketMQError
+from rocketmq_py.clock import monotonic, wall_ms
+from rocketmq_py.errors import RemotingTimeoutException, RocketMQError
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.protocol.bodies.groups import ConsumerList
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
@@ -41,6 +42,8 @@ LONG_POLL_MS = 15_000
 PULL_TIMEOUT_MS = 30_000
 
 PUBLISH_ATTEMPTS = 3
+NEXT_AFTER_S = 0.2
+"""Without an answer for so long another broker is asked the same."""
 
 
 class PullAsk(NamedTuple):
@@ -60,17 +63,49 @@ class ConsumerCalls(QueueRequests):
         super().__init__(engine, OFFSET_CALL_TIMEOUT_MS)
         self._group = group
         self._config = config
+        self._informant: str | None = None  # who answered last about the members
 
-    def consumer_ids(self, address: str) -> list[str]:
-        """Client ids of the group's members, sorted as Java sorts them (38)."""
-        header = GetConsumerListByGroupRequestHeader(consumer_group=self._group)
-        command = RemotingCommand(
-            RequestCode.GET_CONSUMER_LIST_BY_GROUP, ext_fields=header.to_ext()
-        )
-        timeout_ms = self._config.mq_client_api_timeout
-        answer = self._instance.remoting.invoke(address, command, timeout_ms)
-        check_answer(answer, address)
+    def consumer_ids(self, addresses: Sequence[str], timeout_ms: float) -> list[str]:
+        """Client ids of the group's members, sorted as Java sorts them (38).
+
+        Every broker of a topic knows them. The first of ``addresses`` is asked, and another one
+        whenever no answer came for a moment; the first answer counts.
+        """
+        self._informant, answer = self._first_answer(addresses, timeout_ms)
+        check_answer(answer, self._informant)
         return sorted(ConsumerList.decode(answer.body).consumer_id_list, key=java_order)
+
+    def _first_answer(
+        self, addresses: Sequence[str], timeout_ms: float
+    ) -> tuple[str, RemotingCommand]:
+        deadline = monotonic() + timeout_ms / 1000
+        silent, known = self._instance.connections.silent, self._informant
+        waiting = sorted(addresses, key=lambda address: (address in silent, address != known))
+        asked: dict[Future[RemotingCommand], str] = {}
+        failure: BaseException | None = None
+        while waiting or asked:
+            if waiting:
+                address = waiting.pop(0)
+                asked[self._ask_members(address, timeout_ms)] = address
+            patience = NEXT_AFTER_S if waiting else deadline - monotonic()
+            done, _ = wait(asked, timeout=max(0.0, patience), return_when=FIRST_COMPLETED)
+            for future in done:
+                address, failure = asked.pop(future), future.exception()
+                if failure is None:
+                    return address, future.result()
+            if not waiting and not done:
+                break
+        if failure is not None:
+            raise failure
+        raise RemotingTimeoutException(
+            f"no broker tells the members of group {self._group} within {timeout_ms:.0f} ms"
+        )
+
+    def _ask_members(self, address: str, timeout_ms: float) -> Future[RemotingCommand]:
+        header = GetConsumerListByGroupRequestHeader(consumer_group=self._group)
+        code = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+        command = RemotingCommand(code, ext_fields=header.to_ext())
+        return self._instance.remoting.invoke_async(address, command, timeout_ms)
 
     def stored_offset(self, queue: MessageQueue) -> int | None:
         """Offset that the broker keeps for the group, None when it keeps none (14)."""
@@ -85,7 +120,7 @@ class ConsumerCalls(QueueRequests):
             consumer_group=self._group,
             commit_offset=offset,
         )
-        self._instance.remoting.invoke_oneway(address, command, OFFSET_CALL_TIMEOUT_MS)
+        self._instance.remoting.post(address, command)
 
     def publish_retry(self, message: Message, sys_flag: int, reconsume_times: int) -> None:
         """Send to the retry topic as the inner producer does; tries up to three queues (310)."""

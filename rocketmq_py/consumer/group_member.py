@@ -31,6 +31,9 @@ from rocketmq_py.protocol.properties import Prop
 
 logger = logging.getLogger(__name__)
 
+START_S = 2.0
+"""How long a start waits for servers; what does not answer by then is asked in background."""
+
 
 class GroupMember:
     """One running member of a consumer group."""
@@ -97,7 +100,7 @@ class GroupMember:
         self._sweeps = self.engine.schedule_every(
             period_ms, period_ms, partial(self.engine.submit, self.sweep)
         )
-        self.rebalancer.run()
+        self.rebalancer.run(START_S)
 
     def end(self, timeout: float) -> None:
         """Leave the group: no new messages, up to ``timeout`` seconds for those with a listener.

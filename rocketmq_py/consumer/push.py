@@ -133,7 +133,7 @@ class DefaultMQPushConsumer(_Settings):
         except RocketMQError as error:
             raise MQClientException(f"subscription of {topic}: {error}", topic=topic) from error
         if self._member is not None and self._life.state == "running":
-            self._member.engine.send_heartbeats()
+            self._member.engine.send_heartbeats(0)
             self._member.engine.rebalance_soon()
 
     def unsubscribe(self, topic: str) -> None:

@@ -9,11 +9,13 @@ once. It must not know how a pull works; it calls back. Facts: `RebalanceImpl`,
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from math import ceil
 
 from attrs import define, field
 
 from rocketmq_py.client.background import TimerHandle
+from rocketmq_py.client.heartbeat import Told
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import UNLIMITED
@@ -22,12 +24,18 @@ from rocketmq_py.consumer.offsets import OffsetStore
 from rocketmq_py.consumer.process_queue import ProcessQueue, PullState
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
-from rocketmq_py.errors import NameServerUnavailableError, RocketMQError
+from rocketmq_py.errors import NameServerUnavailableError, RemotingException, RocketMQError
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.send_result import MessageQueue
 
 logger = logging.getLogger(__name__)
 
+RUN_S = 3.0
+"""Time of a run for questions to name servers and brokers."""
+TAKE_WAIT_S = 1.0
+"""A run waits so long for the queues that it takes; what takes longer goes on by itself."""
+HEARTBEAT_ANSWER_S = 3.0
+LEAST_S = 0.05
 UNBALANCED_WAIT_MS = 1_000
 ROUTE_WAIT_FIRST_MS = 100
 ROUTE_WAIT_MAX_MS = 1_000
@@ -52,8 +60,13 @@ class Rebalancer:
     _subscriptions: SubscriptionTable
     _first_offset: Callable[[MessageQueue], int]
     _pull: Callable[[PullState], None]
-    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _running: threading.Lock = field(factory=threading.Lock, init=False)  # held for a whole run
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)  # the queues; for moments
     _table: dict[MessageQueue, PullState] = field(factory=dict, init=False)
+    _taking: set[MessageQueue] = field(factory=set, init=False)
+    _announced_queues: dict[str, set[MessageQueue]] = field(factory=dict, init=False)
+    _asked: dict[tuple[str, ...], list[str]] = field(factory=dict, init=False)
+    _deadline: float = field(default=0.0, init=False)
     _members: dict[str, list[str]] = field(factory=dict, init=False)
     _held: dict[MessageQueue, float] = field(factory=dict, init=False)
     _known_routes: set[str] = field(factory=set, init=False)
@@ -91,43 +104,40 @@ class Rebalancer:
         self._ask_now = True
         self._engine.rebalance_soon()
 
-    def run(self) -> bool:
+    def run(self, budget_s: float = RUN_S) -> bool:
         """Rebalance all topics once; returns whether every topic is settled.
 
         When one is not, another run is asked for: after a second, or sooner for a topic without
-        a route and for queues that wait for a lost rival.
+        a route and for queues that wait for a lost rival. Whom nobody answers for is left for
+        the next run after ``budget_s``; the queues of each broker are taken side by side.
         """
-        with self._lock:
+        with self._running:
             if self._stopped:
                 return True
+            self._deadline = monotonic() + budget_s
+            self._asked.clear()
             routes = self._routes()
-            balanced = True
-            fresh: list[PullState] = []
+            unsettled: set[str] = set()
+            wanted: dict[str, list[MessageQueue]] = {}
             changed: list[str] = []
-            joining: list[str] = []
-            ids: dict[str, list[str]] = {}
             for topic, queues in routes.items():
                 try:
-                    settled = queues is not None and self._run_topic(
-                        topic, queues, ids, fresh, changed
-                    )
+                    settled = queues is not None and self._run_topic(topic, queues, wanted, changed)
                 except RocketMQError as error:
                     logger.warning(
                         "group %s: rebalance of %s failed: %s", self._group, topic, error
                     )
                     self._announced = False  # the broker may have forgotten this client
                     settled = False
-                balanced = balanced and settled
-                if queues and not settled and all(one.topic != topic for one in self._table):
-                    joining.append(topic)
-            self._joining = joining
+                if not settled:
+                    unsettled.add(topic)
             self._drop_unsubscribed()
-            if changed:
-                self._tell_brokers(changed)
-            for state in fresh:
-                self._pull(state)
-            self._schedule_next(balanced=balanced)
-            return balanced
+            told = self._tell_brokers(changed) if changed else None
+            unsettled |= self._take_all(wanted, told)
+            with_queues = {queue.topic for queue in self._table}
+            self._joining = sorted(topic for topic in unsettled - with_queues if routes.get(topic))
+            self._schedule_next(balanced=not unsettled)
+            return not unsettled
 
     def drop(self, state: PullState) -> None:
         """Give a queue back whose offset was illegal; the next run takes it afresh."""
@@ -177,17 +187,13 @@ class Rebalancer:
         self,
         topic: str,
         queues: tuple[MessageQueue, ...],
-        ids: dict[str, list[str]],
-        fresh: list[PullState],
+        wanted: dict[str, list[MessageQueue]],
         changed: list[str],
     ) -> bool:
-        address = self._engine.routes.any_broker_address(topic)
-        if address is None:
+        addresses = self._engine.routes.addresses_to_ask(topic)
+        if not addresses:
             return False
-        members = ids.get(address)
-        if members is None:
-            # The topics of a consumer share brokers: one question per broker and run is enough.
-            members = ids[address] = self._calls.consumer_ids(address)
+        members = self._members_at(tuple(sorted(addresses)), addresses)
         mine: list[MessageQueue] = []
         if queues and members:
             mine = self._config.allocate_strategy.allocate(
@@ -196,14 +202,28 @@ class Rebalancer:
         lost_rival = not set(self._members.get(topic, ())) <= set(members)
         self._members[topic] = members
         gave = self._drop_others(topic, set(mine))
-        taken, complete = self._take(mine, lost_rival=lost_rival)
-        fresh += taken
-        if gave or taken:
+        due, complete = self._due(mine, lost_rival=lost_rival)
+        for queue in due:
+            wanted.setdefault(queue.broker_name, []).append(queue)
+        # Queues that could not be taken the last time are no change: brokers know of them.
+        if gave or not self._announced_queues.get(topic, set()) >= set(due):
             changed.append(topic)
+        self._announced_queues[topic] = set(mine)
         # A broker that does not list this client yet has lost it: the next run tells it again.
         listed = self._engine.client_id in members
         self._announced = self._announced and listed
         return listed and complete
+
+    def _members_at(self, brokers: tuple[str, ...], addresses: list[str]) -> list[str]:
+        """Ask for the group's members; once in a run for topics on the same brokers."""
+        members = self._asked.get(brokers)
+        if members is None:
+            timeout_ms = min(self._left_s() * 1000, self._config.mq_client_api_timeout)
+            members = self._asked[brokers] = self._calls.consumer_ids(addresses, timeout_ms)
+        return members
+
+    def _left_s(self) -> float:
+        return max(LEAST_S, self._deadline - monotonic())
 
     def _queues_of(self, topic: str) -> tuple[MessageQueue, ...] | None:
         queues = self._engine.routes.subscribe_queues(topic)
@@ -213,7 +233,7 @@ class Rebalancer:
             if now < due or self._name_servers_silent:
                 return None
             try:
-                self._engine.routes.update(topic)
+                self._engine.routes.update(topic, self._left_s() * 1000)
             except NameServerUnavailableError as error:
                 # One time-out per run is enough, however many topics there are.
                 self._name_servers_silent = True
@@ -230,28 +250,33 @@ class Rebalancer:
     def _drop_others(self, topic: str, mine: set[MessageQueue]) -> bool:
         now = monotonic()
         gone = []
-        for queue, state in self._table.items():
-            if queue.topic != topic:
-                continue
-            if queue not in mine:
-                gone.append(queue)
-            elif now - state.process_queue.last_pull > PULL_IDLE_MAX:
-                logger.error(
-                    "group %s: pulling of %s had stopped, taken afresh", self._group, queue
-                )
-                gone.append(queue)
-        for queue in gone:
-            self._remove(queue)
+        with self._lock:
+            for queue, state in self._table.items():
+                if queue.topic != topic:
+                    continue
+                if queue not in mine:
+                    gone.append(queue)
+                elif now - state.process_queue.last_pull > PULL_IDLE_MAX:
+                    logger.error(
+                        "group %s: pulling of %s had stopped, taken afresh", self._group, queue
+                    )
+                    gone.append(queue)
+            for queue in gone:
+                self._remove(queue)
+            self._taking -= {one for one in self._taking if one.topic == topic and one not in mine}
         for queue in [held for held in self._held if held.topic == topic and held not in mine]:
             del self._held[queue]
         return bool(gone)
 
-    def _take(self, mine: list[MessageQueue], *, lost_rival: bool) -> tuple[list[PullState], bool]:
-        taken: list[PullState] = []
+    def _due(
+        self, mine: list[MessageQueue], *, lost_rival: bool
+    ) -> tuple[list[MessageQueue], bool]:
+        """Give the queues to take now, and whether no other one is left for later."""
+        due: list[MessageQueue] = []
         complete = True
         now = monotonic()
         for queue in mine:
-            if queue in self._table or self._stopped:
+            if queue in self._table or queue in self._taking:
                 continue
             if lost_rival:
                 self._held.setdefault(queue, now + LOST_RIVAL_WAIT)
@@ -259,19 +284,57 @@ class Rebalancer:
                 complete = False
                 continue
             self._held.pop(queue, None)
-            self._offsets.remove(queue)
-            try:
-                offset = self._first_offset(queue)
-            except RocketMQError as error:
-                logger.warning("group %s: no first offset of %s: %s", self._group, queue, error)
-                complete = False
-                continue
-            state = PullState(queue, ProcessQueue(last_pull=now), offset)
+            due.append(queue)
+        return due, complete
+
+    def _take_all(self, wanted: dict[str, list[MessageQueue]], told: Told | None) -> set[str]:
+        """Take queues, those of one broker in turn and all brokers side by side.
+
+        Returns the topics of those that are not taken by the end of the run; who waits for a
+        broker goes on.
+        """
+        with self._lock:
+            for queues in wanted.values():
+                self._taking.update(queues)
+            open_ones = set(self._taking)
+        tasks = [partial(self._take, name, queues, told) for name, queues in wanted.items()]
+        if tasks:
+            self._engine.side_by_side(tasks, min(self._left_s(), TAKE_WAIT_S))
+        return {queue.topic for queue in open_ones if queue not in self._table}
+
+    def _take(self, broker_name: str, queues: list[MessageQueue], told: Told | None) -> None:
+        """Take queues of one broker as soon as it knows the versions that their pulls carry."""
+        address = self._engine.routes.broker_address(broker_name)
+        if told is not None and address is not None:
+            told.wait(HEARTBEAT_ANSWER_S, address)
+        fresh: list[PullState] = []
+        try:
+            for queue in queues:
+                try:
+                    fresh += self._taken(queue)
+                except RocketMQError as error:
+                    logger.warning("group %s: no first offset of %s: %s", self._group, queue, error)
+                    if isinstance(error, RemotingException):
+                        break  # the next one would wait for the same broker
+        finally:
+            with self._lock:
+                self._taking.difference_update(queues)
+        for state in fresh:
+            self._pull(state)
+
+    def _taken(self, queue: MessageQueue) -> list[PullState]:
+        self._offsets.remove(queue)
+        offset = self._first_offset(queue)
+        state = PullState(queue, ProcessQueue(last_pull=monotonic()), offset)
+        with self._lock:
+            if queue not in self._taking or self._stopped:
+                return []
+            self._taking.discard(queue)
             self._table = {**self._table, queue: state}
-            taken.append(state)
-        return taken, complete
+        return [state]
 
     def _remove(self, queue: MessageQueue) -> None:
+        """Give a queue back, under the lock."""
         table = dict(self._table)
         table.pop(queue).process_queue.dropped = True
         self._table = table
@@ -281,21 +344,25 @@ class Rebalancer:
 
     def _drop_unsubscribed(self) -> None:
         wanted = set(self._subscriptions.topics())
-        for queue in [queue for queue in self._table if queue.topic not in wanted]:
-            self._remove(queue)
+        with self._lock:
+            for queue in [queue for queue in self._table if queue.topic not in wanted]:
+                self._remove(queue)
+            self._taking -= {queue for queue in self._taking if queue.topic not in wanted}
+        for topic in self._announced_queues.keys() - wanted:
+            del self._announced_queues[topic]
         for topic in self._members.keys() - wanted:
             del self._members[topic]
         for topic in self._route_waits.keys() - wanted:
             del self._route_waits[topic]
         self._known_routes &= wanted
 
-    def _tell_brokers(self, changed: list[str]) -> None:
+    def _tell_brokers(self, changed: list[str]) -> Told:
         """Raise the versions and send them before the first pull that carries them."""
         for topic in changed:
             self._subscriptions.raise_version(topic)
-            mine = [queue for queue in self._table if queue.topic == topic]
+            mine = self._announced_queues[topic]
             logger.info("group %s: %d queues of %s", self._group, len(mine), topic)
-        self._engine.send_heartbeats()
+        return self._engine.send_heartbeats(0)
 
     @property
     def queue_limits(self) -> tuple[int, int]:

@@ -1,25 +1,32 @@
 """How a send goes on after each attempt: elsewhere, with a result, or with an error.
 
 The one policy of all sends, after ``DefaultMQProducerImpl.sendDefaultImpl``: the budget of time and
-of attempts, the queue of each attempt, the fault record that it leaves behind, and the error of a
-send that has failed for good. It is a state machine: `Attempts.next` gives a queue, `stored` or
-`failed` takes how that attempt ended, and when `next` gives None the outcome stands. Must not know
-requests, hooks or threads; ``sending.py`` drives it.
+of attempts, how long each may wait for its connection and how long it is put off, its queue, the
+fault record that it leaves behind, and the error of a send that has failed for good. It is a state
+machine: `Attempts.next` gives a queue, `stored` or `failed` takes how that attempt ended, and when
+`next` gives None the outcome stands. Must not know requests, hooks or threads; ``sending.py``
+drives it.
 """
 
+import random
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rocketmq_py.client.connections import Wait
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
     MQBrokerException,
     MQClientException,
+    RemotingCommandException,
     RemotingConnectException,
     RemotingException,
     RemotingTimeoutException,
     RemotingTooMuchRequestException,
     RocketMQError,
+    SendAttempt,
     SendFailedError,
+    SendTimeoutError,
+    TooManySendsError,
 )
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.producer.selection import QueueSelection
@@ -37,8 +44,6 @@ class Mode(NamedTuple):
     """What hooks are told."""
     repeats_refusals: bool
     """Try again after a refusal: the broker's, or that of a connection with too many calls."""
-    wraps_failures: bool
-    """End by `SendFailedError`; else by the class of the last transport failure."""
 
     def retries(self, config: ProducerConfig) -> int:
         """Return how many further attempts there may be."""
@@ -47,8 +52,12 @@ class Mode(NamedTuple):
         return config.retry_times_when_send_async_failed
 
 
-SYNC = Mode("SYNC", repeats_refusals=True, wraps_failures=True)
-ASYNC = Mode("ASYNC", repeats_refusals=False, wraps_failures=False)
+SYNC = Mode("SYNC", repeats_refusals=True)
+ASYNC = Mode("ASYNC", repeats_refusals=False)
+
+PAUSE_FIRST_MS = 20
+PAUSE_MAX_MS = 1_000
+"""Pauses before another attempt at a broker that answered; each is twice the last one."""
 
 
 class Attempts:
@@ -72,7 +81,8 @@ class Attempts:
         self._faults = selection.faults
         self._choose = choose
         self._most = 1 if choose is not None else 1 + mode.retries(config)
-        self._brokers: list[str] = []
+        self._queues: list[MessageQueue] = []
+        self._failed: list[SendAttempt] = []
         self._error: RocketMQError | None = None
         self._is_final = False
         self._began = self._started = monotonic()
@@ -88,29 +98,60 @@ class Attempts:
     @property
     def is_over(self) -> bool:
         """Whether there will be no further attempt."""
-        return self._is_final or len(self._brokers) >= self._most or self._end <= monotonic()
+        return self._is_final or len(self._queues) >= self._most or self._end <= monotonic()
+
+    @property
+    def wait(self) -> Wait | None:
+        """How long the present attempt may wait for a connection.
+
+        The attempts that remain share what is left. One that returns to a broker waits for it to
+        come back: the others have been tried, or there are none.
+        """
+        count = len(self._queues)
+        remaining = self._most - count + 1
+        return Wait(max(0.0, self.left_ms) / remaining, patient=self._returns())
+
+    def pause_ms(self, queues: tuple[MessageQueue, ...]) -> float:
+        """How long to wait before the next attempt: not at all while there is another broker.
+
+        Nor when the last one could not connect: the next one waits for the connection itself.
+        """
+        if not self._failed or isinstance(self._error, RemotingConnectException):
+            return 0.0
+        tried = {queue.broker_name for queue in self._queues}
+        if any(queue.broker_name not in tried for queue in queues):
+            return 0.0
+        most_ms = min(PAUSE_MAX_MS, PAUSE_FIRST_MS * 2 ** len(self._failed))
+        share_ms = (self._end - monotonic()) * 1000 / (self._most - len(self._queues) + 1)
+        return max(0.0, min(random.uniform(most_ms / 2, most_ms), share_ms))
 
     def next(self, queues: tuple[MessageQueue, ...]) -> MessageQueue | None:
         """Choose the queue of the next attempt; None: the send has ended.
 
         Raises what ``choose`` raises.
         """
-        brokers = self._brokers
-        if self._is_final or len(brokers) >= self._most:
+        tried = self._queues
+        if self._is_final or len(tried) >= self._most:
             return None
         self._started = now = monotonic()
         if self._end <= now:
             return None
         self._deadline = self._end
         longest_ms = self._config.send_msg_max_timeout_per_request
-        if longest_ms > 0 and len(brokers) + 1 < self._most:
+        if longest_ms > 0 and len(tried) + 1 < self._most:
             self._deadline = min(self._end, now + longest_ms / 1000)
         if self._choose is not None:
             queue = self._choose(queues)
         else:
-            queue = self._selection.select(self._topic, queues, brokers[-1] if brokers else None)
-        brokers.append(queue.broker_name)
+            last = tried[-1].broker_name if tried else None
+            queue = self._selection.select(self._topic, queues, last)
+        tried.append(queue)
         return queue
+
+    def _returns(self) -> bool:
+        """Whether the present attempt goes to a broker that was tried before."""
+        queues = self._queues
+        return any(queue.broker_name == queues[-1].broker_name for queue in queues[:-1])
 
     # --- after an attempt ------------------------------------------------------------------
 
@@ -128,6 +169,16 @@ class Attempts:
     def failed(self, error: RocketMQError, *, asked: bool = True) -> None:
         """Take the failure of an attempt; ``asked``: the broker, which is avoided after it."""
         self._error = error
+        queue = self._queues[-1]
+        self._failed.append(
+            SendAttempt(
+                queue.broker_name,
+                queue.queue_id,
+                f"{type(error).__name__}: {error}",
+                round(monotonic() - self._started, 3),
+                _possibly_stored(error),
+            )
+        )
         self._is_final = not self._may_repeat(error)
         if asked and self._faults.enabled:
             self._record(isolated=isinstance(error, (RemotingException, MQBrokerException)))
@@ -144,7 +195,7 @@ class Attempts:
     def _record(self, *, isolated: bool) -> None:
         if self._choose is None:
             latency_ms = (monotonic() - self._started) * 1000
-            broker_name = self._brokers[-1]
+            broker_name = self._queues[-1].broker_name
             self._faults.record(broker_name, latency_ms, isolated=isolated, reachable=not isolated)
 
     # --- the end ---------------------------------------------------------------------------
@@ -157,7 +208,7 @@ class Attempts:
 
     def _advice(self, count: int) -> str:
         """Say how a first attempt without an answer leaves time for another."""
-        if count != 1 or self._config.send_msg_max_timeout_per_request > 0:
+        if count != 1 or self._most == 1 or self._config.send_msg_max_timeout_per_request > 0:
             return ""
         return (
             ". To leave time for another attempt, limit each one: set "
@@ -165,44 +216,64 @@ class Attempts:
         )
 
     def error(self) -> Exception:
-        """Build the error of a send without result."""
-        last, brokers = self._error, ", ".join(self._brokers)
-        if last is not None and not self._may_repeat(last):
+        """Build the error of a send without result.
+
+        What the broker, or this client, refuses whoever is asked stays as it is; everything else
+        is a `SendFailedError`, and a `SendTimeoutError` when the time is used up.
+        """
+        last = self._error
+        if last is not None and not self._is_of_the_family(last):
             return last
-        count, elapsed_ms = len(self._brokers), round((monotonic() - self._began) * 1000)
-        kind: type[RocketMQError]
-        if isinstance(last, RemotingException) and not self.mode.wraps_failures:
-            kind = type(last)  # so that a time-out stays one
-            text = (
-                f"{last}. Topic: {self._topic}, attempts: {count} in {elapsed_ms} ms, "
-                f"BrokersSent: [{brokers}]"
-            )
-        elif count < self._most and self._end <= monotonic():
-            kind = RemotingTooMuchRequestException
+        count, elapsed_ms = len(self._queues), round((monotonic() - self._began) * 1000)
+        brokers = ", ".join(queue.broker_name for queue in self._queues)
+        stored = any(attempt.possibly_stored for attempt in self._failed)
+        may = (
+            "An attempt without an answer may have stored the message. It keeps its id when it "
+            "is sent again"
+            if stored
+            else "No broker has stored the message"
+        )
+        kind: type[SendFailedError]
+        if self._end <= monotonic() or isinstance(last, RemotingTimeoutException):
+            kind = SendTimeoutError
             text = (
                 f"sending to topic {self._topic} used up its {self._timeout_ms:.0f} ms "
                 f"(send_msg_timeout) after {count} attempts at {brokers or 'no broker'}; "
-                f"last failure: {last}{self._advice(count)}"
+                f"last failure: {last}{self._advice(count)}. {may}"
             )
         else:
             kind = SendFailedError
+            if isinstance(last, RemotingTooMuchRequestException):
+                kind = TooManySendsError
             text = (
                 f"Send [{count}] times, still failed, cost [{elapsed_ms}]ms, Topic: "
-                f"{self._topic}, BrokersSent: [{brokers}]. Last failure: {last}. An attempt "
-                "without an answer may have stored the message. It keeps its id when it is sent "
-                "again"
+                f"{self._topic}, BrokersSent: [{brokers}]. Last failure: {last}. {may}"
             )
-        spent = kind is RemotingTooMuchRequestException
+        spent = kind is SendTimeoutError
         error = kind(
             text,
             response_code=ResponseCode.ACCESS_BROKER_TIMEOUT if spent else failed_code(last),
-            address=last.address if last is not None and kind is type(last) else None,
+            address=None if last is None else last.address,
             topic=self._topic,
             attempt=count,
             elapsed_ms=elapsed_ms,
         )
+        error.attempts, error.possibly_stored = tuple(self._failed), stored
         error.__cause__ = last
         return error
+
+    def _is_of_the_family(self, error: RocketMQError) -> bool:
+        """Whether a failure is one of the way, or a refusal that another broker might not make."""
+        if isinstance(error, MQBrokerException):
+            return self._choose is None and error.code in self._config.retry_response_codes
+        return isinstance(error, RemotingException) or self._may_repeat(error)
+
+
+def _possibly_stored(error: RocketMQError) -> bool:
+    """Whether a broker may have a message although this is what came of it."""
+    if isinstance(error, RemotingException):
+        return error.request_left
+    return isinstance(error.__cause__, RemotingCommandException)  # stored, but who knows where
 
 
 def failed_code(error: RocketMQError | None) -> int:

@@ -4,7 +4,10 @@ Wires kernel, selection, fault records and sender to the client instance, recall
 ends everything. Must not know the public face; that is ``producer.py``.
 """
 
+from collections.abc import Collection, Iterable
+
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
+from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingException, RocketMQError
 from rocketmq_py.producer.fault import BrokerFaults
 from rocketmq_py.producer.selection import QueueSelection
@@ -14,6 +17,9 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.handles import RecallHandle
 
 DETECT_EVERY_MS = 3_000
+WARM_UP_S = 1.0
+WORKERS_END_S = 0.05
+"""Those that wait for a name server are let go by the end of the connections."""
 
 
 class ProducerEngine:
@@ -30,7 +36,7 @@ class ProducerEngine:
             table=config.fault_table,
             detect_interval_ms=config.detect_interval,
         )
-        self.sender = Sender(self.kernel, QueueSelection(self.faults))
+        self.sender = Sender(self.kernel, QueueSelection(self.faults, self._silent_brokers))
         instance.add_probe(self.is_busy)
         self._detector = None
         if config.send_latency_enable and config.start_detector_enable:
@@ -40,12 +46,21 @@ class ProducerEngine:
                 lambda: instance.submit_background(self.faults.detect, self._answers),
             )
 
-    def warm_up(self, topic: str) -> None:
-        """Look a topic up before it is needed; a failure will be told by the first send."""
-        try:
-            self.instance.routes.update(topic)
-        except RocketMQError as error:
-            self.instance.routes.log_failure(topic, error)
+    def warm_up(self, topics: Iterable[str]) -> None:
+        """Look topics up before they are needed, and tell their brokers who is here.
+
+        Takes no longer than a start may; a failure will be told by the first send.
+        """
+        deadline = monotonic() + WARM_UP_S
+        for topic in topics:
+            left_ms = (deadline - monotonic()) * 1000
+            if left_ms <= 0:
+                break
+            try:
+                self.instance.routes.update(topic, left_ms)
+            except RocketMQError as error:
+                self.instance.routes.log_failure(topic, error)
+        self.instance.send_heartbeats()
 
     def recall(self, topic: str, handle: str | RecallHandle | None) -> str:
         """Ask the broker named in the handle."""
@@ -64,6 +79,11 @@ class ProducerEngine:
         """Say how many sends have not ended yet; None when none is under way."""
         sends = len(self.sender)
         return f"producer {self._group}: {sends} sends in flight" if sends else None
+
+    def _silent_brokers(self) -> Collection[str]:
+        """Give the brokers whose masters do not answer connects now."""
+        silent = self.instance.connections.silent
+        return self.instance.routes.masters_at(silent) if silent else ()
 
     def _answers(self, broker_name: str) -> bool:
         """Ask a broker something cheap."""
@@ -84,5 +104,6 @@ class ProducerEngine:
         """Let unfinished sends end, then fail those that are left."""
         if self._detector is not None:
             self._detector.cancel()
-        self.sender.close(timeout)
+        self.sender.drain(timeout)
         self.instance.remove_probe(self.is_busy)
+        self.sender.close(WORKERS_END_S)

@@ -40,6 +40,10 @@ else:
     _Settings = attributes_of(ProducerConfig)
 
 
+START_S = 2.0
+"""How long a start waits for servers; what does not answer by then is asked when it is needed."""
+
+
 class DefaultMQProducer(_Settings):
     """Sends messages to topics.
 
@@ -101,15 +105,13 @@ class DefaultMQProducer(_Settings):
         life.at_end(partial(self._leave, instance, self.producer_group))
         instance.start()
         if check:
-            instance.routes.check_name_servers()
+            instance.routes.check_name_servers(START_S * 1000)
         kernel = SendKernel(
             self.producer_group, self.config, instance, self._send_hooks, self._forbidden_hooks
         )
         self._engine = engine = ProducerEngine(kernel)
         life.at_end(partial(self._drain, engine))
-        for topic in self._topics:
-            engine.warm_up(topic)
-        instance.send_heartbeats()
+        engine.warm_up(self._topics)
 
     @staticmethod
     def _leave(instance: ClientInstance, group: str, _timeout: float) -> None:

@@ -6,7 +6,7 @@ ready-made selectors. Must not know how an attempt is made. Fault records are in
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from rocketmq_py.errors import MQClientException
 from rocketmq_py.message import Message
@@ -22,10 +22,16 @@ TOPICS_MAX = 4_096
 
 
 class QueueSelection:
-    """Takes the queues of a topic in turn; each thread counts for itself from a random start."""
+    """Takes the queues of a topic in turn; each thread counts for itself from a random start.
 
-    def __init__(self, faults: BrokerFaults) -> None:
+    ``silent`` gives the brokers that do not answer connects now: they are passed over.
+    """
+
+    def __init__(
+        self, faults: BrokerFaults, silent: Callable[[], Collection[str]] = frozenset
+    ) -> None:
         self.faults = faults
+        self._silent = silent
         self._counters = _Counters()
 
     def select(
@@ -39,13 +45,14 @@ class QueueSelection:
         if index is None or (last_broker is not None and self.faults.enabled):
             index = random.getrandbits(RANDOM_BITS)
         count = len(queues)
-        if last_broker is None and not self.faults.enabled:
+        silent = self._silent()
+        if last_broker is None and not silent and not self.faults.enabled:
             counter[topic] = index + 1
             return queues[index % count]
         for accepts in self._wishes(last_broker):
             for offset in range(count):
                 queue = queues[(index + offset) % count]
-                if accepts(queue.broker_name):
+                if queue.broker_name not in silent and accepts(queue.broker_name):
                     counter[topic] = index + offset + 1
                     return queue
         counter[topic] = index + 1
@@ -55,7 +62,8 @@ class QueueSelection:
         """Return what to look for, best first; when nothing fits, any queue will do."""
         faults = self.faults
         if not faults.enabled:
-            return (lambda name: name != last_broker,)
+            # The broker that failed is better than one that does not even answer connects.
+            return lambda name: name != last_broker, lambda _: True
         return (
             lambda name: name != last_broker and faults.is_available(name),
             lambda name: name != last_broker and faults.is_reachable(name),

@@ -11,6 +11,7 @@ import logging
 from attrs import define, field
 
 from rocketmq_py.client.answers import broker_error
+from rocketmq_py.client.connections import Wait
 from rocketmq_py.client.hooks import CheckForbiddenHook, SendMessageContext, SendMessageHook
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import local_address
@@ -190,6 +191,13 @@ class SendKernel:
             timeout_ms=timeout_ms,
         ).queues
 
+    def known_address(self, queue: MessageQueue) -> str | None:
+        """Return the master's address without asking anybody, None when it is not known."""
+        address = self.instance.routes.broker_address(queue.broker_name, only_this=True)
+        if address is not None and self.config.vip_channel_enabled:
+            return vip_address(address)
+        return address
+
     def address_of(self, queue: MessageQueue) -> str:
         """Return the master's address; asks for the route again when it has vanished.
 
@@ -208,11 +216,16 @@ class SendKernel:
         return RemotingCommand(outgoing.code, ext_fields=fields, body=outgoing.body)
 
     def ask(
-        self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout_ms: float
+        self,
+        outgoing: Outgoing,
+        queue: MessageQueue,
+        address: str,
+        timeout_ms: float,
+        wait: Wait | None,
     ) -> SendResult:
         """Make one attempt and wait; raises what `Remoting.invoke` and `result` do."""
         command = self.request(outgoing, queue)
-        answer = self.instance.remoting.invoke(address, command, timeout_ms)
+        answer = self.instance.remoting.invoke(address, command, timeout_ms, wait)
         return self.result(outgoing, queue, address, answer)
 
     # --- hooks -----------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """How a send is driven: by the thread that waits for it, or by the answers that come.
 
 `Sender` makes the attempts that ``attempts.py`` decides on, and keeps the book of the sends that
-have not ended. An asynchronous send is written by the caller when route and connection are known,
-else by the sender threads. Its outcome is decided exactly once, by whoever reads the answer; code
-of the application learns it on the callback threads. Must not know how a request is built; that is
-``send_kernel.py``.
+have not ended. An asynchronous send waits for nothing: the caller leaves it to the connection when
+the route is known, else the sender threads get the route first. Its outcome is decided exactly
+once, by whoever reads the answer; code of the application learns it on the callback threads. Must
+not know how a request is built; that is ``send_kernel.py``.
 """
 
 import logging
@@ -15,8 +15,13 @@ from concurrent.futures import Future
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import SendMessageContext
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.clock import monotonic
-from rocketmq_py.errors import ClientClosedError, MQClientException, RocketMQError
+from rocketmq_py.errors import (
+    ClientClosedError,
+    MQClientException,
+    RemotingException,
+    RocketMQError,
+    SendFailedError,
+)
 from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
@@ -78,6 +83,7 @@ class Sender:
         self._unfinished: dict[int, Outgoing | _AsyncSend] = {}
         self._drained = threading.Event()
         self._draining = False
+        self._closed = threading.Event()
         self.workers = WorkerPool(
             "rocketmq-async-sender",
             kernel.config.async_sender_threads,
@@ -87,35 +93,53 @@ class Sender:
     # --- sending ---------------------------------------------------------------------------
 
     def send(self, outgoing: Outgoing, timeout_ms: float, choose: Choose | None) -> SendResult:
-        """Send and wait; raises `SendFailedError` after the last attempt, or what forbids one."""
-        kernel = self.kernel
+        """Send and wait; raises what `Attempts.error` says, or what forbids an attempt."""
         attempts = self._attempts(outgoing, timeout_ms, SYNC, choose)
         self.enter(outgoing)
         try:
-            queues = kernel.queues(outgoing.topic, timeout_ms) if timeout_ms > 0 else ()
-            while (queue := attempts.next(queues)) is not None:
-                try:
-                    address = kernel.address_of(queue)
-                except MQClientException as error:
-                    attempts.failed(error, asked=False)
-                    continue
-                # What a hook raises here ends the send: it is no failure of this broker.
-                context = kernel.before(outgoing, queue, address, SYNC.name)
-                try:
-                    result = kernel.ask(outgoing, queue, address, attempts.left_ms)
-                except Exception as error:
-                    kernel.after(context, None, error)
-                    if not isinstance(error, RocketMQError):
-                        raise
-                    attempts.failed(error)
-                else:
-                    if context is not None:
-                        kernel.after(context, result, None)
-                    if attempts.stored(result):
-                        return result
-            return attempts.outcome()
+            return self._send(outgoing, attempts, timeout_ms)
+        except (MQClientException, RemotingException) as error:
+            if self.is_closed:
+                raise self.closed_error(error) from error
+            raise
         finally:
             self.leave(outgoing)
+
+    def _send(self, outgoing: Outgoing, attempts: Attempts, timeout_ms: float) -> SendResult:
+        kernel = self.kernel
+        connected = kernel.instance.connections.get
+        queues = kernel.queues(outgoing.topic, timeout_ms) if timeout_ms > 0 else ()
+        while (queue := attempts.next(queues)) is not None:
+            try:
+                address = kernel.address_of(queue)
+            except MQClientException as error:
+                attempts.failed(error, asked=False)
+                self._pause(attempts.pause_ms(queues))
+                continue
+            # What a hook raises here ends the send: it is no failure of this broker.
+            context = kernel.before(outgoing, queue, address, SYNC.name)
+            wait = None if connected(address) is not None else attempts.wait
+            try:
+                result = kernel.ask(outgoing, queue, address, attempts.left_ms, wait)
+            except Exception as error:
+                kernel.after(context, None, error)
+                if not isinstance(error, RocketMQError):
+                    raise
+                attempts.failed(error)
+                if self.is_closed:
+                    break
+                self._pause(0 if attempts.is_over else attempts.pause_ms(queues))
+            else:
+                if context is not None:
+                    kernel.after(context, result, None)
+                if attempts.stored(result):
+                    return result
+        return attempts.outcome()
+
+    def _pause(self, pause_ms: float) -> None:
+        """Wait before another attempt; the end of the producer ends it."""
+        if pause_ms > 0:
+            self._closed.wait(pause_ms / 1000)
 
     def send_async(
         self,
@@ -124,22 +148,25 @@ class Sender:
         callback: SendCallback | None,
         choose: Choose | None,
     ) -> Future[SendResult]:
-        """Begin a send; the future and the callback get its outcome."""
+        """Begin a send without waiting for anything; future and callback get its outcome."""
+        if self.kernel.instance.has_callbacks_waiting:
+            # Told on this thread: what waits already must not grow for ever.
+            error = self._too_many_callbacks(outgoing.topic)
+            if callback is not None:
+                _call_back(callback, None, error)
+            return self.refused(error, None)
         attempts = self._attempts(outgoing, timeout_ms, ASYNC, choose)
         send = _AsyncSend(self, outgoing, attempts, callback)
         self.enter(send)
-        if self._is_ready(outgoing.topic):
-            send.attempt()
-        elif not self.workers.submit(send.attempt):
-            send.end(
-                None,
-                MQClientException(
-                    f"{self.kernel.config.async_sender_queue} asynchronous sends wait already "
-                    "(async_sender_queue): wait for their futures before sending more",
-                    topic=outgoing.topic,
-                ),
-            )
+        send.begin()
         return send.future
+
+    def _too_many_callbacks(self, topic: str) -> MQClientException:
+        return MQClientException(
+            "too many callbacks wait for their turn: those that run are too slow for so many "
+            "sends. Wait for them before sending more",
+            topic=topic,
+        )
 
     def send_oneway(self, outgoing: Outgoing, choose: Choose | None) -> None:
         """Write one request, expecting nothing; there is one attempt."""
@@ -173,13 +200,6 @@ class Sender:
         config = self.kernel.config
         return Attempts(outgoing.topic, timeout_ms, mode, config, self._selection, choose)
 
-    def _is_ready(self, topic: str) -> bool:
-        """Whether an attempt can be made without waiting for a route or a connection."""
-        routes = self.kernel.instance.routes
-        connected = self.kernel.instance.remoting.is_connected
-        masters = routes.publish_masters(topic)
-        return bool(masters) and all(map(connected, masters))
-
     # --- the book --------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -195,19 +215,33 @@ class Sender:
         if self._draining and not self._unfinished:
             self._drained.set()
 
-    def close(self, timeout: float) -> None:
-        """Wait up to ``timeout`` seconds for unfinished sends, fail those left, end the threads."""
-        deadline = monotonic() + timeout
+    @property
+    def is_closed(self) -> bool:
+        """Whether sends that have not ended will not."""
+        return self._closed.is_set()
+
+    def closed_error(self, cause: Exception | None) -> ClientClosedError:
+        """Build the error of a send that the end of the producer has ended."""
+        if isinstance(cause, RemotingException):
+            stored = cause.request_left
+        else:
+            stored = not isinstance(cause, SendFailedError) or cause.possibly_stored
+        told = "a broker may have stored the message" if stored else "no broker has the message"
+        return ClientClosedError(f"the producer was shut down before an answer came: {told}")
+
+    def drain(self, timeout: float) -> None:
+        """Wait up to ``timeout`` seconds for unfinished sends; those that are left fail."""
         self._draining = True
         if self._unfinished:
             self._drained.wait(timeout)
-        closed = ClientClosedError(
-            f"the producer was shut down; no answer had come after {timeout:.1f} s"
-        )
+        self._closed.set()
         for send in list(self._unfinished.values()):
             if isinstance(send, _AsyncSend):
-                send.end(None, closed)
-        self.workers.close(max(0.5, deadline - monotonic()))
+                send.end(None, self.closed_error(None))
+
+    def close(self, timeout: float) -> None:
+        """End the sender threads within ``timeout`` seconds."""
+        self.workers.close(timeout, drop=True)
 
 
 class _SendFuture(Future[SendResult]):
@@ -242,29 +276,56 @@ class _AsyncSend:
         self._attempts = attempts
         self._callback = callback
         self._queues: tuple[MessageQueue, ...] = ()
+        self._queue: MessageQueue | None = None
         self._undecided = [True]  # who takes this decides the outcome
 
-    def attempt(self) -> None:
+    def begin(self) -> None:
+        """Make the first attempt, on a sender thread when somebody must be asked for a route."""
+        if self._sender.kernel.instance.routes.is_publishable(self._outgoing.topic):
+            self.attempt(may_block=False)
+        else:
+            self._on_sender_thread()
+
+    def _on_sender_thread(self) -> None:
+        if not self._sender.workers.submit(self.attempt):
+            queue_max = self._sender.kernel.config.async_sender_queue
+            self.end(
+                None,
+                MQClientException(
+                    f"{queue_max} asynchronous sends wait already (async_sender_queue): wait for "
+                    "their futures before sending more",
+                    topic=self._outgoing.topic,
+                ),
+            )
+
+    def attempt(self, *, may_block: bool = True) -> None:
         """Make the next attempt; whatever goes wrong becomes its outcome."""
         try:
-            self._ask()
+            self._ask(may_block=may_block)
         except Exception as error:  # noqa: BLE001 - hooks and selectors are the user's code
             self.end(None, error)
 
-    def _ask(self) -> None:
+    def _ask(self, *, may_block: bool) -> None:
         kernel, outgoing, attempts = self._sender.kernel, self._outgoing, self._attempts
         if not self._queues and not attempts.is_over:
             self._queues = kernel.queues(outgoing.topic, attempts.left_ms)
-        queue = attempts.next(self._queues)
+        queue = self._queue or attempts.next(self._queues)
         if queue is None:
             self.end(attempts.result, None)
             return
-        try:
-            address = kernel.address_of(queue)
-        except MQClientException as error:
-            attempts.failed(error, asked=False)
-            self._go_on()
+        address = kernel.known_address(queue)
+        if address is None and not may_block:
+            self._queue = queue  # the attempt goes on with it
+            self._on_sender_thread()
             return
+        self._queue = None
+        if address is None:
+            try:
+                address = kernel.address_of(queue)
+            except MQClientException as error:
+                attempts.failed(error, asked=False)
+                self._go_on()
+                return
         context = kernel.before(outgoing, queue, address, ASYNC.name)
 
         def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
@@ -275,7 +336,10 @@ class _AsyncSend:
 
         command = kernel.request(outgoing, queue)
         try:
-            kernel.instance.remoting.begin(address, command, attempts.left_ms, done)
+            wait = None
+            if kernel.instance.connections.get(address) is None:
+                wait = attempts.wait
+            kernel.instance.remoting.begin(address, command, attempts.left_ms, done, wait)
         except RocketMQError as error:
             done(None, error)
         except Exception as error:
@@ -315,13 +379,17 @@ class _AsyncSend:
             kernel.instance.submit_callback(kernel.after, context, result, error)
 
     def _go_on(self) -> None:
-        """End, or let the sender threads make another attempt."""
-        attempts = self._attempts
-        if not attempts.is_over and self._sender.kernel.instance.is_running:
-            _log.debug("asynchronous send repeats topic=%s", self._outgoing.topic)
-            if self._sender.workers.submit(self.attempt):
-                return
-        self.end(attempts.result, None)
+        """End, or let the sender threads make another attempt: hooks are the user's code."""
+        attempts, sender = self._attempts, self._sender
+        if attempts.is_over or sender.is_closed or not sender.kernel.instance.is_running:
+            self.end(attempts.result, None)
+            return
+        _log.debug("asynchronous send repeats topic=%s", self._outgoing.topic)
+        pause_ms = attempts.pause_ms(self._queues)
+        if pause_ms > 0:
+            sender.kernel.instance.schedule_after(pause_ms, self._on_sender_thread)
+        else:
+            self._on_sender_thread()
 
     def end(self, result: SendResult | None, error: Exception | None) -> None:
         """Decide the outcome, unless it is decided already; None twice: as the attempts say."""
@@ -333,6 +401,10 @@ class _AsyncSend:
             self.future.set_result(result)
         else:
             error = error or self._attempts.error()
+            if self._sender.is_closed and isinstance(error, (MQClientException, RemotingException)):
+                closed = self._sender.closed_error(error)
+                closed.__cause__ = error
+                error = closed
             self.future.set_exception(error)
         if self._callback is not None:
             instance = self._sender.kernel.instance

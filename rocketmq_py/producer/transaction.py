@@ -195,8 +195,7 @@ class TransactionMQProducer(DefaultMQProducer):
         )
         engine.instance.add_probe(self._is_busy)
         # Brokers must know this producer before they ask, also when it sends nothing.
-        engine.warm_up(self.config.create_topic_key)
-        engine.instance.send_heartbeats()
+        engine.warm_up([self.config.create_topic_key])
 
     def _ask_no_more(self, engine: ProducerEngine, _timeout: float) -> None:
         engine.instance.transaction_checks.unregister(self.producer_group)

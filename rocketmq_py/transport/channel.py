@@ -28,6 +28,9 @@ Done = Callable[[RemotingCommand | None, RocketMQError | None], None]
 """Takes the outcome of a call, exactly once: an answer or an error, the other is None."""
 
 OPAQUE_MASK = 0x7FFF_FFFF
+BYTES_MAX = 64 << 20
+BIG_BODY = 4_096
+"""Smaller bodies are not counted in bytes: the number of calls limits them well enough."""
 ENDING_S = 1.0
 """How long a caller waits for whoever has taken its call out to end it."""
 
@@ -74,7 +77,8 @@ class Channel(Protocol):
     def begin(self, command: RemotingCommand, timeout_ms: float, done: Done) -> None:
         """Call without waiting; ``done`` gets the outcome, on any thread, and must not block.
 
-        Raises instead when the request could not be written; ``done`` is not called then.
+        Bytes that the server does not take yet wait here. Raises instead when the request could
+        not begin; ``done`` is not called then.
         """
 
     def begin_many(
@@ -86,7 +90,10 @@ class Channel(Protocol):
         """
 
     def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:
-        """Write a request that has no answer; raises as `begin`."""
+        """Write a request that has no answer; raises as `invoke`.
+
+        Waits up to ``timeout_ms`` until the server takes the bytes; with 0 they are left to wait.
+        """
 
     def reply(self, command: RemotingCommand) -> None:
         """Write the answer to a request of the server; raises as `begin`."""
@@ -99,12 +106,19 @@ class Channel(Protocol):
 
 
 class Call:
-    """One request in flight."""
+    """One request in flight.
 
-    __slots__ = ("deadline", "done", "error", "response", "waiter")
+    ``left``: its bytes may have reached the server. ``withdraw`` takes a request back that waits to
+    be written, and says whether it could.
+    """
 
-    def __init__(self, done: Done | None) -> None:
+    __slots__ = ("deadline", "done", "error", "left", "response", "size", "waiter", "withdraw")
+
+    def __init__(self, done: Done | None, size: int = 0) -> None:
         self.done = done
+        self.size = size
+        self.left = False
+        self.withdraw: Callable[[], bool] | None = None
         self.waiter: LockType | None = None
         self.response: RemotingCommand | None = None
         self.error: RocketMQError | None = None
@@ -134,14 +148,31 @@ class Call:
 
 
 class CallTable:
-    """The calls in flight of one connection."""
+    """The calls in flight of one connection.
 
-    __slots__ = ("_address", "_calls", "_permits", "_schedule")
+    Calls that nobody waits for are limited, in number by ``permits`` and in bytes by
+    ``bytes_max``: what a silent server does not answer must not fill the memory.
+    """
 
-    def __init__(self, address: str, schedule: Schedule, permits: int) -> None:
+    __slots__ = (
+        "_address",
+        "_bytes",
+        "_bytes_lock",
+        "_bytes_max",
+        "_calls",
+        "_permits",
+        "_schedule",
+    )
+
+    def __init__(
+        self, address: str, schedule: Schedule, permits: int, bytes_max: int = BYTES_MAX
+    ) -> None:
         self._address = address
         self._schedule = schedule
         self._permits = permits
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._bytes_lock = allocate_lock()
         self._calls: dict[int, Call] = {}
 
     def __len__(self) -> int:
@@ -151,15 +182,35 @@ class CallTable:
         """Number the request and enter its call; raises when too many are in flight."""
         if len(self._calls) >= self._permits:
             raise self._full()
+        size = 0
+        if done is not None and len(command.body) >= BIG_BODY:
+            size = len(command.body)
+            self._make_room(size)
         command.opaque = opaque = next(_opaques) & OPAQUE_MASK
-        call = Call(done)
+        call = Call(done, size)
         self._calls[opaque] = call
         return call
 
-    def check_room(self, count: int) -> None:
+    def check_room(self, commands: Sequence[RemotingCommand]) -> None:
         """Raise when so many calls more would be too many."""
-        if len(self._calls) + count > self._permits:
+        if len(self._calls) + len(commands) > self._permits:
             raise self._full()
+        if self._bytes and self._bytes + sum(len(c.body) for c in commands) > self._bytes_max:
+            raise self._too_large()
+
+    def _make_room(self, size: int) -> None:
+        with self._bytes_lock:
+            if self._bytes and self._bytes + size > self._bytes_max:
+                raise self._too_large()
+            self._bytes += size
+
+    def _pop(self, opaque: int) -> Call | None:
+        """Take a call out; whoever gets it is the only one who may end it."""
+        call = self._calls.pop(opaque, None)
+        if call is not None and call.size:
+            with self._bytes_lock:
+                self._bytes -= call.size
+        return call
 
     def _full(self) -> RemotingTooMuchRequestException:
         return RemotingTooMuchRequestException(
@@ -168,9 +219,17 @@ class CallTable:
             address=self._address,
         )
 
+    def _too_large(self) -> RemotingTooMuchRequestException:
+        return RemotingTooMuchRequestException(
+            f"{self._bytes} bytes are in flight to {self._address}, and client_async_bytes is "
+            f"{self._bytes_max}: wait for answers before sending more. Perhaps the server does not "
+            "read",
+            address=self._address,
+        )
+
     def end(self, opaque: int, error: RocketMQError) -> None:
         """End a call by an error, unless it has ended."""
-        call = self._calls.pop(opaque, None)
+        call = self._pop(opaque)
         if call is not None:
             call.finish(None, error)
 
@@ -179,8 +238,9 @@ class CallTable:
 
         def expire() -> None:
             for opaque in opaques:
-                if opaque in self._calls:
-                    self.end(opaque, self.timed_out(timeout_ms))
+                call = self._pop(opaque)
+                if call is not None:
+                    call.finish(None, self.timed_out(timeout_ms, call))
 
         return self._schedule(timeout_ms, expire)
 
@@ -209,15 +269,15 @@ class CallTable:
         if call.error is not None:
             raise call.error
         self.drop(command)
-        raise self.timed_out(timeout_ms)
+        raise self.timed_out(timeout_ms, call)
 
     def drop(self, command: RemotingCommand) -> bool:
         """Take the call out unanswered; False when somebody is ending it right now."""
-        return self._calls.pop(command.opaque, None) is not None
+        return self._pop(command.opaque) is not None
 
     def take(self, response: RemotingCommand) -> Call | None:
         """Take out the call of an answer, to be finished; None: it came late and is dropped."""
-        call = self._calls.pop(response.opaque, None)
+        call = self._pop(response.opaque)
         if call is None:
             _log.debug("late answer dropped from=%s opaque=%d", self._address, response.opaque)
         return call
@@ -234,31 +294,39 @@ class CallTable:
 
     def fail_all(self, reason: str, cause: BaseException | None = None) -> None:
         """End every call, each with an error of its own."""
-        while self._calls:
-            try:
-                _, call = self._calls.popitem()
-            except KeyError:
-                return  # the last one was answered meanwhile
-            error = self.broken(reason)
+        for opaque in list(self._calls):
+            call = self._pop(opaque)
+            if call is None:
+                continue  # answered meanwhile
+            error = self.broken(reason, left=call.left)
             error.__cause__ = cause
             call.finish(None, error)
 
-    def timed_out(self, timeout_ms: float) -> RemotingTimeoutException:
-        """Build the error of a call without answer."""
-        return RemotingTimeoutException(
-            f"no answer from {self._address} within {timeout_ms:.0f} ms: the request may have "
-            "been carried out; raise the timeout or look at the server",
+    def timed_out(self, timeout_ms: float, call: Call) -> RemotingTimeoutException:
+        """Build the error of a call without answer; what was not written yet never will be."""
+        left = not call.withdraw() if call.withdraw is not None else call.left
+        hint = (
+            "the request may have been carried out; raise the timeout or look at the server"
+            if left
+            else "the request was not even written, because the server does not read"
+        )
+        error = RemotingTimeoutException(
+            f"no answer from {self._address} within {timeout_ms:.0f} ms: {hint}",
             address=self._address,
             elapsed_ms=round(timeout_ms),
         )
+        error.request_left = left
+        return error
 
-    def broken(self, reason: str) -> RemotingSendRequestException:
+    def broken(self, reason: str, *, left: bool = False) -> RemotingSendRequestException:
         """Build the error of calls on a connection that ended."""
-        return RemotingSendRequestException(
-            f"connection to {self._address} ended: {reason}; the request may or may not have "
-            "been carried out",
+        told = "may or may not have been carried out" if left else "has not left this client"
+        error = RemotingSendRequestException(
+            f"connection to {self._address} ended: {reason}; the request {told}",
             address=self._address,
         )
+        error.request_left = left
+        return error
 
 
 def future_of(begin: Callable[[Done], None]) -> Future[RemotingCommand]:

@@ -110,7 +110,7 @@ class InprocChannel:
         self, commands: Sequence[RemotingCommand], timeout_ms: float, dones: Sequence[Done]
     ) -> None:
         """Call one by one: here nothing is gained by writing them together."""
-        self._calls.check_room(len(commands))
+        self._calls.check_room(commands)
         for command, done in zip(commands, dones, strict=True):
             try:
                 self.begin(command, timeout_ms, done)

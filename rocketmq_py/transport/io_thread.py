@@ -1,17 +1,21 @@
-"""Who notices that a socket has something to read: one thread for all connections of a client.
+"""Who notices that a socket can be read or written: one thread for all connections of a client.
 
-The thread only watches and lets the connection read itself. A caller that wants to read its own
-answer takes its socket out of the watch (`IoThread.pause`) and puts it back (`resume`); on Linux
-both act on the running epoll at once and wake nobody. Elsewhere sockets stay watched, and callers
-wait for this thread (`can_pause` is False). Must not know frames. Read on in ``tcp.py``.
+The thread only watches and lets the connection read or write itself. A caller that wants to read
+its own answer takes its socket out of the watch (`IoThread.pause`) and puts it back (`resume`); on
+Linux both act on the running epoll at once and wake nobody. Elsewhere sockets stay watched, and
+callers wait for this thread (`can_pause` is False). Writing is watched apart from reading, and only
+while something waits: the end of a connect, or bytes that the server did not take yet. Must not
+know frames. Read on in ``tcp.py`` and ``connecting.py``.
 """
 
+import contextlib
 import logging
 import select
 import selectors
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from typing import Protocol
 
 _log = logging.getLogger(__name__)
@@ -27,13 +31,23 @@ class Readable(Protocol):
         """Read what is there; must not block and must not raise."""
 
 
+class Writable(Protocol):
+    """Who waits until a socket takes bytes."""
+
+    def fileno(self) -> int:
+        """Return the descriptor to watch."""
+
+    def on_writable(self) -> None:
+        """Write what waits; must not block and must not raise. Also called for nothing."""
+
+
 class _Watch(Protocol):
-    """The set of watched descriptors; every call is safe while another thread waits."""
+    """The sets of watched descriptors; every call is safe while another thread waits."""
 
     can_pause: bool
 
     def add(self, fd: int) -> None:
-        """Watch a new descriptor."""
+        """Watch a new descriptor for something to read."""
 
     def remove(self, fd: int) -> None:
         """Stop watching for good."""
@@ -44,11 +58,17 @@ class _Watch(Protocol):
     def resume(self, fd: int) -> None:
         """Watch again."""
 
-    def wait(self) -> list[int]:
-        """Wait until something is readable."""
+    def add_write(self, fd: int) -> None:
+        """Watch for room to write."""
+
+    def remove_write(self, fd: int) -> None:
+        """Stop watching for room."""
+
+    def wait(self) -> tuple[list[int], list[int]]:
+        """Wait until something is readable or writable; return both."""
 
     def close(self) -> None:
-        """Release the set."""
+        """Release the sets."""
 
 
 class _SelectorWatch:
@@ -60,13 +80,13 @@ class _SelectorWatch:
         self._selector = selectors.DefaultSelector()
         self._wake = wake
         self._lock = threading.Lock()
-        self._changes: list[tuple[int, bool]] = []
+        self._changes: list[tuple[int, int, bool]] = []
 
     def add(self, fd: int) -> None:
-        self._change(fd, watch=True)
+        self._change(fd, selectors.EVENT_READ, watch=True)
 
     def remove(self, fd: int) -> None:
-        self._change(fd, watch=False)
+        self._change(fd, selectors.EVENT_READ, watch=False)
 
     def pause(self, fd: int) -> None:
         """Do nothing: callers never read themselves here."""
@@ -74,38 +94,56 @@ class _SelectorWatch:
     def resume(self, fd: int) -> None:
         """Do nothing: callers never read themselves here."""
 
-    def wait(self) -> list[int]:
+    def add_write(self, fd: int) -> None:
+        self._change(fd, selectors.EVENT_WRITE, watch=True)
+
+    def remove_write(self, fd: int) -> None:
+        self._change(fd, selectors.EVENT_WRITE, watch=False)
+
+    def wait(self) -> tuple[list[int], list[int]]:
         with self._lock:
             changes, self._changes = self._changes, []
-        for fd, watch in changes:
-            known = fd in self._selector.get_map()
-            if known:
-                self._selector.unregister(fd)
-            if watch:
-                try:
-                    self._selector.register(fd, selectors.EVENT_READ)
-                except OSError:
-                    continue  # closed before the watch began
-        return [key.fd for key, _ in self._selector.select()]
+        for fd, event, watch in changes:
+            self._apply(fd, event, watch=watch)
+        ready = [(key.fd, events) for key, events in self._selector.select()]
+        readable = [fd for fd, events in ready if events & selectors.EVENT_READ]
+        return readable, [fd for fd, events in ready if events & selectors.EVENT_WRITE]
+
+    def _apply(self, fd: int, event: int, *, watch: bool) -> None:
+        known = self._selector.get_map().get(fd)
+        before = 0 if known is None else known.events
+        wanted = before | event if watch else before & ~event
+        if known is not None:
+            self._selector.unregister(fd)
+        if wanted:
+            with contextlib.suppress(OSError):  # closed before the watch began
+                self._selector.register(fd, wanted)
 
     def close(self) -> None:
         self._selector.close()
 
-    def _change(self, fd: int, *, watch: bool) -> None:
+    def _change(self, fd: int, event: int, *, watch: bool) -> None:
         with self._lock:
-            self._changes.append((fd, watch))
+            self._changes.append((fd, event, watch))
         _wake_up(self._wake)
 
 
 if sys.platform == "linux":
 
     class _EpollWatch:
-        """Linux: the kernel applies changes to a wait that is going on."""
+        """Linux: the kernel applies changes to a wait that is going on.
+
+        Who waits for room stands in a set of its own, which the first one watches: so a caller
+        that reads itself and a writer never change the same entry.
+        """
 
         can_pause = True
 
         def __init__(self) -> None:
             self._epoll = select.epoll()
+            self._writes = select.epoll()
+            self._writes_fd = self._writes.fileno()
+            self._epoll.register(self._writes_fd, select.EPOLLIN)
 
         def add(self, fd: int) -> None:
             self._epoll.register(fd, select.EPOLLIN)
@@ -120,11 +158,25 @@ if sys.platform == "linux":
         pause = remove
         resume = add
 
-        def wait(self) -> list[int]:
-            return [fd for fd, _ in self._epoll.poll()]
+        def add_write(self, fd: int) -> None:
+            self._writes.register(fd, select.EPOLLOUT)
+
+        def remove_write(self, fd: int) -> None:
+            try:
+                self._writes.unregister(fd)
+            except (OSError, ValueError):
+                return
+
+        def wait(self) -> tuple[list[int], list[int]]:
+            readable = [fd for fd, _ in self._epoll.poll()]
+            if self._writes_fd not in readable:
+                return readable, []
+            readable.remove(self._writes_fd)
+            return readable, [fd for fd, _ in self._writes.poll(0)]
 
         def close(self) -> None:
             self._epoll.close()
+            self._writes.close()
 
 
 def _wake_up(sender: socket.socket) -> None:
@@ -135,12 +187,13 @@ def _wake_up(sender: socket.socket) -> None:
 
 
 class IoThread:
-    """The reading thread of one client instance; starts with the first connection."""
+    """The reading and writing thread of one client instance; starts with the first connection."""
 
     def __init__(self, name: str, *, portable: bool = False) -> None:
         self._name = name
         self._lock = threading.Lock()
         self._readables: dict[int, Readable] = {}
+        self._writables: dict[int, Writable] = {}
         self._thread: threading.Thread | None = None
         self._closing = False
         self._receiver, self._sender = socket.socketpair()
@@ -160,15 +213,28 @@ class IoThread:
             if self._closing:
                 return
             self._readables[readable.fileno()] = readable
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+            self._start()
         self._watch.add(readable.fileno())
 
     def forget(self, fd: int) -> None:
         """Stop watching a descriptor that is about to be closed."""
         self._readables.pop(fd, None)
         self._watch.remove(fd)
+        self.forget_write(fd)
+
+    def add_write(self, writable: Writable) -> None:
+        """Call `on_writable` as long as there is room to write, until `forget_write`."""
+        with self._lock:
+            if self._closing:
+                return
+            self._writables[writable.fileno()] = writable
+            self._start()
+        self._watch.add_write(writable.fileno())
+
+    def forget_write(self, fd: int) -> None:
+        """Undo `add_write`."""
+        if self._writables.pop(fd, None) is not None:
+            self._watch.remove_write(fd)
 
     def pause(self, fd: int) -> None:
         """Leave the reading to a caller until `resume`."""
@@ -182,20 +248,32 @@ class IoThread:
         """Say whether this code runs on the I/O thread."""
         return threading.current_thread() is self._thread
 
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            self._thread.start()
+
     def _run(self) -> None:
         wake = self._receiver.fileno()
         while not self._closing:
-            for fd in self._watch.wait():
+            readable, writable = self._watch.wait()
+            for fd in writable:
+                waiting = self._writables.get(fd)
+                if waiting is not None:
+                    self._let(waiting.on_writable)
+            for fd in readable:
                 if fd == wake:
                     self._swallow_wake_ups()
                     continue
-                readable = self._readables.get(fd)
-                if readable is None:
-                    continue
-                try:
-                    readable.on_readable()
-                except Exception:  # noqa: BLE001 - other connections live on
-                    _log.exception("reading failed: %r", readable)
+                connection = self._readables.get(fd)
+                if connection is not None:
+                    self._let(connection.on_readable)
+
+    def _let(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except Exception:  # noqa: BLE001 - other connections live on
+            _log.exception("reading or writing failed: %r", act)
 
     def _swallow_wake_ups(self) -> None:
         try:

@@ -1,27 +1,27 @@
 """A connection over TCP: callers write themselves, and read themselves when they are alone.
 
 Who reads a socket is decided under one small lock: the I/O thread by default, or a caller whose
-call is the only one in flight; never two. A caller that writes holds the write lock for its frame
-only. Whoever notices the end of the connection fails all calls in flight at once, and the last
-reader closes the descriptor, so that no thread ever uses a number that is somebody else's by now.
-Must not know routes or retries. Read on in ``io_thread.py`` (watching), ``channel.py`` (pairing).
+call is the only one in flight; never two. Nobody waits in order to write: what the server does not
+take at once is put off, and the I/O thread writes it. Whoever notices the end of the connection
+fails all calls in flight at once, and the last reader closes the descriptor, so that no thread ever
+uses a number that is somebody else's by now. Must not know routes or retries. Read on in
+``connecting.py`` (before), ``io_thread.py`` (watching), ``channel.py`` (pairing).
 """
 
 import contextlib
 import select
-import selectors
 import socket
 import threading
+from _thread import LockType, allocate_lock
+from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 
 from rocketmq_py.clock import monotonic
-from rocketmq_py.config import split_host_port
 from rocketmq_py.errors import (
     RemotingCommandException,
-    RemotingConnectException,
     RemotingException,
-    RemotingTimeoutException,
+    RemotingTooMuchRequestException,
     RocketMQError,
 )
 from rocketmq_py.protocol.command import RemotingCommand
@@ -32,7 +32,10 @@ from rocketmq_py.transport.io_thread import IoThread
 RECEIVE_SIZE = 65_536
 RECEIVE_SIZE_MAX = 1_048_576
 """Read at once of a frame that is known to be long: fewer turns of the interpreter's lock."""
-REPLY_TIMEOUT_S = 3.0
+UNWRITTEN_MAX = 16 << 20
+"""Bytes that may wait for a server before a request without answer, or a reply, is refused."""
+LOST_AFTER_MS = 15_000
+"""A connection ends on which the other host has confirmed no byte for so long."""
 
 
 class _Reader(Enum):
@@ -44,30 +47,36 @@ class _Reader(Enum):
     NOBODY = "the descriptor is closed"
 
 
-def connect(
+class _Frame:
+    """Bytes that the server did not take at once, and the calls that they carry."""
+
+    __slots__ = ("begun", "calls", "rest", "written")
+
+    def __init__(self, rest: memoryview, calls: Sequence[Call], *, begun: bool) -> None:
+        self.rest: memoryview | None = rest
+        self.calls = calls
+        self.begun = begun
+        self.written: LockType | None = None
+        """Released when somebody waits for the end of this frame."""
+
+
+def over(
+    sock: socket.socket,
     address: str,
-    timeout_ms: float,
     *,
     io_thread: IoThread,
     schedule: Schedule,
     permits: int,
+    bytes_max: int,
     on_request: Callable[[Channel, RemotingCommand], None],
     on_closed: Callable[[Channel], None],
 ) -> "TcpChannel":
-    """Open a connection within ``timeout_ms``; raises `RemotingConnectException`."""
-    host, port = split_host_port(address)
-    try:
-        sock = socket.create_connection((host, port), timeout=max(0.001, timeout_ms / 1000))
-    except OSError as error:
-        raise RemotingConnectException(
-            f"cannot connect to {address} within {timeout_ms:.0f} ms: {error}; is the server up "
-            "and reachable from here? If a broker announces an address that works only inside its "
-            "own network, set address_mapper",
-            address=address,
-        ) from error
+    """Make a channel of a connected socket."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # else the kernel believes in a lost host for minutes
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, LOST_AFTER_MS)
     sock.setblocking(False)
-    calls = CallTable(address, schedule, permits)
+    calls = CallTable(address, schedule, permits, bytes_max)
     channel = TcpChannel(sock, address, calls, io_thread, on_request, on_closed)
     io_thread.add(channel)
     return channel
@@ -95,7 +104,9 @@ class TcpChannel:
         self._on_request = on_request
         self._on_closed = on_closed
         self._lock = threading.Lock()  # who reads, and whether it is over; held for moments
-        self._write_lock = threading.Lock()
+        self._write_lock = threading.Lock()  # never held while anybody waits
+        self._unwritten: deque[_Frame] = deque()
+        self._unwritten_bytes = 0
         self._reader = _Reader.WATCH
         self._error: RemotingException | None = None
         self._holds_bytes = False
@@ -135,7 +146,7 @@ class TcpChannel:
             else:
                 call.arm()
         try:
-            self._write(command.encode(), deadline, call)
+            self._write(command.encode(), (call,))
             if call.waiter is None:
                 self._read_own(call, deadline)
         except BaseException:
@@ -150,12 +161,12 @@ class TcpChannel:
 
     def begin(self, command: RemotingCommand, timeout_ms: float, done: Done) -> None:
         """Call without waiting; ``done`` runs on the thread that reads the answer."""
-        self.last_used = now = monotonic()
+        self.last_used = monotonic()
         with self._lock:
             self._check_open()
             call = self._calls.open(command, done)
         try:
-            self._write(command.encode(), now + timeout_ms / 1000)
+            self._write(command.encode(), (call,))
         except BaseException:
             # Whoever saw the connection break may have ended the call: `done` has told it.
             if self._calls.drop(command):
@@ -167,15 +178,16 @@ class TcpChannel:
         self, commands: Sequence[RemotingCommand], timeout_ms: float, dones: Sequence[Done]
     ) -> None:
         """Make many calls with one write; each of ``dones`` gets the outcome of its command."""
-        self.last_used = now = monotonic()
+        self.last_used = monotonic()
         with self._lock:
             self._check_open()
-            self._calls.check_room(len(commands))
-            for command, done in zip(commands, dones, strict=True):
+            self._calls.check_room(commands)
+            calls = [
                 self._calls.open(command, done)
+                for command, done in zip(commands, dones, strict=True)
+            ]
         try:
-            data = b"".join([command.encode() for command in commands])
-            self._write(data, now + timeout_ms / 1000)
+            self._write(b"".join([command.encode() for command in commands]), calls)
         except RocketMQError as error:
             for command in commands:  # those that the end of the connection has not ended
                 self._calls.end(command.opaque, error)
@@ -190,13 +202,26 @@ class TcpChannel:
         """Write a request that has no answer."""
         self.last_used = now = monotonic()
         self._check_open()
+        self._check_backlog()
         self._calls.number(command)
-        self._write(command.encode(), now + timeout_ms / 1000)
+        call = Call(None)
+        frame = self._write(command.encode(), (call,))
+        if frame is not None and timeout_ms > 0:
+            self._wait_for(frame, call, now + timeout_ms / 1000)
 
     def reply(self, command: RemotingCommand) -> None:
         """Write the answer to a request of the server."""
         self._check_open()
-        self._write(command.encode(), monotonic() + REPLY_TIMEOUT_S)
+        self._check_backlog()
+        self._write(command.encode(), ())
+
+    def _check_backlog(self) -> None:
+        if self._unwritten_bytes > UNWRITTEN_MAX:
+            raise RemotingTooMuchRequestException(
+                f"{self._unwritten_bytes} bytes wait to be written to {self.address}: the server "
+                "does not read",
+                address=self.address,
+            )
 
     def _check_open(self) -> None:
         if self._error is not None:
@@ -204,29 +229,22 @@ class TcpChannel:
 
     # --- writing ---------------------------------------------------------------------------
 
-    def _write(self, data: bytes, deadline: float, call: Call | None = None) -> None:
-        """Write one whole frame, or fail the connection: half a frame helps nobody.
-
-        ``call``: the caller's own call; when it is alone and the send buffer is full, the reading
-        goes back to the I/O thread, else client and server could wait for each other for good.
-        """
-        if not self._write_lock.acquire(timeout=max(0.0, deadline - monotonic())):
-            raise self._not_written(deadline)
-        try:
-            sent = self._send(data)
-            if sent < len(data):
-                if call is not None and call.waiter is None:
-                    call.arm()
-                    self._hand_back()
-                self._write_rest(memoryview(data)[sent:], deadline)
-        except BaseException as error:  # noqa: BLE001 - raised again below, outside the lock
-            broken: BaseException | None = error
-        else:
-            broken = None
-        finally:
-            self._write_lock.release()
+    def _write(self, data: bytes, calls: Sequence[Call]) -> _Frame | None:
+        """Write a whole frame without waiting; return what the I/O thread writes later."""
+        frame = None
+        with self._write_lock:
+            for call in calls:
+                call.left = True  # before the bytes: an error in between must not deny them
+            try:
+                sent = 0 if self._unwritten else self._send(data)
+                if sent < len(data):
+                    frame = self._put_off(memoryview(data)[sent:], calls, begun=sent > 0)
+            except BaseException as error:  # noqa: BLE001 - raised again below, outside the lock
+                broken: BaseException | None = error
+            else:
+                broken = None
         if broken is None:
-            return
+            return frame
         self._fail(f"writing failed: {broken}", broken)
         if isinstance(broken, OSError) and not isinstance(broken, RemotingException):
             raise self._calls.broken(f"writing failed: {broken}") from broken
@@ -238,23 +256,71 @@ class TcpChannel:
         except BlockingIOError:
             return 0
 
-    def _write_rest(self, rest: memoryview, deadline: float) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._sock, selectors.EVENT_WRITE)
-            while rest:
-                left = deadline - monotonic()
-                if left <= 0:
-                    raise self._not_written(deadline)
-                selector.select(left)
-                rest = rest[self._send(rest) :]
+    def _put_off(self, rest: memoryview, calls: Sequence[Call], *, begun: bool) -> _Frame:
+        """Leave bytes to the I/O thread, under the write lock."""
+        frame = _Frame(rest, calls, begun=begun)
+        for call in calls:
+            call.left = begun
+            call.withdraw = lambda: self._withdraw(frame)
+        if not self._unwritten:
+            self._io.add_write(self)
+        self._unwritten.append(frame)
+        self._unwritten_bytes += len(rest)
+        return frame
 
-    def _not_written(self, deadline: float) -> RemotingTimeoutException:
-        late_ms = round((monotonic() - deadline) * 1000)
-        return RemotingTimeoutException(
-            f"{self.address} does not take our bytes in time ({late_ms} ms too late): the server "
-            "is overloaded or does not read",
-            address=self.address,
-        )
+    def on_writable(self) -> None:
+        """Write on the I/O thread what waits, as far as the server takes it."""
+        broken = None
+        with self._write_lock:
+            try:
+                self._write_waiting()
+            except OSError as error:
+                broken = error
+        if broken is not None:
+            self._fail(f"writing failed: {broken}", broken)
+
+    def _write_waiting(self) -> None:
+        while self._unwritten:
+            frame = self._unwritten[0]
+            if frame.rest is not None:
+                sent = self._send(frame.rest)
+                self._unwritten_bytes -= sent
+                frame.begun = frame.begun or sent > 0
+                frame.rest = frame.rest[sent:]
+                if frame.rest:
+                    return
+                for call in frame.calls:
+                    call.left, call.withdraw = True, None
+                if frame.written is not None:
+                    frame.written.release()
+            self._unwritten.popleft()
+        self._io.forget_write(self._fd)
+
+    def _withdraw(self, frame: _Frame) -> bool:
+        """Take a frame back that is not begun; False: the server has some of it."""
+        with self._write_lock:
+            if frame.begun:
+                return False
+            if frame.rest is not None:
+                self._unwritten_bytes -= len(frame.rest)
+                frame.rest = None
+            # Not searched for among many: those behind the first, which may be begun, end first.
+            while len(self._unwritten) > 1 and self._unwritten[1].rest is None:
+                del self._unwritten[1]
+            return True
+
+    def _wait_for(self, frame: _Frame, call: Call, deadline: float) -> None:
+        """Wait until a frame without answer is written; raise when it is not in time."""
+        with self._write_lock:
+            if frame.rest is None or not frame.rest:
+                return
+            frame.written = written = allocate_lock()
+            written.acquire()
+        in_time = written.acquire(timeout=max(0.0, deadline - monotonic()))
+        if self._error is not None:
+            raise self._calls.broken("it ended before all was written", left=False)
+        if not in_time:
+            raise self._calls.timed_out((monotonic() - self.last_used) * 1000, call)
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -338,7 +404,16 @@ class TcpChannel:
         # Wakes whoever waits for this socket; that reader closes the descriptor.
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
+        with self._write_lock:
+            lost, self._unwritten = self._unwritten, deque()
+            self._unwritten_bytes = 0
+            for frame in lost:  # the server has a part of one frame at most, which is nothing
+                for call in frame.calls:
+                    call.left = False
         self._calls.fail_all(reason, cause)
+        for frame in lost:
+            if frame.written is not None:
+                frame.written.release()
         if unread:
             self._release()
         self._on_closed(self)

@@ -121,7 +121,7 @@ def test_a_broker_is_greeted_as_soon_as_it_is_connected(
     instance.remoting.invoke(broker.address, RemotingCommand(9001), 3_000)
     assert len(broker.wait_for(HEART_BEAT)) == 1
     broker.drop_peers()
-    while instance.remoting.is_connected(broker.address):
+    while instance.connections.get(broker.address):
         threading.Event().wait(0.001)
     instance.remoting.invoke(broker.address, RemotingCommand(9001), 3_000)
     assert len(broker.wait_for(HEART_BEAT, 2)) == 2
@@ -196,7 +196,7 @@ def test_a_vanished_broker_loses_its_connection_at_the_next_round(
     cluster.routes["T"].broker_datas[0].broker_addrs = {0: "127.0.0.1:1"}
     instance.routes.update("T")
     instance._heartbeat_round()
-    assert broker.address not in instance.remoting.connected()
+    assert broker.address not in instance.connections.addresses()
 
 
 def test_notice_40_makes_every_consumer_rebalance(

@@ -9,6 +9,7 @@ from contextlib import closing
 
 import pytest
 
+from rocketmq_py.client.connections import Wait
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.config import Credentials
 from rocketmq_py.errors import RemotingConnectException, RemotingSendRequestException
@@ -72,7 +73,7 @@ def test_a_connection_that_the_server_closed_is_opened_again(
     broker = cluster.brokers[0]
     broker.on(ECHO, echo)
     instance.remoting.invoke(broker.address, RemotingCommand(ECHO), 3_000)
-    channel = instance.remoting.channel(broker.address, 100)
+    channel = instance.connections.channel(broker.address, Wait(100))
     broker.on(9002, lambda _, peer: peer.close())
     with pytest.raises(RemotingSendRequestException):
         instance.remoting.invoke(broker.address, RemotingCommand(9002), 3_000)
@@ -149,8 +150,8 @@ def test_go_away_means_once_more_on_another_connection(
         answer = instance.remoting.invoke(broker.address, command, 5_000)
     assert answer.code == 0
     assert len(broker.peers) == 2
-    instance.remoting.close_idle()
-    assert len(instance.remoting.connected()) == 1
+    instance.connections.close_idle()
+    assert len(instance.connections.addresses()) == 1
 
 
 def test_idle_connections_are_closed_but_not_those_in_use(
@@ -160,14 +161,14 @@ def test_idle_connections_are_closed_but_not_those_in_use(
     broker = cluster.brokers[0]
     broker.silent(ECHO)
     future = instance.remoting.invoke_async(broker.address, RemotingCommand(ECHO), 60_000)
-    channel = instance.remoting.channel(broker.address, 1_000)
+    channel = instance.connections.channel(broker.address, Wait(1_000))
     threading.Event().wait(0.005)  # longer than channel_max_idle
-    instance.remoting.close_idle()
+    instance.connections.close_idle()
     assert channel.is_open
     broker.peers[0].send(broker.wait_for(ECHO)[0].answer(0))
     assert future.result(5).code == 0
     threading.Event().wait(0.005)
-    instance.remoting.close_idle()
+    instance.connections.close_idle()
     assert not channel.is_open
 
 
@@ -202,4 +203,4 @@ def test_an_end_in_the_middle_of_a_connect_leaves_no_thread_behind(
     monkeypatch.setattr(inproc, "lookup", end_now)
     with pytest.raises(RemotingConnectException, match="shut down"):
         remoting.invoke(address, RemotingCommand(ECHO), 500)
-    assert remoting._io is None
+    assert instance.connections._io is None

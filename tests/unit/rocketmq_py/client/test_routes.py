@@ -97,18 +97,18 @@ def test_addresses_are_found_by_id_then_by_the_next_one_then_by_any(
     assert find("z") is None
 
 
-def test_some_broker_of_a_topic_is_a_master_when_there_is_one(
+def test_who_is_asked_about_a_topic_are_masters_when_there_are_some(
     cluster: ScriptedCluster, instance: ClientInstance
 ) -> None:
     route = route_of([("a", "h:1"), ("b", "h:2")])
     route.broker_datas[0].broker_addrs = {1: "h:9"}
     cluster.routes["T"] = route
-    assert instance.routes.any_broker_address("T") is None
+    assert instance.routes.addresses_to_ask("T") == []
     instance.routes.update("T")
-    assert instance.routes.any_broker_address("T") == "h:2"
+    assert instance.routes.addresses_to_ask("T") == ["h:2"]
     route.broker_datas[1].broker_addrs = {1: "h:8"}
     instance.routes.update("T")
-    assert instance.routes.any_broker_address("T") in {"h:8", "h:9"}
+    assert sorted(instance.routes.addresses_to_ask("T")) == ["h:8", "h:9"]
 
 
 def test_a_broker_that_no_route_names_is_forgotten(

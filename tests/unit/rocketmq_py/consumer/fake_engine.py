@@ -6,16 +6,17 @@ scheduled or submitted work runs when the test says so, in the test's thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, cast
 
 from rocketmq_py.client.background import TimerHandle, WorkerPool
+from rocketmq_py.client.heartbeat import Told
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.routes import RouteTable
-from rocketmq_py.errors import NoRouteError, RemotingConnectException
+from rocketmq_py.errors import NoRouteError, RemotingConnectException, RocketMQError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -61,7 +62,8 @@ class FakeEngine(ClientInstance):
     is_running = True
 
     def __init__(self) -> None:
-        self.routes = self.remoting = cast("Any", self)
+        self.routes = self.remoting = self.connections = cast("Any", self)
+        self.silent: frozenset[str] = frozenset()
         self.client_id = ME
         self.queues: dict[str, tuple[MessageQueue, ...]] = {}
         self.name_server: dict[str, tuple[MessageQueue, ...]] = {}
@@ -89,7 +91,7 @@ class FakeEngine(ClientInstance):
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         return self.queues.get(topic)
 
-    def update(self, topic: str) -> bool:
+    def update(self, topic: str, timeout_ms: float | None = None) -> bool:
         self.route_questions.append(topic)
         self.log.append(f"route {topic}")
         if topic in self.name_server:
@@ -109,8 +111,8 @@ class FakeEngine(ClientInstance):
             cast("Any", self), topic, broker_name, broker_id=broker_id, only_this=only_this
         )
 
-    def any_broker_address(self, topic: str) -> str | None:
-        return ADDRESS if topic in self.queues else None
+    def addresses_to_ask(self, topic: str) -> list[str]:
+        return [ADDRESS] if topic in self.queues else []
 
     def invoke(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         self.calls.append((address, command))
@@ -126,20 +128,31 @@ class FakeEngine(ClientInstance):
         if address not in self.addresses.values():
             raise RemotingConnectException(address)
         future: Future[RemotingCommand] = Future()
+        if command.code != RequestCode.PULL_MESSAGE:
+            try:
+                future.set_result(self.invoke(address, command, timeout_ms))
+            except RocketMQError as error:
+                future.set_exception(error)
+            return future
         self.pulls.append((command, future))
         self.log.append("PULL_MESSAGE")
         return future
 
-    def invoke_oneway(self, address: str, command: RemotingCommand, timeout_ms: int) -> None:
+    def post(self, address: str, command: RemotingCommand) -> None:
         self.oneways.append(command)
         self.log.append(f"oneway {RequestCode(command.code).name}")
 
-    def unregister_consumer(self, group: str) -> None:
+    def unregister_consumer(self, group: str, wait_s: float = 0.0) -> None:
         self.left.append(group)
 
-    def send_heartbeats(self) -> None:
+    def send_heartbeats(self, wait_s: float = 0.0) -> Told:
         self.heartbeats += 1
         self.log.append("HEART_BEAT")
+        return Told(())
+
+    def side_by_side(self, tasks: Sequence[Callable[[], object]], wait_s: float) -> None:
+        for task in tasks:
+            task()
 
     def schedule_after(self, delay_ms: float, task: Callable[[], object]) -> FakeHandle:
         handle = FakeHandle(delay_ms, task)

@@ -28,7 +28,7 @@ def test_members_are_sorted_as_java_sorts_strings() -> None:
     engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = member_list(
         "\uff5e", "b", "\U0001f600", "a"
     )
-    assert calls(engine).consumer_ids(ADDRESS) == ["a", "b", "\U0001f600", "\uff5e"]
+    assert calls(engine).consumer_ids([ADDRESS], 1_000) == ["a", "b", "\U0001f600", "\uff5e"]
     assert java_order("\U0001f600") < java_order("\uff5e")
 
 
@@ -36,7 +36,7 @@ def test_an_error_answer_carries_code_remark_and_address() -> None:
     engine = FakeEngine()
     engine.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda _: refusal(1, "no consumer")
     with pytest.raises(MQBrokerException, match="no consumer") as raised:
-        calls(engine).consumer_ids(ADDRESS)
+        calls(engine).consumer_ids([ADDRESS], 1_000)
     assert (raised.value.code, raised.value.broker_addr) == (1, ADDRESS)
 
 

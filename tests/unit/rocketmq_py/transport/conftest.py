@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 
@@ -10,7 +11,7 @@ import pytest
 from rocketmq_py.client.background import Timer
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import tcp
-from rocketmq_py.transport.channel import Channel, future_of
+from rocketmq_py.transport.channel import BYTES_MAX, Channel, future_of
 from rocketmq_py.transport.io_thread import IoThread
 from tests.unit.rocketmq_py.scripted import ScriptedServer
 
@@ -48,15 +49,17 @@ def connect(
     def make(
         *,
         permits: int = 65_535,
+        bytes_max: int = BYTES_MAX,
         on_request: Callable[[Channel, RemotingCommand], None] = ignore,
         on_closed: Callable[[Channel], None] = forget,
     ) -> tcp.TcpChannel:
-        channel = tcp.connect(
+        channel = tcp.over(
+            socket.create_connection(("127.0.0.1", server.port)),
             server.address,
-            3_000,
             io_thread=io,
             schedule=timer.schedule_after,
             permits=permits,
+            bytes_max=bytes_max,
             on_request=on_request,
             on_closed=on_closed,
         )

@@ -5,8 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 from rocketmq_py.client.background import Timer
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
-    RemotingConnectException,
     RemotingSendRequestException,
     RemotingTimeoutException,
     RemotingTooMuchRequestException,
@@ -31,6 +29,8 @@ from tests.unit.rocketmq_py.transport.conftest import ChannelMaker, begun
 ECHO = 9001
 HELD = 9002
 SILENT = 9003
+DEAF = 9004
+LARGE = bytes(2_000_000)
 
 
 def echo(request: RemotingCommand, _: Peer) -> RemotingCommand:
@@ -234,35 +234,107 @@ def test_a_frame_larger_than_the_send_buffer_arrives_whole_and_so_does_its_answe
     assert channel.invoke(command(ECHO, b"small"), 3_000).body == b"small"
 
 
-def test_a_peer_that_does_not_read_cannot_hold_a_writer_beyond_its_time(
-    connect: ChannelMaker, server: ScriptedServer, timer: object
+class Deaf:
+    """A server that takes no byte of a connection until it is told to."""
+
+    def __init__(self, server: ScriptedServer, connect: ChannelMaker, **options: int) -> None:
+        self._hears = threading.Event()
+        server.on(DEAF, self._wait)
+        server.on(ECHO, echo)
+        self.channel = connect(**options)
+        self.channel.invoke_oneway(command(DEAF), 1_000)
+        server.wait_for(DEAF)
+
+    def _wait(self, _request: RemotingCommand, _peer: Peer) -> None:
+        self._hears.wait(10)
+
+    def hear(self) -> None:
+        self._hears.set()
+
+    def fill(self) -> list[Future[RemotingCommand]]:
+        """Begin calls with more bytes than the buffers of both systems take."""
+        calls = [begun(self.channel, command(ECHO, LARGE), 60_000) for _ in range(2)]
+        while not self.channel._unwritten:
+            calls.append(begun(self.channel, command(ECHO, LARGE), 60_000))
+        return calls
+
+
+def test_a_server_that_does_not_read_holds_up_nobody_who_begins_a_call(
+    server: ScriptedServer, connect: ChannelMaker
 ) -> None:
-    del connect, timer
-    with (
-        closing(socket.create_server(("127.0.0.1", 0))) as listener,
-        closing(_channel_to(listener)) as channel,
-        pytest.raises(RemotingTimeoutException, match="does not take our bytes"),
-    ):
-        channel.invoke(command(ECHO, bytes(8_000_000)), 50)
-    assert not channel.is_open  # half a frame is on its way: nothing can follow it
+    deaf = Deaf(server, connect)
+    calls = [begun(deaf.channel, command(ECHO, LARGE), 2_000) for _ in range(12)]
+    assert not any(call.done() for call in calls)
+    deaf.hear()
+    assert {call.result(10).body for call in calls} == {LARGE}
 
 
-def _channel_to(listener: socket.socket) -> tcp.TcpChannel:
-    io = IoThread("test-io")
+def test_bytes_in_flight_are_bounded_and_there_is_room_again_after_the_answers(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    deaf = Deaf(server, connect, bytes_max=3 * len(LARGE))
+    calls = [begun(deaf.channel, command(ECHO, LARGE), 60_000) for _ in range(3)]
+    refused = begun(deaf.channel, command(ECHO, LARGE), 60_000)
+    with pytest.raises(RemotingTooMuchRequestException, match="client_async_bytes") as caught:
+        refused.result(1)
+    assert not caught.value.request_left
+    with pytest.raises(RemotingTooMuchRequestException, match="client_async_bytes"):
+        deaf.channel.begin_many([command(ECHO, LARGE)], 60_000, [lambda *_: None])
+    deaf.hear()
+    assert [call.result(10).code for call in calls] == [0] * 3
+    assert begun(deaf.channel, command(ECHO, LARGE), 60_000).result(10).code == 0
 
-    def closed(_: Channel) -> None:
-        threading.Thread(target=io.close, args=(5,), daemon=True).start()
 
-    port = listener.getsockname()[1]
-    return tcp.connect(
-        f"127.0.0.1:{port}",
-        1_000,
-        io_thread=io,
-        schedule=lambda *_: pytest.fail("nothing is scheduled"),
-        permits=10,
-        on_request=lambda *_: None,
-        on_closed=closed,
-    )
+def test_an_error_says_whether_its_request_has_left(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    deaf = Deaf(server, connect)
+    calls = deaf.fill()
+    behind = begun(deaf.channel, command(ECHO, b"small"), 1)
+    with pytest.raises(RemotingTimeoutException, match="not even written") as unwritten:
+        behind.result(5)
+    assert not unwritten.value.request_left
+    with pytest.raises(RemotingTimeoutException) as lonely:
+        deaf.channel.invoke(command(ECHO), 1)
+    assert not lonely.value.request_left
+    deaf.channel.close()
+    found = []
+    for call in calls:
+        error = call.exception(5)
+        assert isinstance(error, RemotingSendRequestException)
+        found.append(error.request_left)
+    assert (found[0], found[-1]) == (True, False)
+
+
+def test_what_timed_out_before_it_was_written_never_reaches_the_server(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    deaf = Deaf(server, connect)
+    calls = deaf.fill()
+    for _ in range(3):
+        with pytest.raises(RemotingTimeoutException):
+            begun(deaf.channel, command(ECHO, b"too late"), 1).result(5)
+    last = begun(deaf.channel, command(ECHO, b"in time"), 60_000)
+    deaf.hear()
+    assert last.result(10).body == b"in time"
+    assert len(server.of(ECHO)) == len(calls) + 1
+
+
+def test_a_request_without_answer_waits_until_it_is_written_or_for_nothing(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    deaf = Deaf(server, connect)
+    deaf.fill()
+    with pytest.raises(RemotingTimeoutException, match="not even written"):
+        deaf.channel.invoke_oneway(command(SILENT), 1)
+    deaf.channel.invoke_oneway(command(HELD), 0)
+    writer = threading.Thread(target=deaf.channel.invoke_oneway, args=(command(HELD), 10_000))
+    writer.start()
+    deaf.hear()
+    writer.join(10)
+    assert not writer.is_alive()
+    server.wait_for(HELD, 2)
+    assert server.of(SILENT) == []
 
 
 def test_oneway_requests_are_written_and_wait_for_nothing(
@@ -344,24 +416,6 @@ def test_an_interrupted_caller_leaves_the_connection_usable(
     assert channel.invoke(command(ECHO, b"x"), 3_000).body == b"x"
 
 
-def test_nobody_listens_is_a_connect_error_that_names_address_and_cause() -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
-    io = IoThread("test-io")
-    with pytest.raises(RemotingConnectException, match=f"127.0.0.1:{port}.*refused") as caught:
-        tcp.connect(
-            f"127.0.0.1:{port}",
-            500,
-            io_thread=io,
-            schedule=lambda *_: pytest.fail("nothing is scheduled"),
-            permits=1,
-            on_request=lambda *_: None,
-            on_closed=lambda _: None,
-        )
-    assert isinstance(caught.value.__cause__, ConnectionRefusedError)
-    io.close(5)
-
-
 def test_a_caller_is_alone_again_after_its_answer_came_through_the_io_thread(
     server: ScriptedServer, timer: Timer
 ) -> None:
@@ -369,12 +423,13 @@ def test_a_caller_is_alone_again_after_its_answer_came_through_the_io_thread(
     holding = Holding(server)
     server.on(ECHO, echo)
     io = IoThread("test-io")
-    channel = tcp.connect(
+    channel = tcp.over(
+        socket.create_connection(("127.0.0.1", server.port)),
         server.address,
-        3_000,
         io_thread=io,
         schedule=timer.schedule_after,
         permits=10,
+        bytes_max=1_000,
         on_request=lambda *_: None,
         on_closed=lambda _: None,
     )

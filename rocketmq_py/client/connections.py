@@ -1,0 +1,459 @@
+"""Which connections a client has, and how long anybody waits for one: the one place of both.
+
+One connection per address, shared by everybody in the client instance and opened by the first who
+needs it, in-process or by TCP. Nobody blocks while it opens: whoever needs it leaves word, each
+with a time of its own (`Connections.reach`). A host that does not answer is *silent* from then on:
+who asks is told at once, and it is tried in background until it answers, so nothing waits for it
+twice. Who is patient (`Wait`) gets a connection also after refusals, as soon as the server is back.
+Must not know commands, topics or routes. Read on in ``transport/connecting.py`` and ``channel.py``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from _thread import allocate_lock
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from attrs import define, field
+
+from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
+from rocketmq_py.clock import monotonic
+from rocketmq_py.config import ClientConfig
+from rocketmq_py.errors import (
+    RemotingConnectException,
+    RemotingException,
+    RemotingTooMuchRequestException,
+    RocketMQError,
+)
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.transport import inproc
+from rocketmq_py.transport.channel import Channel
+
+if TYPE_CHECKING:
+    import socket
+
+    from rocketmq_py.transport.connecting import Connecting
+    from rocketmq_py.transport.io_thread import IoThread
+
+_log = logging.getLogger(__name__)
+
+Reached = Callable[[Channel | None, RocketMQError | None], None]
+"""Takes a connection or the reason why there is none, exactly once, on any thread."""
+
+SILENT_AFTER_S = 0.4
+"""A server is silent when a connect took so long and somebody could not wait longer."""
+PROBE_WAIT_MS = 1_000
+"""Pause between two tries to reach a silent server."""
+PROBE_FOR_S = 60.0
+"""A silent server for which nobody asks is tried for so long."""
+AGAIN_FIRST_MS = 20
+AGAIN_MAX_MS = 200
+"""Pauses between tries at a server that refuses, while somebody waits for it."""
+TOLD_AT_ONCE = 64
+"""More than so many who wait are told in background: the I/O thread has other connections."""
+
+
+class Wait(NamedTuple):
+    """How long a call waits for its connection."""
+
+    ms: float
+    patient: bool = False
+    """Wait on after a refusal, and for a silent server."""
+
+
+@define(eq=False)
+class _Waiter:
+    """Somebody who needs a connection that is not open yet."""
+
+    reached: Reached
+    patient: bool
+    size: int
+    limit: TimerHandle | None = None
+
+
+@define(eq=False)
+class _Door:
+    """The way to an address without an open connection."""
+
+    address: str
+    asked_at: float = 0.0
+    began_at: float = 0.0
+    silent: bool = False
+    trying: bool = False
+    connecting: Connecting | None = None
+    again: TimerHandle | None = None
+    pause_ms: float = AGAIN_FIRST_MS
+    size: int = 0
+    waiters: dict[_Waiter, None] = field(factory=dict)
+    problem: Exception | None = None
+
+
+@define(eq=False, repr=False)
+class Connections:
+    """All connections of one client instance. Every call is safe from any thread."""
+
+    _config: ClientConfig
+    _client_id: str
+    _timer: Timer
+    _background: WorkerPool
+    _on_request: Callable[[Channel, RemotingCommand], None]
+    _on_connected: Callable[[str], None]
+    _is_busy: Callable[[], str | None]
+    _unrouted: Callable[[inproc.Existing], list[tuple[str, str]]]
+    silent: frozenset[str] = field(default=frozenset(), init=False)
+    """Addresses that do not answer now."""
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _channels: dict[str, Channel] = field(factory=dict, init=False)
+    _doors: dict[str, _Door] = field(factory=dict, init=False)
+    _leaving: list[Channel] = field(
+        factory=list, init=False
+    )  # told GO_AWAY: open until their calls have ended
+    _io: IoThread | None = field(default=None, init=False)
+    _closed: bool = field(default=False, init=False)
+
+    # --- getting one -----------------------------------------------------------------------
+
+    def get(self, address: str) -> Channel | None:
+        """Return the open connection, None when there is none."""
+        channel = self._channels.get(address)
+        return channel if channel is not None and channel.is_open else None
+
+    def reach(self, address: str, wait: Wait, reached: Reached, *, size: int = 0) -> None:
+        """Give ``reached`` the open connection, opening it when there is none; never blocks.
+
+        ``size``: bytes that are kept for as long as it takes.
+        """
+        channel = self.get(address)
+        if channel is not None:
+            reached(channel, None)
+            return
+        error: RocketMQError | None = None
+        begins = False
+        with self._lock:
+            door = self._doors.get(address)
+            if self._closed:
+                error = self._shut(address)
+            elif door is not None and door.silent and not wait.patient:
+                door.asked_at = monotonic()
+                error = self._unreachable(door)
+            elif door is not None and self._is_crowded(door, size):
+                error = self._crowded(door)
+            else:
+                if door is None:
+                    door = self._doors[address] = _Door(address)
+                begins = self._enter(door, wait, _Waiter(reached, wait.patient, size))
+        if error is not None:
+            reached(None, error)
+        elif begins and door is not None:
+            self._try(door)
+
+    def channel(self, address: str, wait: Wait) -> Channel:
+        """Return the open connection, waiting for it; raises `RemotingConnectException`."""
+        channel = self.get(address)
+        if channel is not None:
+            return channel
+        outcome: list[tuple[Channel | None, RocketMQError | None]] = []
+        waiter = allocate_lock()
+        waiter.acquire()
+
+        def reached(channel: Channel | None, error: RocketMQError | None) -> None:
+            outcome.append((channel, error))
+            waiter.release()
+
+        self.reach(address, wait, reached)
+        waiter.acquire()
+        channel, error = outcome[0]
+        if channel is None:
+            raise error or self._shut(address)
+        return channel
+
+    def _enter(self, door: _Door, wait: Wait, waiter: _Waiter) -> bool:
+        """Let somebody wait, under the lock; True when a try must begin now."""
+        door.asked_at = monotonic()
+        door.waiters[waiter] = None
+        door.size += waiter.size
+        waiter.limit = self._timer.schedule_after(wait.ms, partial(self._give_up, door, waiter))
+        if door.trying or door.silent or (door.again is not None and wait.patient):
+            return False
+        if door.again is not None:  # who is not patient learns at once whether it still refuses
+            door.again.cancel()
+            door.again = None
+        door.trying = True
+        return True
+
+    def _is_crowded(self, door: _Door, size: int) -> bool:
+        config = self._config
+        too_large = door.size > 0 and door.size + size > config.client_async_bytes
+        return too_large or len(door.waiters) >= config.client_async_permits
+
+    def _crowded(self, door: _Door) -> RocketMQError:
+        return RemotingTooMuchRequestException(
+            f"{len(door.waiters)} calls with {door.size} bytes wait for a connection to "
+            f"{door.address}, more than client_async_permits or client_async_bytes allow",
+            address=door.address,
+        )
+
+    def _give_up(self, door: _Door, waiter: _Waiter) -> None:
+        """Tell somebody whose time is over."""
+        with self._lock:
+            if waiter not in door.waiters:
+                return
+            del door.waiters[waiter]
+            door.size -= waiter.size
+            if door.trying and monotonic() - door.began_at >= SILENT_AFTER_S:
+                self._note_silence(door)
+        waiter.reached(None, self._unreachable(door))
+
+    def _note_silence(self, door: _Door) -> None:
+        if not door.silent:
+            _log.warning("server %s does not answer, it is tried in background", door.address)
+        door.silent = True
+        self.silent |= {door.address}
+
+    # --- trying ----------------------------------------------------------------------------
+
+    def _try(self, door: _Door) -> None:
+        """Begin a try; ``door.trying`` is set already."""
+        door.began_at = monotonic()
+        address = door.address
+        try:
+            if self._config.transport == "auto":
+                server = inproc.lookup(address)
+                if server is not None:
+                    self._opened(door, self._connect_inproc(address, server))
+                    return
+            from rocketmq_py.transport.connecting import Connecting
+
+            io_thread = self._io_thread(address)
+            connecting = Connecting(
+                address,
+                self._config.connect_timeout,
+                io_thread=io_thread,
+                schedule=self._timer.schedule_after,
+                look_up=self._background.submit,
+                done=partial(self._ended, door, io_thread),
+            )
+        except (RocketMQError, OSError) as error:
+            self._failed(door, error, is_silence=False)
+            return
+        with self._lock:
+            if door.trying and not self._closed:
+                door.connecting = connecting
+                return
+        connecting.cancel()
+
+    def _connect_inproc(self, address: str, server: inproc.InprocServer) -> Channel:
+        from rocketmq_py.transport import inproc_channel
+
+        return inproc_channel.connect(
+            address,
+            server,
+            name=self._client_id,
+            schedule=self._timer.schedule_after,
+            permits=self._config.client_async_permits,
+            on_request=self._on_request,
+            on_closed=self._forget,
+            is_busy=self._is_busy,
+            unrouted=self._unrouted,
+        )
+
+    def _ended(
+        self, door: _Door, io_thread: IoThread, sock: socket.socket | None, error: OSError | None
+    ) -> None:
+        """Take how a TCP connect ended, on the I/O thread or another one."""
+        if sock is None:
+            is_silence = not isinstance(error, ConnectionError)
+            self._failed(door, error, is_silence=is_silence)
+            return
+        from rocketmq_py.transport import tcp
+
+        try:
+            channel = tcp.over(
+                sock,
+                door.address,
+                io_thread=io_thread,
+                schedule=self._timer.schedule_after,
+                permits=self._config.client_async_permits,
+                bytes_max=self._config.client_async_bytes,
+                on_request=self._on_request,
+                on_closed=self._forget,
+            )
+        except OSError as trouble:  # it ended at once
+            sock.close()
+            self._failed(door, trouble, is_silence=False)
+        else:
+            self._opened(door, channel)
+
+    def _opened(self, door: _Door, channel: Channel) -> None:
+        with self._lock:
+            door.trying, door.connecting = False, None
+            waiters, door.waiters = list(door.waiters), {}
+            closed = self._closed or self._doors.get(door.address) is not door
+            if not closed:
+                del self._doors[door.address]
+                self._channels[door.address] = channel
+                self.silent -= {door.address}
+        if closed:
+            channel.close()
+            self._tell(waiters, None, lambda: self._shut(door.address))
+            return
+        if door.silent:
+            _log.warning("server %s answers again", door.address)
+        self._on_connected(door.address)
+        self._tell(waiters, channel, lambda: self._unreachable(door))
+
+    def _failed(self, door: _Door, problem: Exception | None, *, is_silence: bool) -> None:
+        """Tell who is not patient, and try again later for those who are."""
+        with self._lock:
+            door.trying, door.connecting, door.problem = False, None, problem
+            if is_silence and not self._closed:
+                self._note_silence(door)
+            left = [] if self._closed else [one for one in door.waiters if one.patient]
+            told = [one for one in door.waiters if self._closed or not one.patient]
+            door.waiters = dict.fromkeys(left)
+            door.size = sum(one.size for one in left)
+            wanted = door.silent and monotonic() - door.asked_at < PROBE_FOR_S
+            if self._closed or self._doors.get(door.address) is not door:
+                pass
+            elif left or wanted:
+                wait_ms = door.pause_ms if left else PROBE_WAIT_MS
+                door.pause_ms = min(door.pause_ms * 2, AGAIN_MAX_MS)
+                door.again = self._timer.schedule_after(wait_ms, partial(self._again, door))
+            else:
+                self._drop(door)
+        self._tell(told, None, lambda: self._unreachable(door))
+
+    def _again(self, door: _Door) -> None:
+        with self._lock:
+            door.again = None
+            if door.trying or self._doors.get(door.address) is not door:
+                return
+            if not door.waiters and not door.silent:
+                self._drop(door)
+                return
+            door.trying = True
+        self._try(door)
+
+    def _drop(self, door: _Door) -> None:
+        """Forget an address that nobody needs now, under the lock."""
+        del self._doors[door.address]
+        self.silent -= {door.address}
+
+    def _tell(
+        self, waiters: list[_Waiter], channel: Channel | None, error: Callable[[], RocketMQError]
+    ) -> None:
+        if len(waiters) > TOLD_AT_ONCE and self._background.submit(
+            self._tell_all, waiters, channel, error
+        ):
+            return
+        self._tell_all(waiters, channel, error)
+
+    def _tell_all(
+        self, waiters: list[_Waiter], channel: Channel | None, error: Callable[[], RocketMQError]
+    ) -> None:
+        for waiter in waiters:
+            if waiter.limit is not None:
+                waiter.limit.cancel()
+            try:
+                waiter.reached(channel, error() if channel is None else None)
+            except Exception:  # noqa: BLE001 - the others wait, too
+                _log.exception("taking a connection failed")
+
+    def _unreachable(self, door: _Door) -> RemotingException:
+        error = RemotingConnectException(
+            f"cannot connect to {door.address}: {door.problem or 'it does not answer'}; is the "
+            "server up and reachable from here? If a broker announces an address that works only "
+            "inside its own network, set address_mapper",
+            address=door.address,
+        )
+        error.__cause__ = door.problem
+        return error
+
+    def _io_thread(self, address: str) -> IoThread:
+        from rocketmq_py.transport.io_thread import IoThread
+
+        with self._lock:
+            if self._closed:  # meanwhile; nobody would close a thread that is made now
+                raise self._shut(address)
+            if self._io is None:
+                self._io = IoThread("rocketmq-client-io")
+            return self._io
+
+    def _shut(self, address: str) -> RemotingConnectException:
+        return RemotingConnectException(
+            f"no connection to {address}: client {self._client_id} is shut down", address=address
+        )
+
+    # --- having them -----------------------------------------------------------------------
+
+    def _forget(self, channel: Channel) -> None:
+        with self._lock:
+            if self._channels.get(channel.address) is channel:
+                del self._channels[channel.address]
+            if channel in self._leaving:
+                self._leaving.remove(channel)
+
+    def leave(self, channel: Channel) -> None:
+        """Use this connection no more, and close it when its calls have ended."""
+        with self._lock:
+            if self._channels.get(channel.address) is channel:
+                del self._channels[channel.address]
+                self._leaving.append(channel)
+
+    def addresses(self) -> set[str]:
+        """Return the addresses with an open connection."""
+        with self._lock:
+            return set(self._channels)
+
+    def keep_only(self, addresses: Collection[str]) -> None:
+        """Close connections to all other addresses: no route mentions them any more."""
+        with self._lock:
+            channels = [c for address, c in self._channels.items() if address not in addresses]
+            for door in [d for d in self._doors.values() if d.address not in addresses]:
+                if not door.waiters:
+                    self._drop(door)
+        for channel in channels:
+            _log.info("broker address gone: %s", channel.address)
+            channel.close()
+
+    def close_idle(self) -> None:
+        """Close what nobody used for ``channel_max_idle`` ms, and what the server told to go."""
+        oldest = monotonic() - self._config.channel_max_idle / 1000
+        with self._lock:
+            idle = [c for c in self._channels.values() if c.last_used < oldest]
+            idle += self._leaving
+        for channel in idle:
+            if channel.in_flight == 0:
+                channel.close()
+
+    def close(self, timeout: float) -> None:
+        """Close every connection; calls in flight fail; the I/O thread ends within ``timeout``."""
+        with self._lock:
+            self._closed = True
+            channels = [*self._channels.values(), *self._leaving]
+            doors = list(self._doors.values())
+            waiters = [waiter for door in doors for waiter in door.waiters]
+            for door in doors:
+                door.waiters = {}
+            self._doors.clear()
+            io = self._io
+        for door in doors:
+            if door.connecting is not None:
+                door.connecting.cancel()
+        for waiter in waiters:
+            waiter.reached(None, self._shut("a server"))
+        for channel in channels:
+            channel.close()
+        if io is not None:
+            io.close(timeout)
+
+    def drop_inherited(self) -> None:
+        """Release the descriptors in a forked child; takes no lock, tells no server."""
+        self._closed = True
+        for channel in [*self._channels.values(), *self._leaving]:
+            channel.drop_inherited()
+        if self._io is not None:
+            self._io.drop_inherited()
