@@ -64,7 +64,10 @@ if TYPE_CHECKING:
         RemotingTooMuchRequestException,
         ReservedPropertyError,
         RocketMQError,
+        SendAttempt,
         SendFailedError,
+        SendTimeoutError,
+        TooManySendsError,
         TopicNotExistError,
         UnsupportedOperationError,
     )
@@ -109,7 +112,8 @@ _NAMES_OF = {
         "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
         "RemotingConnectException RemotingException RemotingSendRequestException "
         "RemotingTimeoutException RemotingTooMuchRequestException ReservedPropertyError "
-        "RocketMQError SendFailedError TopicNotExistError UnsupportedOperationError"
+        "RocketMQError SendAttempt SendFailedError SendTimeoutError TooManySendsError "
+        "TopicNotExistError UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
     "producer.batch": "BatchRefusedError",
@@ -188,12 +192,15 @@ __all__ = [
     "ResponseCode",
     "RocketMQError",
     "RunningClient",
+    "SendAttempt",
     "SendCallback",
     "SendFailedError",
     "SendOutcome",
     "SendResult",
     "SendStatus",
+    "SendTimeoutError",
     "SystemClock",
+    "TooManySendsError",
     "TopicNotExistError",
     "TransactionListener",
     "TransactionMQProducer",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+from typing import Self
 
 FILLERS_MAX = 64
 HANGS_S = 0.2
@@ -46,7 +47,7 @@ class BlackHole:
             sock.close()
         self._fillers.clear()
 
-    def __enter__(self) -> BlackHole:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:

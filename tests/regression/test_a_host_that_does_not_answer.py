@@ -13,13 +13,7 @@ from rocketmq_py import DefaultMQProducer, DefaultMQPushConsumer, Message, SendF
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.black_hole import BlackHole
-from tests.unit.rocketmq_py.scripted import (
-    Peer,
-    ScriptedCluster,
-    ScriptedServer,
-    route_of,
-    stored,
-)
+from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, ScriptedServer, route_of, stored
 
 START_S = 3.0
 """A start takes no longer, whatever is dead."""
@@ -97,12 +91,8 @@ def test_who_asks_for_the_lost_broker_only_is_told_without_waiting_for_it_twice(
             producer.send(Message("T", b"x"), queue=lost[0])
 
 
-def test_a_host_that_answers_again_is_used_again(
-    hole: BlackHole, cluster: ScriptedCluster
-) -> None:
-    with DefaultMQProducer(
-        "G", namesrv_addr=cluster.namesrv_addr, connect_timeout=500
-    ) as producer:
+def test_a_host_that_answers_again_is_used_again(hole: BlackHole, cluster: ScriptedCluster) -> None:
+    with DefaultMQProducer("G", namesrv_addr=cluster.namesrv_addr, connect_timeout=500) as producer:
         futures = [producer.send_async(Message("T", b"x")) for _ in range(12)]
         assert all(future.result(10) for future in futures)
         hole.end()
