@@ -1,0 +1,165 @@
+"""Who waits for a connection, for how long, and what becomes of hosts that do not answer."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import closing
+
+import pytest
+
+from rocketmq_py.client.connections import Wait
+from rocketmq_py.client.instance import ClientInstance
+from rocketmq_py.errors import (
+    RemotingConnectException,
+    RemotingTooMuchRequestException,
+    RocketMQError,
+)
+from rocketmq_py.transport.channel import Channel
+from tests.black_hole import BlackHole
+from tests.unit.rocketmq_py.client.conftest import InstanceMaker
+from tests.unit.rocketmq_py.scripted import ScriptedCluster, ScriptedServer
+
+
+class Waiting:
+    """Somebody who wants a connection."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        address: str,
+        ms: float = 5_000,
+        *,
+        patient: bool = False,
+        size: int = 0,
+    ) -> None:
+        self.told = threading.Event()
+        self.outcomes: list[tuple[Channel | None, RocketMQError | None]] = []
+        instance.connections.reach(address, Wait(ms, patient), self._reached, size=size)
+
+    def _reached(self, channel: Channel | None, error: RocketMQError | None) -> None:
+        self.outcomes.append((channel, error))
+        self.told.set()
+
+    @property
+    def error(self) -> RocketMQError | None:
+        assert self.told.wait(5)
+        assert len(self.outcomes) == 1
+        return self.outcomes[0][1]
+
+
+def free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port: int = free.getsockname()[1]
+    return port
+
+
+def test_everybody_who_waits_gets_the_one_connection(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    address = cluster.brokers[0].address
+    waiting = [Waiting(instance, address) for _ in range(100)]
+    assert [one.error for one in waiting] == [None] * 100
+    channels = {id(one.outcomes[0][0]) for one in waiting}
+    assert len(channels) == 1
+    assert instance.connections.addresses() == {address}
+    assert Waiting(instance, address).told.is_set()
+
+
+def test_a_refusal_is_told_at_once_and_leaves_nothing_behind(instance: ClientInstance) -> None:
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    error = Waiting(instance, address).error
+    assert isinstance(error, RemotingConnectException)
+    assert isinstance(error.__cause__, ConnectionRefusedError)
+    assert instance.connections.silent == frozenset()
+    server = ScriptedServer(port)
+    assert Waiting(instance, address).error is None
+    server.close()
+
+
+def test_who_is_patient_gets_a_connection_when_the_server_comes(instance: ClientInstance) -> None:
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    patient = Waiting(instance, address, patient=True)
+    assert isinstance(Waiting(instance, address).error, RemotingConnectException)
+    assert not patient.told.is_set()
+    hurried = Waiting(instance, address, 30, patient=True)
+    assert isinstance(hurried.error, RemotingConnectException)
+    server = ScriptedServer(port)
+    assert patient.error is None
+    server.close()
+
+
+def test_each_waits_for_its_own_time_and_then_the_host_is_silent(
+    make_instance: InstanceMaker,
+) -> None:
+    with BlackHole() as hole:
+        instance = make_instance("")
+        hasty = Waiting(instance, hole.address, 10)
+        assert isinstance(hasty.error, RemotingConnectException)
+        assert instance.connections.silent == frozenset()  # 10 ms prove nothing
+        long = Waiting(instance, hole.address, 1_000)
+        short = Waiting(instance, hole.address, 500)
+        assert isinstance(short.error, RemotingConnectException)
+        assert instance.connections.silent == {hole.address}
+        assert not long.told.is_set()
+        late = Waiting(instance, hole.address)
+        assert late.told.is_set()
+        assert isinstance(late.error, RemotingConnectException)
+        assert isinstance(long.error, RemotingConnectException)
+
+
+def test_a_silent_host_is_tried_until_it_answers(make_instance: InstanceMaker) -> None:
+    with BlackHole() as hole:
+        instance = make_instance("", connect_timeout=50)
+        assert isinstance(Waiting(instance, hole.address).error, RemotingConnectException)
+        assert instance.connections.silent == {hole.address}
+        patient = Waiting(instance, hole.address, patient=True)
+        hole.end()
+        server = ScriptedServer(hole.port)
+        assert patient.error is None
+        assert instance.connections.silent == frozenset()
+        server.close()
+
+
+def test_a_silent_host_that_no_route_names_any_more_is_forgotten(
+    make_instance: InstanceMaker,
+) -> None:
+    with BlackHole() as hole:
+        instance = make_instance("", connect_timeout=50)
+        assert isinstance(Waiting(instance, hole.address).error, RemotingConnectException)
+        instance.connections.keep_only(["127.0.0.1:1"])
+        assert instance.connections.silent == frozenset()
+
+
+@pytest.mark.parametrize("limit", ["client_async_permits", "client_async_bytes"])
+def test_what_waits_for_a_connection_is_bounded(make_instance: InstanceMaker, limit: str) -> None:
+    with BlackHole() as hole:
+        instance = make_instance("", **{limit: 2})
+        kept = [Waiting(instance, hole.address, size=1) for _ in range(2)]
+        refused = Waiting(instance, hole.address, size=1)
+        assert isinstance(refused.error, RemotingTooMuchRequestException)
+        instance.end(1)
+        assert all(isinstance(one.error, RemotingConnectException) for one in kept)
+
+
+def test_the_end_lets_everybody_go(make_instance: InstanceMaker) -> None:
+    with BlackHole() as hole:
+        instance = make_instance("")
+        waiting = [Waiting(instance, hole.address, 60_000) for _ in range(3)]
+        blocked: list[BaseException] = []
+
+        def block() -> None:
+            try:
+                instance.connections.channel(hole.address, Wait(60_000))
+            except RemotingConnectException as error:
+                blocked.append(error)
+
+        thread = threading.Thread(target=block)
+        thread.start()
+        instance.end(1)
+        thread.join(5)
+        assert [str(one.error).count("shut down") for one in waiting] == [1, 1, 1]
+        assert len(blocked) == 1
+        assert "shut down" in str(Waiting(instance, hole.address).error)
