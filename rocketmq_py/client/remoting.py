@@ -59,7 +59,7 @@ class Remoting:
         if self._hooks or self._config.credentials is not None:
             used = self._prepare(address, command)
         answer = channel.invoke(command, timeout_ms)
-        if answer.code == ResponseCode.GO_AWAY:
+        if answer.code and answer.code == ResponseCode.GO_AWAY:
             # The server is closing: once more, on a connection of its own.
             self.connections.leave(channel)
             answer = self._invoke_again(address, command, deadline)

@@ -2,18 +2,17 @@
 
 Who reads a socket is decided under one small lock: the I/O thread by default, or a caller whose
 call is the only one in flight; never two. Nobody waits in order to write: what the server does not
-take at once is put off, and the I/O thread writes it. Whoever notices the end of the connection
+take at once waits in its outbox. Whoever notices the end of the connection
 fails all calls in flight at once, and the last reader closes the descriptor, so that no thread ever
 uses a number that is somebody else's by now. Must not know routes or retries. Read on in
-``connecting.py`` (before), ``io_thread.py`` (watching), ``channel.py`` (pairing).
+``connecting.py`` (before), ``outbox.py`` (writing), ``io_thread.py`` (watching), ``channel.py``
+(pairing).
 """
 
 import contextlib
 import select
 import socket
 import threading
-from _thread import LockType, allocate_lock
-from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 
@@ -28,10 +27,13 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
 from rocketmq_py.transport.channel import Call, CallTable, Channel, Done, Schedule
 from rocketmq_py.transport.io_thread import IoThread
+from rocketmq_py.transport.outbox import Frame, Outbox
 
 RECEIVE_SIZE = 65_536
 RECEIVE_SIZE_MAX = 1_048_576
 """Read at once of a frame that is known to be long: fewer turns of the interpreter's lock."""
+CROWD = 16
+"""With so many calls in flight, frames leave together."""
 UNWRITTEN_MAX = 16 << 20
 """Bytes that may wait for a server before a request without answer, or a reply, is refused."""
 LOST_AFTER_MS = 15_000
@@ -47,17 +49,8 @@ class _Reader(Enum):
     NOBODY = "the descriptor is closed"
 
 
-class _Frame:
-    """Bytes that the server did not take at once, and the calls that they carry."""
-
-    __slots__ = ("begun", "calls", "rest", "written")
-
-    def __init__(self, rest: memoryview, calls: Sequence[Call], *, begun: bool) -> None:
-        self.rest: memoryview | None = rest
-        self.calls = calls
-        self.begun = begun
-        self.written: LockType | None = None
-        """Released when somebody waits for the end of this frame."""
+# Looking a member up in its class costs more than all the rest of handing over.
+_WATCH, _THREAD, _CALLER, _NOBODY = _Reader
 
 
 def over(
@@ -104,10 +97,8 @@ class TcpChannel:
         self._on_request = on_request
         self._on_closed = on_closed
         self._lock = threading.Lock()  # who reads, and whether it is over; held for moments
-        self._write_lock = threading.Lock()  # never held while anybody waits
-        self._unwritten: deque[_Frame] = deque()
-        self._unwritten_bytes = 0
-        self._reader = _Reader.WATCH
+        self._outbox = Outbox(sock, io_thread, self._write_on)
+        self._reader = _WATCH
         self._error: RemotingException | None = None
         self._holds_bytes = False
         self._can_read_alone = io_thread.can_pause
@@ -138,10 +129,10 @@ class TcpChannel:
         deadline = now + timeout_ms / 1000
         with self._lock:
             self._check_open()
-            alone = self._can_read_alone and not self._calls and self._reader is _Reader.WATCH
+            alone = self._can_read_alone and not self._calls and self._reader is _WATCH
             call = self._calls.open(command)
             if alone:
-                self._reader = _Reader.CALLER
+                self._reader = _CALLER
                 self._io.pause(self._fd)
             else:
                 call.arm()
@@ -164,9 +155,10 @@ class TcpChannel:
         self.last_used = monotonic()
         with self._lock:
             self._check_open()
+            together = len(self._calls) >= CROWD
             call = self._calls.open(command, done)
         try:
-            self._write(command.encode(), (call,))
+            self._write(command.encode(), (call,), together=together)
         except BaseException:
             # Whoever saw the connection break may have ended the call: `done` has told it.
             if self._calls.drop(command):
@@ -200,14 +192,19 @@ class TcpChannel:
 
     def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:
         """Write a request that has no answer."""
-        self.last_used = now = monotonic()
+        self.last_used = monotonic()
         self._check_open()
         self._check_backlog()
         self._calls.number(command)
         call = Call(None)
         frame = self._write(command.encode(), (call,))
-        if frame is not None and timeout_ms > 0:
-            self._wait_for(frame, call, now + timeout_ms / 1000)
+        if frame is None or timeout_ms <= 0:
+            return
+        in_time = self._outbox.wait(frame, timeout_ms / 1000)
+        if self._error is not None:
+            raise self._calls.broken("it ended before all was written")
+        if not in_time:
+            raise self._calls.timed_out(timeout_ms, call)
 
     def reply(self, command: RemotingCommand) -> None:
         """Write the answer to a request of the server."""
@@ -216,9 +213,9 @@ class TcpChannel:
         self._write(command.encode(), ())
 
     def _check_backlog(self) -> None:
-        if self._unwritten_bytes > UNWRITTEN_MAX:
+        if self._outbox.size > UNWRITTEN_MAX:
             raise RemotingTooMuchRequestException(
-                f"{self._unwritten_bytes} bytes wait to be written to {self.address}: the server "
+                f"{self._outbox.size} bytes wait to be written to {self.address}: the server "
                 "does not read",
                 address=self.address,
             )
@@ -229,107 +226,32 @@ class TcpChannel:
 
     # --- writing ---------------------------------------------------------------------------
 
-    def _write(self, data: bytes, calls: Sequence[Call]) -> _Frame | None:
+    def _write(self, data: bytes, calls: Sequence[Call], *, together: bool = False) -> Frame | None:
         """Write a whole frame without waiting; return what the I/O thread writes later."""
-        frame = None
-        with self._write_lock:
-            for call in calls:
-                call.left = True  # before the bytes: an error in between must not deny them
-            try:
-                sent = 0 if self._unwritten else self._send(data)
-                if sent < len(data):
-                    frame = self._put_off(memoryview(data)[sent:], calls, begun=sent > 0)
-            except BaseException as error:  # noqa: BLE001 - raised again below, outside the lock
-                broken: BaseException | None = error
-            else:
-                broken = None
-        if broken is None:
-            return frame
-        self._fail(f"writing failed: {broken}", broken)
-        if isinstance(broken, OSError) and not isinstance(broken, RemotingException):
-            raise self._calls.broken(f"writing failed: {broken}") from broken
-        raise broken
-
-    def _send(self, data: bytes | memoryview) -> int:
         try:
-            return self._sock.send(data)
-        except BlockingIOError:
-            return 0
+            return self._outbox.write(data, calls, together=together)
+        except BaseException as error:
+            # Nobody knows how much of it is written: nothing can follow.
+            self._fail(f"writing failed: {error}", error)
+            if not isinstance(error, OSError):
+                raise
+            raise self._calls.broken(f"writing failed: {error}") from error
 
-    def _put_off(self, rest: memoryview, calls: Sequence[Call], *, begun: bool) -> _Frame:
-        """Leave bytes to the I/O thread, under the write lock."""
-        frame = _Frame(rest, calls, begun=begun)
-        for call in calls:
-            call.left = begun
-            call.withdraw = lambda: self._withdraw(frame)
-        if not self._unwritten:
-            self._io.add_write(self)
-        self._unwritten.append(frame)
-        self._unwritten_bytes += len(rest)
-        return frame
-
-    def on_writable(self) -> None:
-        """Write on the I/O thread what waits, as far as the server takes it."""
-        broken = None
-        with self._write_lock:
-            try:
-                self._write_waiting()
-            except OSError as error:
-                broken = error
-        if broken is not None:
-            self._fail(f"writing failed: {broken}", broken)
-
-    def _write_waiting(self) -> None:
-        while self._unwritten:
-            frame = self._unwritten[0]
-            if frame.rest is not None:
-                sent = self._send(frame.rest)
-                self._unwritten_bytes -= sent
-                frame.begun = frame.begun or sent > 0
-                frame.rest = frame.rest[sent:]
-                if frame.rest:
-                    return
-                for call in frame.calls:
-                    call.left, call.withdraw = True, None
-                if frame.written is not None:
-                    frame.written.release()
-            self._unwritten.popleft()
-        self._io.forget_write(self._fd)
-
-    def _withdraw(self, frame: _Frame) -> bool:
-        """Take a frame back that is not begun; False: the server has some of it."""
-        with self._write_lock:
-            if frame.begun:
-                return False
-            if frame.rest is not None:
-                self._unwritten_bytes -= len(frame.rest)
-                frame.rest = None
-            # Not searched for among many: those behind the first, which may be begun, end first.
-            while len(self._unwritten) > 1 and self._unwritten[1].rest is None:
-                del self._unwritten[1]
-            return True
-
-    def _wait_for(self, frame: _Frame, call: Call, deadline: float) -> None:
-        """Wait until a frame without answer is written; raise when it is not in time."""
-        with self._write_lock:
-            if frame.rest is None or not frame.rest:
-                return
-            frame.written = written = allocate_lock()
-            written.acquire()
-        in_time = written.acquire(timeout=max(0.0, deadline - monotonic()))
-        if self._error is not None:
-            raise self._calls.broken("it ended before all was written", left=False)
-        if not in_time:
-            raise self._calls.timed_out((monotonic() - self.last_used) * 1000, call)
+    def _write_on(self) -> None:
+        """Write on the I/O thread what waits."""
+        try:
+            self._outbox.write_on()
+        except OSError as error:
+            self._fail(f"writing failed: {error}", error)
 
     # --- reading ---------------------------------------------------------------------------
 
     def on_readable(self) -> None:
         """Read on the I/O thread, unless a caller reads itself."""
         with self._lock:
-            if self._reader is not _Reader.WATCH:
+            if self._reader is not _WATCH:
                 return  # noticed just before a caller took over
-            self._reader = _Reader.THREAD
+            self._reader = _THREAD
         try:
             answered = self._read_available()
         finally:
@@ -379,11 +301,11 @@ class TcpChannel:
         with self._lock:
             over = self._error is not None
             if over:
-                self._reader = _Reader.NOBODY
+                self._reader = _NOBODY
             else:
-                if self._reader is _Reader.CALLER:
+                if self._reader is _CALLER:
                     self._io.resume(self._fd)
-                self._reader = _Reader.WATCH
+                self._reader = _WATCH
         if over:
             self._release()
 
@@ -398,30 +320,21 @@ class TcpChannel:
             if self._error is not None:
                 return
             self._error = self._calls.broken(reason)
-            unread = self._reader is _Reader.WATCH
+            unread = self._reader is _WATCH
             if unread:
-                self._reader = _Reader.NOBODY
+                self._reader = _NOBODY
         # Wakes whoever waits for this socket; that reader closes the descriptor.
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
-        with self._write_lock:
-            lost, self._unwritten = self._unwritten, deque()
-            self._unwritten_bytes = 0
-            for frame in lost:  # the server has a part of one frame at most, which is nothing
-                for call in frame.calls:
-                    call.left = False
+        self._outbox.lose()
         self._calls.fail_all(reason, cause)
-        for frame in lost:
-            if frame.written is not None:
-                frame.written.release()
         if unread:
             self._release()
         self._on_closed(self)
 
     def _release(self) -> None:
         self._io.forget(self._fd)
-        with self._write_lock:  # nobody may be in the middle of a write to this number
-            self._sock.close()
+        self._outbox.close()
 
     def drop_inherited(self) -> None:
         """Release the descriptor in a forked child; the parent's connection lives on."""

@@ -254,7 +254,7 @@ class Deaf:
     def fill(self) -> list[Future[RemotingCommand]]:
         """Begin calls with more bytes than the buffers of both systems take."""
         calls = [begun(self.channel, command(ECHO, LARGE), 60_000) for _ in range(2)]
-        while not self.channel._unwritten:
+        while not self.channel._outbox.size:
             calls.append(begun(self.channel, command(ECHO, LARGE), 60_000))
         return calls
 
@@ -303,6 +303,7 @@ def test_an_error_says_whether_its_request_has_left(
         error = call.exception(5)
         assert isinstance(error, RemotingSendRequestException)
         found.append(error.request_left)
+    deaf.hear()
     assert (found[0], found[-1]) == (True, False)
 
 
