@@ -5,7 +5,7 @@ needs it, in-process or by TCP. Nobody blocks while it opens: whoever needs it l
 with a time of its own (`Connections.reach`). A host that does not answer is *silent* from then on:
 who asks is told at once, and it is tried in background until it answers, so nothing waits for it
 twice. Who is patient (`Wait`) gets a connection also after refusals, as soon as the server is back.
-Must not know commands, topics or routes. Read on in ``transport/connecting.py`` and ``channel.py``.
+Must not know commands, topics or routes. Read on in ``transport/connecting.py``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -203,15 +204,14 @@ def test_code_of_the_application_that_waits_for_a_later_callback_gets_it(
         "G", namesrv_addr=cluster.namesrv_addr, client_callback_executor_threads=1
     ) as producer:
 
-        def first(mine: threading.Event, later: threading.Event | None) -> None:
+        def first(mine: threading.Event, later: threading.Event | None, _: object) -> None:
             if later is None or later.wait(10):
                 mine.set()
 
         for number, mine in enumerate(ended):
             later = ended[number + 1] if number + 1 < len(ended) else None
-            producer.send_async(Message("T", b"x")).add_done_callback(
-                lambda _, mine=mine, later=later: first(mine, later)
-            )
+            told = partial(first, mine, later)
+            producer.send_async(Message("T", b"x")).add_done_callback(told)
         cluster.brokers[0].wait_for(SEND, len(ended))
         for request, peer in held:
             peer.send(stored(request))
