@@ -195,6 +195,11 @@ class WorkerPool:
             return len(self._tasks) + self._running
 
     @property
+    def waiting(self) -> int:
+        """Tasks that wait; a moment ago, since no lock is taken."""
+        return len(self._tasks)
+
+    @property
     def size(self) -> int:
         """Threads at most."""
         return self._size

@@ -280,7 +280,7 @@ class ClientInstance:
     @property
     def has_callbacks_waiting(self) -> bool:
         """Whether so many callbacks wait that no more may be promised."""
-        return self._callbacks.unfinished >= TASKS_MAX
+        return self._callbacks.waiting >= TASKS_MAX
 
     def submit_background(self, task: Callable[..., object], *args: object) -> bool:
         """Run the SDK's own ``task(*args)``, which may block for remote calls."""

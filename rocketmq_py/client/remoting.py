@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from attrs import define
 
@@ -96,17 +97,10 @@ class Remoting:
         used = self._prepare(address, command)
         channel = self.connections.get(address)
         if channel is not None:
-            outcome = self._outcome(channel, command, deadline, done, used)
+            outcome = partial(self._outcome, channel, command, deadline, done, used)
             channel.begin(command, timeout_ms, outcome)
-            return
-        self._reach(
-            address,
-            command,
-            deadline,
-            done,
-            lambda channel: self._outcome(channel, command, deadline, done, used),
-            wait,
-        )
+        else:
+            self._reach(address, command, deadline, done, used, wait)
 
     def _reach(
         self,
@@ -114,20 +108,25 @@ class Remoting:
         command: RemotingCommand,
         deadline: float,
         done: Done,
-        outcome_on: Callable[[Channel], Done],
+        used: Credentials | None = None,
         wait: Wait | None = None,
+        *,
+        last: bool = False,
     ) -> None:
         """Make a call that is prepared as soon as there is a connection.
 
-        ``outcome_on(channel)`` takes its outcome there; ``done`` is told when it cannot begin.
+        ``last``: whatever comes is told, and it does not go once more.
         """
 
         def reached(channel: Channel | None, error: RocketMQError | None) -> None:
             if channel is None:
                 done(None, error)
                 return
+            outcome = done
+            if not last:
+                outcome = partial(self._outcome, channel, command, deadline, done, used)
             try:
-                channel.begin(command, _left_ms(deadline), outcome_on(channel))
+                channel.begin(command, _left_ms(deadline), outcome)
             except RocketMQError as trouble:
                 done(None, trouble)
 
@@ -151,7 +150,7 @@ class Remoting:
         outcomes = []
         for command, done in zip(commands, dones, strict=True):
             used = self._prepare(address, command)
-            outcomes.append(self._outcome(channel, command, deadline, done, used))
+            outcomes.append(partial(self._outcome, channel, command, deadline, done, used))
         channel.begin_many(commands, _left_ms(deadline), outcomes)
 
     def _outcome(
@@ -161,29 +160,27 @@ class Remoting:
         deadline: float,
         done: Done,
         used: Credentials | None,
-    ) -> Done:
-        """Wrap who takes an outcome: hooks see answers, and a call can go once more.
+        answer: RemotingCommand | None,
+        error: RocketMQError | None,
+    ) -> None:
+        """Take an outcome for ``done``: hooks see answers, and a call can go once more.
 
         That is after GO_AWAY, and after a refusal of credentials for which there are others.
         """
-
-        def outcome(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-            if answer is not None and answer.code:
-                if answer.code == ResponseCode.GO_AWAY:
-                    self.connections.leave(channel)
-                    self._again(channel.address, command, deadline, done)
+        if answer is not None and answer.code:
+            if answer.code == ResponseCode.GO_AWAY:
+                self.connections.leave(channel)
+                self._reach(channel.address, command, deadline, done, last=True)
+                return
+            if used is not None and self._can_renew(answer):
+                # Renewing may read a file, which is nothing for the thread that reads answers.
+                refused = channel.address, command, deadline, (answer, used), done
+                if self._background.submit(self._again_when_renewed, *refused):
                     return
-                if used is not None and self._can_renew(answer):
-                    # Renewing may read a file, which is nothing for the thread that reads answers.
-                    refused = channel.address, command, deadline, (answer, used), done
-                    if self._background.submit(self._again_when_renewed, *refused):
-                        return
-            if answer is not None and self._hooks:
-                # A hook that blocks must not keep other answers from being read.
-                self._run_user_code(self._after, channel.address, command, answer)
-            done(answer, error)
-
-        return outcome
+        if answer is not None and self._hooks:
+            # A hook that blocks must not keep other answers from being read.
+            self._run_user_code(self._after, channel.address, command, answer)
+        done(answer, error)
 
     def invoke_async(
         self, address: str, command: RemotingCommand, timeout_ms: float
@@ -227,10 +224,6 @@ class Remoting:
         if trouble:
             raise trouble[0]
 
-    def _again(self, address: str, command: RemotingCommand, deadline: float, done: Done) -> None:
-        """Make a call once more; who takes its outcome is told whatever comes now."""
-        self._reach(address, command, deadline, done, lambda _: done)
-
     def _again_when_renewed(
         self,
         address: str,
@@ -250,7 +243,7 @@ class Remoting:
         except RocketMQError as error:
             done(None, error)
             return
-        self._again(address, command, deadline, done)
+        self._reach(address, command, deadline, done, last=True)
 
     def _can_renew(self, answer: RemotingCommand) -> bool:
         """Whether the answer refuses credentials of a source that may give others."""

@@ -63,6 +63,26 @@ PAUSE_MAX_MS = 1_000
 class Attempts:
     """The attempts of one send; with ``choose`` only one, which leaves no fault record."""
 
+    __slots__ = (
+        "_began",
+        "_choose",
+        "_config",
+        "_deadline",
+        "_end",
+        "_error",
+        "_failed",
+        "_faults",
+        "_is_final",
+        "_most",
+        "_queues",
+        "_selection",
+        "_started",
+        "_timeout_ms",
+        "_topic",
+        "mode",
+        "result",
+    )
+
     def __init__(
         self,
         topic: str,
@@ -81,8 +101,8 @@ class Attempts:
         self._faults = selection.faults
         self._choose = choose
         self._most = 1 if choose is not None else 1 + mode.retries(config)
-        self._queues: list[MessageQueue] = []
-        self._failed: list[SendAttempt] = []
+        self._queues: tuple[MessageQueue, ...] = ()
+        self._failed: tuple[SendAttempt, ...] = ()
         self._error: RocketMQError | None = None
         self._is_final = False
         self._began = self._started = monotonic()
@@ -145,7 +165,7 @@ class Attempts:
         else:
             last = tried[-1].broker_name if tried else None
             queue = self._selection.select(self._topic, queues, last)
-        tried.append(queue)
+        self._queues = (*tried, queue)
         return queue
 
     def _returns(self) -> bool:
@@ -170,15 +190,14 @@ class Attempts:
         """Take the failure of an attempt; ``asked``: the broker, which is avoided after it."""
         self._error = error
         queue = self._queues[-1]
-        self._failed.append(
-            SendAttempt(
-                queue.broker_name,
-                queue.queue_id,
-                f"{type(error).__name__}: {error}",
-                round(monotonic() - self._started, 3),
-                _possibly_stored(error),
-            )
+        attempt = SendAttempt(
+            queue.broker_name,
+            queue.queue_id,
+            f"{type(error).__name__}: {error}",
+            round(monotonic() - self._started, 3),
+            _possibly_stored(error),
         )
+        self._failed = (*self._failed, attempt)
         self._is_final = not self._may_repeat(error)
         if asked and self._faults.enabled:
             self._record(isolated=isinstance(error, (RemotingException, MQBrokerException)))
@@ -258,7 +277,7 @@ class Attempts:
             attempt=count,
             elapsed_ms=elapsed_ms,
         )
-        error.attempts, error.possibly_stored = tuple(self._failed), stored
+        error.attempts, error.possibly_stored = self._failed, stored
         error.__cause__ = last
         return error
 

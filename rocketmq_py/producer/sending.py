@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import SendMessageContext
@@ -263,6 +264,17 @@ class _SendFuture(Future[SendResult]):
 class _AsyncSend:
     """One asynchronous send."""
 
+    __slots__ = (
+        "_attempts",
+        "_callback",
+        "_outgoing",
+        "_queue",
+        "_queues",
+        "_sender",
+        "_undecided",
+        "future",
+    )
+
     def __init__(
         self,
         sender: Sender,
@@ -327,13 +339,7 @@ class _AsyncSend:
                 self._go_on()
                 return
         context = kernel.before(outgoing, queue, address, ASYNC.name)
-
-        def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-            try:
-                self._answered(queue, address, context, answer, error)
-            except Exception as trouble:  # noqa: BLE001 - somebody waits for an outcome
-                self.end(None, trouble)
-
+        done = partial(self._done, queue, address, context)
         command = kernel.request(outgoing, queue)
         try:
             wait = None
@@ -345,6 +351,19 @@ class _AsyncSend:
         except Exception as error:
             self._show(context, None, error)
             raise
+
+    def _done(
+        self,
+        queue: MessageQueue,
+        address: str,
+        context: SendMessageContext | None,
+        answer: RemotingCommand | None,
+        error: RocketMQError | None,
+    ) -> None:
+        try:
+            self._answered(queue, address, context, answer, error)
+        except Exception as trouble:  # noqa: BLE001 - somebody waits for an outcome
+            self.end(None, trouble)
 
     def _answered(
         self,

@@ -31,6 +31,9 @@ OPAQUE_MASK = 0x7FFF_FFFF
 BYTES_MAX = 64 << 20
 BIG_BODY = 4_096
 """Smaller bodies are not counted in bytes: the number of calls limits them well enough."""
+NEVER = float("inf")
+LOOK_PAUSE_S = 0.005
+"""Calls out of time are looked for no sooner again."""
 ENDING_S = 1.0
 """How long a caller waits for whoever has taken its call out to end it."""
 
@@ -105,24 +108,38 @@ class Channel(Protocol):
         """Release what a forked child inherited, unnoticed by the server."""
 
 
+class Unwritten(Protocol):
+    """A request that waits to be written."""
+
+    def withdraw(self) -> bool:
+        """Take it back; False when the server has some of it already."""
+
+
 class Call:
-    """One request in flight.
+    """One request in flight; ``left``: its bytes may have reached the server."""
 
-    ``left``: its bytes may have reached the server. ``withdraw`` takes a request back that waits to
-    be written, and says whether it could.
-    """
-
-    __slots__ = ("deadline", "done", "error", "left", "response", "size", "waiter", "withdraw")
+    __slots__ = (
+        "deadline",
+        "done",
+        "error",
+        "left",
+        "response",
+        "size",
+        "timeout_ms",
+        "unwritten",
+        "waiter",
+    )
 
     def __init__(self, done: Done | None, size: int = 0) -> None:
         self.done = done
         self.size = size
         self.left = False
-        self.withdraw: Callable[[], bool] | None = None
+        self.unwritten: Unwritten | None = None
         self.waiter: LockType | None = None
         self.response: RemotingCommand | None = None
         self.error: RocketMQError | None = None
-        self.deadline: Handle | None = None
+        self.deadline = NEVER
+        self.timeout_ms = 0.0
 
     def arm(self) -> None:
         """Make the lock that the caller waits on; released when the call ends."""
@@ -138,8 +155,6 @@ class Call:
         done = self.done
         if done is None:
             return
-        if self.deadline is not None:
-            self.deadline.cancel()
         self.done = None
         try:
             done(response, error)
@@ -157,9 +172,11 @@ class CallTable:
     __slots__ = (
         "_address",
         "_bytes",
-        "_bytes_lock",
         "_bytes_max",
         "_calls",
+        "_lock",
+        "_look",
+        "_look_at",
         "_permits",
         "_schedule",
     )
@@ -172,8 +189,10 @@ class CallTable:
         self._permits = permits
         self._bytes_max = bytes_max
         self._bytes = 0
-        self._bytes_lock = allocate_lock()
+        self._lock = allocate_lock()
         self._calls: dict[int, Call] = {}
+        self._look_at = NEVER
+        self._look: Handle | None = None
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -199,7 +218,7 @@ class CallTable:
             raise self._too_large()
 
     def _make_room(self, size: int) -> None:
-        with self._bytes_lock:
+        with self._lock:
             if self._bytes and self._bytes + size > self._bytes_max:
                 raise self._too_large()
             self._bytes += size
@@ -208,7 +227,7 @@ class CallTable:
         """Take a call out; whoever gets it is the only one who may end it."""
         call = self._calls.pop(opaque, None)
         if call is not None and call.size:
-            with self._bytes_lock:
+            with self._lock:
                 self._bytes -= call.size
         return call
 
@@ -233,22 +252,40 @@ class CallTable:
         if call is not None:
             call.finish(None, error)
 
-    def limit_many(self, opaques: Sequence[int], timeout_ms: float) -> Handle:
-        """End those of the calls that are open after ``timeout_ms``: one deadline for all."""
+    def limit(self, calls: Sequence[Call], timeout_ms: float) -> None:
+        """End the calls by `RemotingTimeoutException` after ``timeout_ms``."""
+        deadline = monotonic() + timeout_ms / 1000
+        for call in calls:
+            call.timeout_ms = timeout_ms
+            call.deadline = deadline
+        if deadline < self._look_at:
+            self._look_before(deadline, timeout_ms)
 
-        def expire() -> None:
-            for opaque in opaques:
-                call = self._pop(opaque)
-                if call is not None:
-                    call.finish(None, self.timed_out(timeout_ms, call))
+    def _look_before(self, deadline: float, wait_ms: float) -> None:
+        """Look for calls out of time then: one task for all, since hardly any ever is."""
+        with self._lock:
+            if deadline >= self._look_at:
+                return
+            self._look_at = deadline
+            former, self._look = self._look, self._schedule(wait_ms, self._end_late)
+        if former is not None:
+            former.cancel()
 
-        return self._schedule(timeout_ms, expire)
-
-    def limit(self, command: RemotingCommand, call: Call, timeout_ms: float) -> None:
-        """End the call by `RemotingTimeoutException` after ``timeout_ms``."""
-        call.deadline = self.limit_many((command.opaque,), timeout_ms)
-        if call.done is None:  # answered while the deadline was being set
-            call.deadline.cancel()
+    def _end_late(self) -> None:
+        with self._lock:
+            self._look_at, self._look = NEVER, None
+        now, following = monotonic(), NEVER
+        calls = list(self._calls.items())
+        for opaque, call in calls:
+            if call.deadline > now:
+                following = min(following, call.deadline)
+            elif self._pop(opaque) is not None:
+                call.finish(None, self.timed_out(call.timeout_ms, call))
+        if following < NEVER:
+            # With many calls not for each by itself: looking takes time.
+            pause = LOOK_PAUSE_S * (1 + len(calls) / 1_000)
+            following = max(following, now + pause)
+            self._look_before(following, (following - monotonic()) * 1000)
 
     def outcome(
         self, command: RemotingCommand, call: Call, deadline: float, timeout_ms: float
@@ -304,7 +341,8 @@ class CallTable:
 
     def timed_out(self, timeout_ms: float, call: Call) -> RemotingTimeoutException:
         """Build the error of a call without answer; what was not written yet never will be."""
-        left = not call.withdraw() if call.withdraw is not None else call.left
+        unwritten = call.unwritten
+        left = call.left if unwritten is None else not unwritten.withdraw()
         hint = (
             "the request may have been carried out; raise the timeout or look at the server"
             if left

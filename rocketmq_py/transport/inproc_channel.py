@@ -104,7 +104,7 @@ class InprocChannel:
                 raise
             return
         if call.done is not None:  # most calls are answered by now
-            self._calls.limit(command, call, timeout_ms)
+            self._calls.limit((call,), timeout_ms)
 
     def begin_many(
         self, commands: Sequence[RemotingCommand], timeout_ms: float, dones: Sequence[Done]

@@ -22,14 +22,21 @@ TOGETHER_MAX = 262_144
 class Frame:
     """Bytes that wait, and the calls that they carry."""
 
-    __slots__ = ("begun", "calls", "rest", "written")
+    __slots__ = ("begun", "calls", "outbox", "rest", "written")
 
-    def __init__(self, rest: bytes | memoryview | None, calls: Sequence[Call]) -> None:
+    def __init__(
+        self, outbox: "Outbox", rest: bytes | memoryview | None, calls: Sequence[Call]
+    ) -> None:
+        self.outbox = outbox
         self.rest = rest
         self.calls = calls
         self.begun = False
         self.written: LockType | None = None
         """Released at the end of this frame, when somebody waits for it."""
+
+    def withdraw(self) -> bool:
+        """Take it back, unless it is begun."""
+        return self.outbox.withdraw(self)
 
 
 class Outbox:
@@ -67,11 +74,11 @@ class Outbox:
                     sent = 0
                 if sent == len(data):
                     return None
-            frame = Frame(memoryview(data)[sent:] if sent else data, calls)
+            frame = Frame(self, memoryview(data)[sent:] if sent else data, calls)
             frame.begun = sent > 0
             for call in calls:
                 call.left = frame.begun
-                call.withdraw = lambda: self._withdraw(frame)
+                call.unwritten = frame
             if not self._frames:
                 self._io.add_write(self)
             self._frames.append(frame)
@@ -120,12 +127,12 @@ class Outbox:
                 sent -= len(rest)
                 frame.rest = None
                 for call in frame.calls:
-                    call.withdraw = None
+                    call.unwritten = None
                 if frame.written is not None:
                     frame.written.release()
             frames.popleft()
 
-    def _withdraw(self, frame: Frame) -> bool:
+    def withdraw(self, frame: Frame) -> bool:
         """Take a frame back that is not begun; False: the server has some of it."""
         with self._lock:
             if frame.begun:

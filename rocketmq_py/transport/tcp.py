@@ -164,7 +164,7 @@ class TcpChannel:
             if self._calls.drop(command):
                 raise
             return
-        self._calls.limit(command, call, timeout_ms)
+        self._calls.limit((call,), timeout_ms)
 
     def begin_many(
         self, commands: Sequence[RemotingCommand], timeout_ms: float, dones: Sequence[Done]
@@ -188,7 +188,7 @@ class TcpChannel:
             for command in commands:
                 self._calls.drop(command)
             raise
-        self._calls.limit_many([command.opaque for command in commands], timeout_ms)
+        self._calls.limit(calls, timeout_ms)
 
     def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:
         """Write a request that has no answer."""

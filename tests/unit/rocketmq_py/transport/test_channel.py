@@ -37,29 +37,41 @@ def table(deadlines: Deadlines, permits: int = 10) -> CallTable:
     return CallTable("127.0.0.1:1", deadlines, permits)
 
 
-def test_an_answer_ends_its_call_once_and_takes_its_deadline_away() -> None:
+def test_an_answer_ends_its_call_once_and_its_deadline_finds_nothing() -> None:
     deadlines = Deadlines()
     calls, outcomes = table(deadlines), list[Outcome]()
     request = RemotingCommand(1)
     call = calls.open(request, lambda *outcome: outcomes.append(outcome))
-    calls.limit(request, call, 100)
+    calls.limit((call,), 0)
     answer = request.answer(0)
     calls.answered(answer)
     calls.answered(answer)
     deadlines.tasks[0]()
     assert outcomes == [(answer, None)]
-    assert deadlines.cancelled == 1
+    assert len(deadlines.tasks) == 1
 
 
 def test_a_deadline_ends_the_call_and_the_late_answer_finds_nobody() -> None:
     deadlines = Deadlines()
     calls, outcomes = table(deadlines), list[Outcome]()
     request = RemotingCommand(1)
-    calls.limit(request, calls.open(request, lambda *outcome: outcomes.append(outcome)), 100)
+    calls.limit((calls.open(request, lambda *outcome: outcomes.append(outcome)),), 0)
     deadlines.tasks[0]()
     calls.answered(request.answer(0))
     assert len(outcomes) == 1
     assert isinstance(outcomes[0][1], RemotingTimeoutException)
+
+
+def test_one_task_looks_for_all_calls_that_are_late() -> None:
+    deadlines = Deadlines()
+    calls, outcomes = table(deadlines), list[Outcome]()
+    for timeout_ms in (60_000, 0, 60_000, 0, 0):
+        call = calls.open(RemotingCommand(1), lambda *outcome: outcomes.append(outcome))
+        calls.limit((call,), timeout_ms)
+    assert (len(deadlines.tasks), deadlines.cancelled) == (2, 1)  # the second is due sooner
+    deadlines.tasks[1]()
+    assert (len(outcomes), len(calls)) == (3, 2)
+    assert len(deadlines.tasks) == 3  # for the two that have time
 
 
 def test_failing_all_gives_every_call_an_error_of_its_own() -> None:
