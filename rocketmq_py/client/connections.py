@@ -2,10 +2,11 @@
 
 One connection per address, shared by everybody in the client instance and opened by the first who
 needs it, in-process or by TCP. Nobody blocks while it opens: whoever needs it leaves word, each
-with a time of its own (`Connections.reach`). A host that does not answer is *silent* from then on:
+with a time of its own (`Connections.reach`). A host that takes no connect is *silent* from then on:
 who asks is told at once, and it is tried in background until it answers, so nothing waits for it
-twice. Who is patient (`Wait`) gets a connection also after refusals, as soon as the server is back.
-Must not know commands, topics or routes. Read on in ``transport/connecting.py``.
+twice. A server that answers nothing on an open connection is silent, too, for those who have a
+choice. Who is patient (`Wait`) gets a connection also after refusals, as soon as the server is
+back. Must not know commands, topics or routes. Read on in ``transport/connecting.py``.
 """
 
 from __future__ import annotations
@@ -45,6 +46,9 @@ Reached = Callable[[Channel | None, RocketMQError | None], None]
 
 SILENT_AFTER_S = 0.4
 """A server is silent when a connect took so long and somebody could not wait longer."""
+ANSWER_S = 0.5
+"""A server is passed over that has not answered anything for so long after it was asked."""
+LOOK_EVERY_S = 0.1
 PROBE_WAIT_MS = 1_000
 """Pause between two tries to reach a silent server."""
 PROBE_FOR_S = 60.0
@@ -103,8 +107,8 @@ class Connections:
     _on_connected: Callable[[str], None]
     _is_busy: Callable[[], str | None]
     _unrouted: Callable[[inproc.Existing], list[tuple[str, str]]]
-    silent: frozenset[str] = field(default=frozenset(), init=False)
-    """Addresses that do not answer now."""
+    _silent: frozenset[str] = field(default=frozenset(), init=False)
+    _look_at: float = field(default=0.0, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _channels: dict[str, Channel] = field(factory=dict, init=False)
     _doors: dict[str, _Door] = field(factory=dict, init=False)
@@ -120,6 +124,24 @@ class Connections:
         """Return the open connection, None when there is none."""
         channel = self._channels.get(address)
         return channel if channel is not None and channel.is_open else None
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Addresses that do not answer now: no connect, or nothing of what is asked.
+
+        What is true of open connections is looked at now and then, because sends ask for it.
+        """
+        now = monotonic()
+        if now >= self._look_at:
+            self._look_at = now + LOOK_EVERY_S
+            with self._lock:
+                found = {door.address for door in self._doors.values() if door.silent}
+                for channel in self._channels.values():
+                    asked_at = channel.asked_at
+                    if asked_at is not None and now - asked_at > ANSWER_S:
+                        found.add(channel.address)
+            self._silent = frozenset(found)
+        return self._silent
 
     def reach(self, address: str, wait: Wait, reached: Reached, *, size: int = 0) -> None:
         """Give ``reached`` the open connection, opening it when there is none; never blocks.
@@ -211,7 +233,7 @@ class Connections:
         if not door.silent:
             _log.warning("server %s does not answer, it is tried in background", door.address)
         door.silent = True
-        self.silent |= {door.address}
+        self._look_at = 0.0
 
     # --- trying ----------------------------------------------------------------------------
 
@@ -295,7 +317,7 @@ class Connections:
             if not closed:
                 del self._doors[door.address]
                 self._channels[door.address] = channel
-                self.silent -= {door.address}
+                self._look_at = 0.0
         if closed:
             channel.close()
             self._tell(waiters, None, lambda: self._shut(door.address))
@@ -340,7 +362,7 @@ class Connections:
     def _drop(self, door: _Door) -> None:
         """Forget an address that nobody needs now, under the lock."""
         del self._doors[door.address]
-        self.silent -= {door.address}
+        self._look_at = 0.0
 
     def _tell(
         self, waiters: list[_Waiter], channel: Channel | None, error: Callable[[], RocketMQError]

@@ -31,6 +31,7 @@ OPAQUE_MASK = 0x7FFF_FFFF
 BYTES_MAX = 64 << 20
 BIG_BODY = 4_096
 """Smaller bodies are not counted in bytes: the number of calls limits them well enough."""
+PROMPT_MS = 10_000
 NEVER = float("inf")
 LOOK_PAUSE_S = 0.005
 """Calls out of time are looked for no sooner again."""
@@ -69,6 +70,14 @@ class Channel(Protocol):
     @property
     def last_used(self) -> float:
         """Monotonic seconds of the latest call or broker request."""
+
+    @property
+    def asked_at(self) -> float | None:
+        """Monotonic seconds of the first prompt call since something was read, None: no such.
+
+        A call with a time limit of `PROMPT_MS` or more may take that long on a healthy server, so
+        it proves nothing.
+        """
 
     def invoke(self, command: RemotingCommand, timeout_ms: float) -> RemotingCommand:
         """Call and wait for the answer, whatever its code.

@@ -57,6 +57,7 @@ class InprocChannel:
     is_busy: Callable[[], str | None]
     unrouted: Callable[[Existing], list[tuple[str, str]]]
     last_used: float = field(factory=monotonic, init=False)
+    asked_at: None = field(default=None, init=False)  # a server of this process is never lost
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _connection: InprocConnection | None = field(default=None, init=False)
     _is_open: bool = field(default=True, init=False)

@@ -25,7 +25,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import Call, CallTable, Channel, Done, Schedule
+from rocketmq_py.transport.channel import PROMPT_MS, Call, CallTable, Channel, Done, Schedule
 from rocketmq_py.transport.io_thread import IoThread
 from rocketmq_py.transport.outbox import Frame, Outbox
 
@@ -89,6 +89,7 @@ class TcpChannel:
     ) -> None:
         self.address = address
         self.last_used = monotonic()
+        self.asked_at: float | None = None
         self._sock = sock
         self._fd = sock.fileno()
         self._io = io_thread
@@ -126,6 +127,8 @@ class TcpChannel:
     def invoke(self, command: RemotingCommand, timeout_ms: float) -> RemotingCommand:
         """Call and wait: reading the answer itself when nothing else is in flight."""
         self.last_used = now = monotonic()
+        if self.asked_at is None and timeout_ms < PROMPT_MS:
+            self.asked_at = now
         deadline = now + timeout_ms / 1000
         with self._lock:
             self._check_open()
@@ -152,7 +155,9 @@ class TcpChannel:
 
     def begin(self, command: RemotingCommand, timeout_ms: float, done: Done) -> None:
         """Call without waiting; ``done`` runs on the thread that reads the answer."""
-        self.last_used = monotonic()
+        self.last_used = now = monotonic()
+        if self.asked_at is None and timeout_ms < PROMPT_MS:
+            self.asked_at = now
         with self._lock:
             self._check_open()
             together = len(self._calls) >= CROWD
@@ -280,6 +285,7 @@ class TcpChannel:
             data = self._sock.recv(min(max(missing, RECEIVE_SIZE), RECEIVE_SIZE_MAX))
             if not data:
                 self._fail("the server closed it")
+            self.asked_at = None
             for frame in self._decoder.feed(data):
                 command = RemotingCommand.decode(frame)
                 if not command.is_response:

@@ -23,6 +23,7 @@ BENCHES = (
     *timer_store.PARTS,
     "sliced",
     "client_path",
+    "lost_host",
     "java_load",
     "java_ceiling",
     "old_and_new",

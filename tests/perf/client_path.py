@@ -12,6 +12,8 @@ from tests.perf.server_process import served
 
 MESSAGES = 3000
 IN_FLIGHT = 256
+WIDE = 1000
+"""A window as of a program that sends as fast as it can."""
 BODY = b"x" * 256
 
 
@@ -23,16 +25,16 @@ def blocking_us(producer: DefaultMQProducer) -> float:
     return (time.perf_counter() - started) / MESSAGES * 1e6
 
 
-def async_rate(producer: DefaultMQProducer) -> float:
+def async_rate(producer: DefaultMQProducer, in_flight: int, messages: int) -> float:
     """Messages a second with a window of futures."""
     started = time.perf_counter()
-    window = deque(producer.send_async(Message("Path", BODY)) for _ in range(IN_FLIGHT))
-    for _ in range(MESSAGES - IN_FLIGHT):
+    window = deque(producer.send_async(Message("Path", BODY)) for _ in range(in_flight))
+    for _ in range(messages - in_flight):
         window.popleft().result()
         window.append(producer.send_async(Message("Path", BODY)))
     for future in window:
         future.result()
-    return MESSAGES / (time.perf_counter() - started)
+    return messages / (time.perf_counter() - started)
 
 
 def main() -> None:
@@ -40,7 +42,16 @@ def main() -> None:
     with served() as server, DefaultMQProducer("Path", namesrv_addr=server.namesrv) as producer:
         figures += [
             figure("blocking send, TCP", "us", five(lambda: blocking_us(producer))),
-            figure("async send, TCP", "messages/s", five(lambda: async_rate(producer))),
+            figure(
+                "async send, TCP",
+                "messages/s",
+                five(lambda: async_rate(producer, IN_FLIGHT, MESSAGES)),
+            ),
+            figure(
+                f"async send, TCP, {WIDE} in flight",
+                "messages/s",
+                five(lambda: async_rate(producer, WIDE, 5 * MESSAGES)),
+            ),
         ]
     with (
         EmbeddedBroker(tcp=False) as broker,

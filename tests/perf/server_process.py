@@ -25,6 +25,7 @@ class Served:
 
     pid: int
     namesrv: str
+    broker: str
     ready_ms: float
 
     def cpu_seconds(self) -> float:
@@ -63,7 +64,8 @@ def served(*options: str, silent: bool = False) -> Iterator[Served]:
         ready_ms = (time.perf_counter() - started) * 1000
         try:
             namesrv = line.split("namesrv=")[1].split()[0]
-            yield Served(process.pid, namesrv, ready_ms)
+            broker = line.split("broker=")[1].split()[0] if "broker=" in line else ""
+            yield Served(process.pid, namesrv, broker, ready_ms)
         finally:
             process.terminate()
             process.wait(20)

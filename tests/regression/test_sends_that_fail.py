@@ -297,6 +297,45 @@ def test_a_stopped_broker_says_which_messages_it_may_have() -> None:
     assert not stored[-1]
 
 
+def test_a_broker_that_answers_nothing_any_more_is_passed_over_until_it_does() -> None:
+    cluster = ScriptedCluster(2)
+    lost = cluster.brokers[0]
+    held: list[tuple[RemotingCommand, Peer]] = []
+    try:
+        with DefaultMQProducer("G", namesrv_addr=cluster.namesrv_addr) as producer:
+            for _ in range(8):
+                producer.send(Message("T", b"warm"))
+            lost.on(SEND, lambda request, peer: held.append((request, peer)))
+            futures = [producer.send_async(Message("T", b"x"), timeout=9_000) for _ in range(8)]
+            lost.wait_for(SEND, 5)
+            silent = producer._engine.instance.connections  # type: ignore[union-attr]
+            until(lambda: lost.address in silent.silent)
+            found = {
+                producer.send(Message("T", b"y")).message_queue.broker_name for _ in "12345678"
+            }
+            assert found == {"broker-b"}
+            lost.on(SEND, lambda request, _: stored(request))
+            for request, peer in held:
+                peer.send(stored(request))
+            assert all(future.result(10) for future in futures)
+            until(lambda: not silent.silent)
+            found = {
+                producer.send(Message("T", b"z")).message_queue.broker_name for _ in "12345678"
+            }
+            assert found == {"broker-a", "broker-b"}
+    finally:
+        cluster.close()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(1_000):
+        if holds():
+            return
+        pause.wait(0.01)
+    raise AssertionError("it never came true")
+
+
 def test_a_broker_that_restarts_is_survived_on_both_faces() -> None:
     with (
         EmbeddedBroker(tcp=True) as broker,
