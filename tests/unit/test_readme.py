@@ -12,10 +12,12 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from rocketmq_py import DefaultMQProducer, Message, RequestCode, ResponseCode, SendFailedError
 from tests.pages import ROOT, blocks_of, pytest_options, python
 
 BLOCKS = blocks_of("README.md")
@@ -81,6 +83,31 @@ def test_the_consumer_that_is_shown_runs_as_a_program_until_it_is_interrupted(
     assert rest == ""
     assert errors.splitlines()[-1] == "KeyboardInterrupt"
     assert "WARN" not in errors
+
+
+def test_failed_sends_are_told_apart_as_shown() -> None:
+    (block,) = [one for one in BLOCKS if "possibly_stored" in one]
+    names: dict[str, Any] = {}
+    exec(compile(block, "README.md", "exec"), names)  # noqa: S102 - our own page
+    send, outbox = names["send_order"], list[Message]()
+    with (
+        EmbeddedBroker(topics=["Orders"], tcp=False) as broker,
+        DefaultMQProducer(
+            "shop", namesrv_addr=broker.namesrv_addr, send_msg_timeout=200
+        ) as producer,
+    ):
+        assert send(producer, Message("Orders", b"x"), outbox)
+        with pytest.raises(ValueError, match="never be sent"):
+            send(producer, Message("Orders", b""), outbox)
+        broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.SYSTEM_BUSY).always()
+        with pytest.raises(SendFailedError):
+            send(producer, Message("Orders", b"refused"), outbox)
+        assert outbox == []
+        broker.faults.clear()
+        broker.faults.on(RequestCode.SEND_MESSAGE_V2).drop().always()
+        unsure = Message("Orders", b"unsure")
+        assert send(producer, unsure, outbox) is None
+        assert outbox == [unsure]
 
 
 @pytest.mark.parametrize("block", BLOCKS)
