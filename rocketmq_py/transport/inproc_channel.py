@@ -13,7 +13,7 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingCommandException, RemotingConnectException, RocketMQError
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import CallTable, Channel, Done, Schedule
+from rocketmq_py.transport.channel import Call, CallTable, Channel, Done, Schedule
 from rocketmq_py.transport.inproc import Existing, InprocConnection, InprocServer
 
 
@@ -88,7 +88,7 @@ class InprocChannel:
         call = self._calls.open(command)
         call.arm()
         try:
-            self._send(command)
+            self._send(command, call)
         except BaseException:
             self._calls.drop(command)
             raise
@@ -99,7 +99,7 @@ class InprocChannel:
         self.last_used = monotonic()
         call = self._calls.open(command, done)
         try:
-            self._send(command)
+            self._send(command, call)
         except BaseException:
             if self._calls.drop(command):
                 raise
@@ -128,10 +128,12 @@ class InprocChannel:
         """Hand over the answer to a request of the server."""
         self._send(command)
 
-    def _send(self, command: RemotingCommand) -> None:
+    def _send(self, command: RemotingCommand, call: Call | None = None) -> None:
         connection = self._connection
         if connection is None or not self._is_open:
             raise self._calls.broken("it is closed")
+        if call is not None:
+            call.left = True
         try:
             connection.send(command.encode())
         except ConnectionError as error:

@@ -108,10 +108,11 @@ def test_answers_on_the_spot_and_from_another_thread_end_the_same_call(
 
 
 def test_no_answer_ends_by_time(channel: InprocChannel) -> None:
-    with pytest.raises(RemotingTimeoutException):
+    with pytest.raises(RemotingTimeoutException) as waiting:
         channel.invoke(RemotingCommand(3), 20)
-    with pytest.raises(RemotingTimeoutException):
+    with pytest.raises(RemotingTimeoutException) as later:
         begun(channel, RemotingCommand(3), 20).result(5)
+    assert (waiting.value.request_left, later.value.request_left) == (True, True)
 
 
 def test_requests_of_the_broker_go_to_the_handler_and_are_answered(
@@ -143,8 +144,9 @@ def test_a_hand_over_that_fails_is_a_send_error_and_ends_the_connection(
     channel: InprocChannel, server: Server
 ) -> None:
     server.open = False
-    with pytest.raises(RemotingSendRequestException, match="the broker is gone"):
+    with pytest.raises(RemotingSendRequestException, match="the broker is gone") as caught:
         channel.invoke(RemotingCommand(1), 10)
+    assert not caught.value.request_left
     assert not channel.is_open
 
 
