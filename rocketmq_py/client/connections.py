@@ -245,7 +245,7 @@ class Connections:
             if self._config.transport == "auto":
                 server = inproc.lookup(address)
                 if server is not None:
-                    self._opened(door, self._connect_inproc(address, server))
+                    self._begin_inproc(door, server)
                     return
             from rocketmq_py.transport.connecting import Connecting
 
@@ -267,7 +267,20 @@ class Connections:
                 return
         connecting.cancel()
 
-    def _connect_inproc(self, address: str, server: inproc.InprocServer) -> Channel:
+    def _begin_inproc(self, door: _Door, server: inproc.InprocServer) -> None:
+        # One that restarts lets its clients wait, which is nothing for whoever needs it here.
+        if not self._background.submit(self._connect_inproc, door, server):
+            self._failed(door, self._shut(door.address), is_silence=False)
+
+    def _connect_inproc(self, door: _Door, server: inproc.InprocServer) -> None:
+        try:
+            channel = self._inproc_channel(door.address, server)
+        except RocketMQError as error:
+            self._failed(door, error, is_silence=False)
+        else:
+            self._opened(door, channel)
+
+    def _inproc_channel(self, address: str, server: inproc.InprocServer) -> Channel:
         from rocketmq_py.transport import inproc_channel
 
         return inproc_channel.connect(
@@ -477,5 +490,8 @@ class Connections:
         self._closed = True
         for channel in [*self._channels.values(), *self._leaving]:
             channel.drop_inherited()
+        for door in self._doors.values():
+            if door.connecting is not None:
+                door.connecting.drop_inherited()
         if self._io is not None:
             self._io.drop_inherited()

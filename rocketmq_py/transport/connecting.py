@@ -64,6 +64,11 @@ class Connecting:
         """Give up; whoever waits is told."""
         self._end(None, OSError(errno.ECANCELED, "the client gave up"))
 
+    def drop_inherited(self) -> None:
+        """Release the descriptor in a forked child; the parent's try goes on."""
+        if self._sock is not None:
+            self._sock.close()
+
     def _look_up(self, flags: int) -> list[Place]:
         found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=flags)
         return [(family, place) for family, _, _, _, place in found]

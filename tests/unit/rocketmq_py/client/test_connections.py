@@ -15,6 +15,7 @@ from rocketmq_py.errors import (
     RemotingTooMuchRequestException,
     RocketMQError,
 )
+from rocketmq_py.transport import inproc
 from rocketmq_py.transport.channel import Channel
 from tests.black_hole import BlackHole
 from tests.unit.rocketmq_py.client.conftest import InstanceMaker
@@ -163,3 +164,31 @@ def test_the_end_lets_everybody_go(make_instance: InstanceMaker) -> None:
         assert [str(one.error).count("shut down") for one in waiting] == [1, 1, 1]
         assert len(blocked) == 1
         assert "shut down" in str(Waiting(instance, hole.address).error)
+
+
+class Restarting:
+    """A server of this process that lets its clients wait."""
+
+    def __init__(self) -> None:
+        self.is_over = threading.Event()
+
+    def connect(self, _mailbox: inproc.Mailbox, *, name: str) -> inproc.InprocConnection:
+        assert self.is_over.wait(10)
+        raise ConnectionRefusedError(f"it did not come back for {name}")
+
+
+def test_a_server_of_this_process_that_lets_its_clients_wait_holds_up_nobody(
+    make_instance: InstanceMaker,
+) -> None:
+    server, address = Restarting(), "restarting.invalid:1"
+    instance = make_instance("")
+    inproc.register(address, server)
+    try:
+        waiting = Waiting(instance, address)
+        assert not waiting.told.is_set()
+        assert isinstance(Waiting(instance, address, 10).error, RemotingConnectException)
+        server.is_over.set()
+        assert "did not come back" in str(waiting.error)
+    finally:
+        server.is_over.set()
+        inproc.unregister(address, server)
