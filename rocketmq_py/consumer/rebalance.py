@@ -206,9 +206,10 @@ class Rebalancer:
         for queue in due:
             wanted.setdefault(queue.broker_name, []).append(queue)
         # Queues that could not be taken the last time are no change: brokers know of them.
-        if gave or not self._announced_queues.get(topic, set()) >= set(due):
+        known = self._announced_queues.get(topic, set())
+        if gave or not known.issuperset(due):
             changed.append(topic)
-        self._announced_queues[topic] = set(mine)
+        self._announced_queues[topic] = known.intersection(mine).union(due)
         # A broker that does not list this client yet has lost it: the next run tells it again.
         listed = self._engine.client_id in members
         self._announced = self._announced and listed

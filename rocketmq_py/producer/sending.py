@@ -115,7 +115,7 @@ class Sender:
                 address = kernel.address_of(queue)
             except MQClientException as error:
                 attempts.failed(error, asked=False)
-                self._pause(attempts.pause_ms(queues))
+                self._pause(attempts, queues)
                 continue
             # What a hook raises here ends the send: it is no failure of this broker.
             context = kernel.before(outgoing, queue, address, SYNC.name)
@@ -129,7 +129,7 @@ class Sender:
                 attempts.failed(error)
                 if self.is_closed:
                     break
-                self._pause(0 if attempts.is_over else attempts.pause_ms(queues))
+                self._pause(attempts, queues)
             else:
                 if context is not None:
                     kernel.after(context, result, None)
@@ -137,10 +137,10 @@ class Sender:
                     return result
         return attempts.outcome()
 
-    def _pause(self, pause_ms: float) -> None:
+    def _pause(self, attempts: Attempts, queues: tuple[MessageQueue, ...]) -> None:
         """Wait before another attempt; the end of the producer ends it."""
-        if pause_ms > 0:
-            self._closed.wait(pause_ms / 1000)
+        if not attempts.is_over:
+            self._closed.wait(attempts.pause_ms(queues) / 1000)
 
     def send_async(
         self,
