@@ -214,7 +214,7 @@ class IoThread:
                 return
             self._readables[readable.fileno()] = readable
             self._start()
-        self._watch.add(readable.fileno())
+            self._watch.add(readable.fileno())  # under the lock: `close` comes before or after
 
     def forget(self, fd: int) -> None:
         """Stop watching a descriptor that is about to be closed."""
@@ -229,7 +229,7 @@ class IoThread:
                 return
             self._writables[writable.fileno()] = writable
             self._start()
-        self._watch.add_write(writable.fileno())
+            self._watch.add_write(writable.fileno())
 
     def forget_write(self, fd: int) -> None:
         """Undo `add_write`."""
