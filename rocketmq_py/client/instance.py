@@ -49,7 +49,7 @@ HEARTBEAT_WAIT_S = 0.5
 """How long anybody waits until brokers know who is here; healthy ones answer in milliseconds."""
 GOODBYE_S = 0.15
 """How long brokers have to take the word that a member leaves."""
-JOIN_LEAST_S = 0.02
+JOIN_LEAST_S = 0.1
 BACKGROUND_THREADS = 32
 """Tasks that may wait for a server at the same time; threads start when they are needed."""
 ANSWER_THREADS = max(2, os.cpu_count() or 1)
