@@ -4,6 +4,7 @@ Must not know sending and receiving; `producer` and `consumer` derive from `Clie
 ``com.aliyun.openservices.ons.api.Admin``.
 """
 
+import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,7 @@ class Client(ABC):
         self._one_start = threading.RLock()  # `shutdown` takes no lock: a signal may call it
         self._begun = False
         self._started = False
+        self._pid = 0
         self._closed = False
 
     @property
@@ -60,7 +62,7 @@ class Client(ABC):
             try:
                 with translated("start"):
                     self._start()
-                self._started = True
+                self._started, self._pid = True, os.getpid()
             finally:
                 self._begun = self._started
             self._check_open()  # a handler of a signal may have shut it down meanwhile
@@ -76,8 +78,8 @@ class Client(ABC):
             self._shutdown()
 
     def is_started(self) -> bool:
-        """Whether it is started and not shut down."""
-        return self._started and not self._closed
+        """Whether it is started and not shut down; in a forked child it is not."""
+        return self._started and not self._closed and self._pid == os.getpid()
 
     def is_closed(self) -> bool:
         """Whether it cannot be used: not started yet, or shut down."""

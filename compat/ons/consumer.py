@@ -142,7 +142,8 @@ class Consumer(Client):
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic."""
         if topic:
-            self._consumer.unsubscribe(topic)
+            with translated(f"unsubscribe {topic}"):
+                self._consumer.unsubscribe(topic)
             self._listeners.pop(topic, None)
 
     def _start(self) -> None:

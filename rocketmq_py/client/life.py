@@ -36,11 +36,14 @@ GRACE_S = 0.4
 
 
 class Life:
-    """The life of one client. Every call is safe from any thread and from a signal handler."""
+    """The life of one client. Every call is safe from any thread and from a signal handler.
+
+    ``pid`` is the process that has started it, or that made it when nobody has.
+    """
 
     def __init__(self, who: Callable[[], str]) -> None:
         self._who = who
-        self._pid = os.getpid()
+        self.pid = os.getpid()
         self._may_start = [True]  # taking it is one step for any number of threads
         self._over = False
         self._state: State = "new"
@@ -54,14 +57,14 @@ class Life:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this is a forked child of the process that made the client."""
-        return self._pid != os.getpid()
+        """Whether this is another process, a forked child."""
+        return self.pid != os.getpid()
 
     def check_process(self) -> None:
-        """Raise `ForkedClientError` in a forked child."""
-        if self._pid != os.getpid():
+        """Raise `ForkedClientError` in a forked child of the process that has started it."""
+        if self.is_foreign and self.state != "new":
             raise ForkedClientError(
-                f"{self._who()} was made in process {self._pid}, this is its forked child "
+                f"{self._who()} was started in process {self.pid}, this is its forked child "
                 f"{os.getpid()}: make and start a new one here"
             )
 
@@ -83,6 +86,7 @@ class Life:
                 f"{self._who()} cannot be started, it is {self.state}: a client starts once, make "
                 "a new one"
             ) from None
+        self.pid = os.getpid()  # what was only made before a fork may be started behind it
         self._state = "starting"
         try:
             yield

@@ -118,6 +118,7 @@ class DefaultMQPushConsumer(_Settings):
         call for a topic replaces the first. Raises MQClientException for an impossible topic,
         UnsupportedOperationError for an SQL filter, TypeError for an expression that is no text.
         """
+        self._life.check_process()
         problem = topic_problem(topic)
         if problem is not None:
             raise MQClientException(problem, topic=topic)
@@ -138,6 +139,7 @@ class DefaultMQPushConsumer(_Settings):
 
     def unsubscribe(self, topic: str) -> None:
         """Unsubscribe from a topic. Its queues are given up at the next rebalance."""
+        self._life.check_process()
         self._subscriptions.remove(topic)
         if self._member is not None and self._life.state == "running":
             self._member.engine.rebalance_soon()
@@ -207,7 +209,7 @@ class DefaultMQPushConsumer(_Settings):
     @property
     def is_running(self) -> bool:
         """Whether it is started and not yet shut down."""
-        return self._life.state == "running"
+        return self._life.state == "running" and not self._life.is_foreign
 
     # --- while it runs ------------------------------------------------------------------------
 
@@ -249,6 +251,7 @@ class DefaultMQPushConsumer(_Settings):
     @property
     def client_id(self) -> str:
         """Name of this client in its group; NotStartedError before the start."""
+        self._life.check_process()
         if self._member is None:
             raise NotStartedError("the client id is made by start()")
         return self._member.engine.client_id

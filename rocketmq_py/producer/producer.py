@@ -74,7 +74,6 @@ class DefaultMQProducer(_Settings):
         self._send_hooks: list[SendMessageHook] = []
         self._forbidden_hooks: list[CheckForbiddenHook] = []
         self._life = Life(self.__repr__)
-        self._pid = os.getpid()
         self._engine: ProducerEngine | None = None
 
     _attributes = frozenset({"config", "producer_group"})
@@ -325,6 +324,7 @@ class DefaultMQProducer(_Settings):
 
     def update_name_server_address(self, addresses: str) -> None:
         """Use other name servers from now on (``host:port;host:port``)."""
+        self._life.check_process()
         self.config.namesrv_addr = addresses
         if self._engine is not None:
             self._engine.instance.routes.set_name_servers(addresses)
@@ -337,7 +337,7 @@ class DefaultMQProducer(_Settings):
         return Queries(self._running().instance)
 
     def _running(self) -> ProducerEngine:
-        if self._pid != os.getpid():
+        if self._life.pid != os.getpid():
             self._life.check_process()
         engine = self._engine
         if engine is not None:
