@@ -43,8 +43,9 @@ class DefaultMQAdminExt(Caller):
     """
 
     def __init__(self, *, timeout_millis: int = 5_000, **settings: Unpack[ClientSettings]) -> None:
-        if timeout_millis < 1:
-            raise ConfigError("timeout_millis", timeout_millis, "must be at least 1")
+        if not isinstance(timeout_millis, int) or timeout_millis < 1:
+            limit = "must be a whole number of milliseconds, at least 1"
+            raise ConfigError("timeout_millis", timeout_millis, limit)
         super().__init__(**settings)
         self.timeout_millis = timeout_millis
 

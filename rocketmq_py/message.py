@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, Self
 
-from attrs import define, field
+from attrs import define, field, fields
 
 from rocketmq_py.errors import DelayConflictError, ReservedPropertyError, UnsupportedOperationError
 from rocketmq_py.protocol import delay as delays
@@ -155,7 +155,10 @@ class Message:
 
     @property
     def keys(self) -> list[str]:
-        """The index words; assign one text (split at blanks), several words, or None."""
+        """The index words; assign one text (split at blanks), several words, or None.
+
+        One of several words must hold no blank: it would be found as two.
+        """
         return self.properties.get(Prop.KEYS, "").split()
 
     @keys.setter
@@ -163,7 +166,11 @@ class Message:
         self.set_keys(keys)
 
     def set_keys(self, keys: str | Iterable[str] | None) -> Self:
-        """Set the index words, joined by one blank. Raises ValueError for unstorable text."""
+        """Set the index words, joined by one blank.
+
+        Raises ValueError for text that cannot be stored, and for several words of which one holds
+        a blank: it would become two.
+        """
         joined = keys if keys is None or isinstance(keys, str) else _joined(keys)
         return self._write(Prop.KEYS, joined)
 
@@ -193,7 +200,8 @@ class Message:
         value is a decimal integer; `strict_reserved` refuses the first three as 5.x Java does.
 
         Raises ReservedPropertyError for RocketMQ's own names, ValueError for blank texts, for
-        U+0000 to U+0002 and for a delay that is no number, TypeError for anything but text.
+        U+0000 to U+0002 and for a delay that is no number or an instant before 2001 (seconds?),
+        TypeError for anything but text.
         """
         _require_text(name, name)
         _require_text(name, value)
@@ -201,7 +209,7 @@ class Message:
         if name in RESERVED and (strict_reserved or not legacy):
             raise ReservedPropertyError(name)
         if legacy:
-            delays.parse_number(value, name)
+            delays.refuse_seconds(DelayKind(name), delays.parse_number(value, name))
             self._legacy_delays = (*self._legacy_delays, name)
         self.properties[name] = _checked_text(name, value)
         return self
@@ -247,6 +255,7 @@ class Message:
     def set_deliver_time_ms(self, epoch_ms: int) -> Self:
         """Ask for delivery at an instant, in epoch milliseconds. The past means at once.
 
+        An instant before 2001 is refused, since it was probably counted in seconds.
         The caller's clock names the instant and the broker's decides when it has come: a client
         that is an hour ahead waits an hour longer. `set_delay_time_ms` counts on the broker's.
         """
@@ -427,13 +436,25 @@ class Message:
 
     def _ask_instant(self, kind: DelayKind, epoch_ms: int) -> Self:
         delay = Delay.of(kind, epoch_ms)
-        if delays.looks_like_seconds(epoch_ms):
-            logger.warning("delay_in_seconds %s=%d: epoch seconds?", kind.value, epoch_ms)
+        delays.refuse_seconds(kind, epoch_ms)
         return self._ask(delay)
 
     def _asked(self, kind: DelayKind) -> int:
         text = self.properties.get(kind.value)
         return 0 if text is None else delays.parse_number(text, kind.value)
+
+    def __copy__(self) -> Self:
+        """Make an equal message with properties of its own."""
+        fresh = object.__new__(type(self))
+        for name, value in self._state().items():
+            object.__setattr__(fresh, name, value)
+        fresh.properties = dict(self.properties)
+        return fresh
+
+    def _state(self) -> dict[str, object]:
+        """Give everything that makes this message, what a subclass has added included."""
+        state = {item.name: getattr(self, item.name) for item in fields(type(self))}
+        return state | getattr(self, "__dict__", {})
 
     def __repr__(self) -> str:
         shown = "".join(f", {name}={value!r}" for name, value in sorted(self.properties.items()))
@@ -598,9 +619,18 @@ def _are_plain(properties: dict[str, str]) -> bool:
 
 def _joined(keys: Iterable[str]) -> str:
     try:
-        return " ".join(keys)
+        words = list(keys)
+        joined = " ".join(words)
     except TypeError:
         raise TypeError(f"keys are one str or several, not {keys!r}") from None
+    if len(joined.split()) != len(words):
+        for word in words:
+            if len(word.split()) > 1:
+                raise ValueError(
+                    f"the key {word[:80]!r} holds a blank and would become two keys: replace the "
+                    "blank, or give several keys"
+                )
+    return joined
 
 
 def _checked_text(name: str, value: str) -> str:

@@ -91,6 +91,12 @@ class Message:
         """Return a user property, None when it is not set."""
         return self._user_properties.get(key)
 
+    def __copy__(self) -> Message:
+        """Make an equal message with user properties of its own."""
+        fresh = object.__new__(type(self))
+        fresh.__dict__.update(self.__dict__, _user_properties=dict(self._user_properties))
+        return fresh
+
     def __repr__(self) -> str:
         return (
             f"Message [topic={self.topic}, tag={self.tag}, key={self.key}, msgID={self.msg_id}, "

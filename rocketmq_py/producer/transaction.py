@@ -249,7 +249,6 @@ class TransactionMQProducer(DefaultMQProducer):
         check_message(message, self.config)
         give_id(message)
         prepared = copy.copy(message)
-        prepared.properties = dict(message.properties)
         if has_delay(prepared.properties) and self.transaction_delay != "at_commit":
             name = next(name for name in prepared.properties if name in DELAY_PROPERTIES)
             if self.transaction_delay == "error":

@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from rocketmq_py.clock import wall_ms
-from rocketmq_py.errors import BodyError, DelayValueError, MQClientException, ReservedPropertyError
+from rocketmq_py.errors import (
+    BodyError,
+    ConfigError,
+    DelayValueError,
+    MQClientException,
+    ReservedPropertyError,
+)
 from rocketmq_py.message import Message
 from rocketmq_py.producer.config import ProducerConfig
 from rocketmq_py.protocol import delay
@@ -64,10 +70,20 @@ def check_recall_topic(topic: str) -> None:
 
 
 def checked_timeout(timeout: object) -> int:
-    """Return a timeout in milliseconds; TypeError for what is no number."""
+    """Return a timeout in milliseconds; TypeError for what is no number.
+
+    `ConfigError` for less than one, and for a fraction: whoever gives one has seconds in mind.
+    """
+    if type(timeout) is int and timeout > 0:
+        return timeout
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"timeout is a number of ms, not {type(timeout).__name__} {timeout!r}")
-    return timeout  # type: ignore[return-value] # a float is as good, the budget is worked out in it
+        raise TypeError(
+            f"timeout is a number of milliseconds, not {type(timeout).__name__} {timeout!r}"
+        )
+    if not timeout >= 1 or timeout // 1 != timeout:
+        limit = "milliseconds, a whole number from 1: half a second is 500"
+        raise ConfigError("timeout", timeout, limit)
+    return int(timeout)
 
 
 def check_message(message: Message, config: ProducerConfig) -> None:
@@ -127,10 +143,17 @@ def _check_delay(message: Message, config: ProducerConfig) -> None:
             if name in delay.TIMER_REQUEST_PROPERTIES:
                 raise ReservedPropertyError(name)
     message.check_delay_conflict(config.delay_conflict)
-    if config.max_delay is None and config.past_deliver != "error":
-        return
-    asked = delay.effective_delay(message.properties)
+    limited = config.max_delay is not None or config.past_deliver == "error"
+    try:
+        asked = delay.effective_delay(message.properties)
+    except DelayValueError:
+        if limited:
+            raise
+        return  # the broker says what it cannot read
     if asked is None:
+        return
+    delay.refuse_seconds(asked.kind, asked.value)  # the program may have written the property
+    if not limited:
         return
     now_ms = wall_ms()
     wait_ms = asked.due_ms(now_ms) - now_ms

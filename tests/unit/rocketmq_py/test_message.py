@@ -29,6 +29,37 @@ from tests.records import encode_record
 
 WHEN = datetime(2030, 1, 1, tzinfo=UTC)
 WHEN_MS = 1_893_456_000_000
+TEXT = str(WHEN_MS)
+
+
+# --- copies ---
+
+
+class Parcel(Message):
+    """A program's own message, with an attribute of its own."""
+
+    weight = 0
+
+
+def test_a_copy_is_equal_and_has_properties_of_its_own() -> None:
+    original = Parcel("T", b"x", tags="a", flag=3).put_user_property("TIMER_DELAY_SEC", "5")
+    original.weight, original.transaction_id = 7, "id"
+    duplicate = copy.copy(original)
+    assert (duplicate, type(duplicate), duplicate.weight) == (original, Parcel, 7)
+    assert duplicate.legacy_delays == ("TIMER_DELAY_SEC",)
+    duplicate.set_tags("b").clear_delay()
+    assert (original.tags, original.get_delay_time_sec()) == ("a", 5)
+
+
+def test_copies_of_a_batch_and_of_what_arrived_are_their_own_too() -> None:
+    batch = MessageBatch([Message("T", b"x"), Message("T", b"y")])
+    arrived = MessageExt("T", b"x", queue_offset=5, properties={"TAGS": "a"})
+    for original in (batch, arrived):
+        duplicate = copy.copy(original)
+        assert duplicate == original
+        duplicate.set_tags("b")
+        assert duplicate.tags != original.tags
+    assert copy.copy(batch).messages == batch.messages
 
 
 # --- content ---
@@ -172,9 +203,9 @@ LEGACY: list[tuple[str, Callable[[Message], int]]] = [
 def test_an_old_delay_property_is_the_setters_equal(
     name: str, getter: Callable[[Message], int]
 ) -> None:
-    message = Message("T").put_user_property(name, "10")
-    assert getter(message) == 10
-    assert message.properties[name] == "10"
+    message = Message("T").put_user_property(name, TEXT)
+    assert getter(message) == WHEN_MS
+    assert message.properties[name] == TEXT
     assert (name,) == message.legacy_delays
     assert DelayKind(name) is getattr(message.effective_delay(), "kind", None)
     assert Message("T").set_delay_time_sec(10).legacy_delays == ()
@@ -184,9 +215,9 @@ def test_an_old_delay_property_is_the_setters_equal(
 @pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
 def test_an_old_delay_property_is_refused_where_reserved_names_are_strict(name: str) -> None:
     with pytest.raises(ReservedPropertyError, match=name):
-        Message("T").put_user_property(name, "10", strict_reserved=True)
-    message = Message("T").put_user_property("__STARTDELIVERTIME", "10", strict_reserved=True)
-    assert message.get_start_deliver_time() == 10
+        Message("T").put_user_property(name, TEXT, strict_reserved=True)
+    message = Message("T").put_user_property("__STARTDELIVERTIME", TEXT, strict_reserved=True)
+    assert message.get_start_deliver_time() == WHEN_MS
 
 
 @pytest.mark.case("T34")
@@ -220,9 +251,10 @@ def test_a_setter_writes_its_property_and_returns_the_message(
 ) -> None:
     message = Message("T")
     assert getter(message) == 0
-    assert message is setter(message, 7)
-    assert message.properties[name] == "7"
-    assert getter(message) == 7
+    value = 7 if name == "DELAY" else WHEN_MS
+    assert message is setter(message, value)
+    assert message.properties[name] == str(value)
+    assert getter(message) == value
 
 
 @pytest.mark.case("T48")
@@ -300,18 +332,37 @@ def test_junk_from_another_client_is_reported_by_the_getter() -> None:
         message.get_delay_time_sec()
 
 
-def test_epoch_seconds_are_written_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "rocketmq_py.message"):
-        Message("T").set_deliver_time_ms(1_700_000_000)
-        Message("T").set_start_deliver_time(1_700_000_000)
-        Message("T").set_deliver_time_ms(WHEN_MS)
-    assert len(caplog.records) == 2
-    assert "epoch seconds?" in caplog.text
+SECONDS = 1_700_000_000
+
+INSTANTS: list[Callable[[Message], object]] = [
+    lambda message: message.set_deliver_time_ms(SECONDS),
+    lambda message: message.set_delivery_timestamp(SECONDS),
+    lambda message: message.set_start_deliver_time(SECONDS),
+    lambda message: message.setDeliverTimeMs(SECONDS),
+    lambda message: message.setStartDeliverTime(SECONDS),
+    lambda message: message.put_user_property("TIMER_DELIVER_MS", str(SECONDS)),
+    lambda message: message.put_user_property("__STARTDELIVERTIME", str(SECONDS)),
+]
+
+
+@pytest.mark.parametrize("ask", INSTANTS)
+def test_epoch_seconds_are_refused_and_the_unit_is_named(ask: Callable[[Message], object]) -> None:
+    message = Message("T")
+    with pytest.raises(DelayValueError, match="milliseconds"):
+        ask(message)
+    assert message.properties == {"WAIT": "true"}
+
+
+def test_no_time_and_the_past_are_no_seconds() -> None:
+    message = Message("T").set_deliver_time_ms(0).set_start_deliver_time(0)
+    assert message.set_deliver_at(datetime(1999, 1, 1, tzinfo=UTC)).delivery_timestamp
+    old = MessageExt("T", properties={"TIMER_DELIVER_MS": "5"})  # of a client that is no SDK
+    assert old.get_deliver_time_ms() == 5
 
 
 def test_clearing_removes_every_request_and_the_mark_of_an_earlier_one() -> None:
     message = Message("T", delay=timedelta(seconds=1)).set_delay_time_level(3)
-    message.put_user_property("__STARTDELIVERTIME", "5")
+    message.put_user_property("__STARTDELIVERTIME", TEXT)
     message.properties["TIMER_OUT_MS"] = "5"
     assert message is message.clear_delay()
     assert message.properties == {"WAIT": "true"}
@@ -379,8 +430,9 @@ def test_javas_spelling_writes_the_same_property(setter: str, getter: str, name:
 @pytest.mark.parametrize(("setter", "_getter", "name"), JAVA_NAMES[:4])
 def test_javas_spelling_uses_an_overridden_setter(setter: str, _getter: str, name: str) -> None:
     message = Recording("T")
-    assert message is getattr(message, setter)(5)
-    assert message.properties[name] == "6"
+    value = 5 if name == "DELAY" else WHEN_MS
+    assert message is getattr(message, setter)(value)
+    assert message.properties[name] == str(value + 1)
 
 
 @pytest.mark.case("T39")
@@ -605,3 +657,17 @@ def test_a_batch_is_made_of_any_iterable_of_messages_and_of_nothing_else() -> No
         MessageBatch(not_one)
     with pytest.raises(UnsupportedOperationError, match="item 1 of the batch is no Message: bytes"):
         MessageBatch([Message("T", b"x"), b"y"])  # type: ignore[list-item] # the point of the test
+
+
+@pytest.mark.parametrize("keys", [["order 1"], ["a", "b\tc"], ("a b",), (one for one in ["a\nb"])])
+def test_a_key_that_would_become_two_is_refused(keys: Any) -> None:
+    message = Message("T")
+    with pytest.raises(ValueError, match="two keys"):
+        message.set_keys(keys)
+    assert message.keys == []
+
+
+def test_one_text_of_keys_is_split_and_words_are_kept() -> None:
+    assert Message("T", keys="a b").keys == ["a", "b"]
+    assert Message("T", keys=["a", "b"]).keys == ["a", "b"]
+    assert Message("T", keys=["a", ""]).keys == ["a"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from typing import Any, cast
 
 import pytest
@@ -97,3 +98,18 @@ def test_a_delivered_message_has_system_values_apart_from_user_properties() -> N
     assert (message.getReconsumeTimes(), message.getBornTimestamp()) == (2, 5)
     assert message.getStartDeliverTime() == 1_900_000_000_000
     assert message.getBornHost() == ""
+
+
+def test_a_copy_has_user_properties_of_its_own() -> None:
+    original = Message("T", "tag", b"x").setKey("k")
+    original.put_user_properties("colour", "blue")
+    duplicate = copy.copy(original)
+    duplicate.put_user_properties("colour", "red")
+    assert (duplicate.key, duplicate.body) == ("k", b"x")
+    assert original.get_user_properties("colour") == "blue"
+
+
+def test_epoch_seconds_are_refused_by_the_send_with_the_unit() -> None:
+    message = Message("T", "tag", b"x").set_start_deliver_time(1_700_000_000)
+    with pytest.raises(ValueError, match="milliseconds"):
+        to_core(message)

@@ -607,8 +607,8 @@ def test_a_time_out_names_the_silent_address(
     [
         ("queue", 1, "queue is a MessageQueue, not int 1"),
         ("selector", 1, "selector is a callable"),
-        ("timeout", "3", "timeout is a number of ms, not str '3'"),
-        ("timeout", True, "timeout is a number of ms"),
+        ("timeout", "3", "timeout is a number of milliseconds, not str '3'"),
+        ("timeout", True, "timeout is a number of milliseconds"),
     ],
 )
 def test_an_argument_of_a_wrong_type_is_named_before_anything_is_sent(

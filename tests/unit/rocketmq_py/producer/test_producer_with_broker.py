@@ -164,7 +164,7 @@ def test_a_delivery_time_in_the_past_means_at_once_and_cannot_be_recalled(
     assert broker.topics["T"].count() == 1
     producer.past_deliver = "error"
     with pytest.raises(DelayValueError, match="in the past"):
-        producer.send(Message("T", b"x").set_deliver_time_ms(200_000_000_000))
+        producer.send(Message("T", b"x").set_deliver_time_ms(1_000_000_000_000))
 
 
 @pytest.mark.case("T44")

@@ -140,14 +140,6 @@ def test_time_runs_out_by_a_time_out_error(cluster: ScriptedCluster, start: Prod
         future.result(10)
 
 
-def test_a_budget_of_nothing_is_used_up_before_the_first_attempt(
-    cluster: ScriptedCluster, start: ProducerMaker
-) -> None:
-    future = start(cluster.namesrv_addr).send_async(Message("T", b"x"), timeout=0)
-    with pytest.raises(SendTimeoutError):
-        future.result(10)
-
-
 @pytest.mark.case("T26")
 def test_a_raising_callback_is_logged_and_the_next_ones_are_fine(
     cluster: ScriptedCluster, start: ProducerMaker, caplog: pytest.LogCaptureFixture

@@ -147,10 +147,23 @@ def test_relative_requests_are_those_that_count_from_arrival() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epoch_ms", "suspicious"), [(0, False), (1_700_000_000, True), (NOW, False), (10**11, False)]
+    ("epoch_ms", "suspicious"),
+    [
+        (0, False),
+        (1, True),
+        (1_700_000_000, True),
+        (int(datetime(2001, 1, 1, tzinfo=UTC).timestamp() * 1000) - 1, True),
+        (int(datetime(2001, 1, 1, tzinfo=UTC).timestamp() * 1000), False),
+        (NOW, False),
+    ],
 )
 def test_epoch_seconds_are_recognised(epoch_ms: int, suspicious: bool) -> None:
     assert suspicious is delays.looks_like_seconds(epoch_ms)
+
+
+def test_spans_are_never_taken_for_seconds_of_an_epoch() -> None:
+    for kind in (DelayKind.LEVEL, DelayKind.SEC, DelayKind.MS):
+        delays.refuse_seconds(kind, 1_700_000_000)
 
 
 # --- reading ---
