@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypedDict
 
-from attrs import Attribute, define, evolve, field, fields, frozen
+from attrs import Attribute, define, evolve, field, fields, frozen, setters
 
 from rocketmq_py.errors import ConfigError
 
@@ -61,22 +61,28 @@ Validator: TypeAlias = "Callable[[Any, Attribute[Any], Any], None]"
 """What attrs calls with the settings, the setting and the value that it is to have."""
 
 
-def within(low: int, high: int | None = None) -> Validator:
-    """Build a validator: an int from ``low`` to ``high`` (None: no upper limit)."""
+def within(low: int, high: int | None = None, *, unit: str = "") -> Validator:
+    """Build a validator: an int from ``low`` to ``high`` (None: no upper limit) of a ``unit``."""
+    kind = f"an int of {unit}" if unit else "an int"
 
     def check(_owner: object, setting: Attribute[int], value: int) -> None:
         limit = f"at least {low}" if high is None else f"{low} to {high}"
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ConfigError(setting.name, value, f"must be an int, {limit}")
+            raise ConfigError(setting.name, value, f"must be {kind}, {limit}")
         if value < low or (high is not None and value > high):
-            raise ConfigError(setting.name, value, f"must be {limit}")
+            raise ConfigError(setting.name, value, f"must be {limit} {unit}".rstrip())
 
     return check
 
 
-def unlimited_or(low: int, high: int | None = None) -> Validator:
+def milliseconds(low: int, high: int | None = None) -> Validator:
+    """Build a validator: a whole number of milliseconds, and the text says so."""
+    return within(low, high, unit="milliseconds")
+
+
+def unlimited_or(low: int, high: int | None = None, *, unit: str = "") -> Validator:
     """Build a validator: -1, or what `within` allows."""
-    in_range = within(low, high)
+    in_range = within(low, high, unit=unit)
 
     def check(owner: object, setting: Attribute[int], value: int) -> None:
         if value != UNLIMITED or isinstance(value, bool):
@@ -141,8 +147,45 @@ def _addresses(_owner: object, setting: Attribute[str], value: object) -> None:
             raise ConfigError(setting.name, value, "must look like 'host:port;host:port'") from None
 
 
-@define(kw_only=True, eq=False)
-class ClientConfig:
+class Fixable:
+    """Settings of which some cannot be assigned any more, because a client has read them."""
+
+    __slots__ = ("_fixed",)  # no setting itself, so no field
+
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {}
+    """What only `start` reads, and what else can be done to change it."""
+
+    def fix(self) -> None:
+        """Refuse from now on to assign what `start` has read."""
+        self._fixed = True
+
+    def unfix(self) -> None:
+        """Allow every assignment again."""
+        self._fixed = False
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether a client has read these settings."""
+        return getattr(self, "_fixed", False)
+
+
+def _not_fixed(owner: Fixable, setting: Attribute[Any], value: Any) -> Any:  # Any: of any setting
+    advice = owner.FIXED_BY_START.get(setting.name)
+    if advice is not None and owner.is_fixed and value != getattr(owner, setting.name):
+        raise ConfigError(
+            setting.name, value, f"start() has read this setting already: {advice or _EARLIER}"
+        )
+    return value
+
+
+_EARLIER = "assign it before, or make a new client"
+
+ON_ASSIGNMENT = [setters.convert, setters.validate, _not_fixed]
+"""What is done to a value that is assigned to a setting."""
+
+
+@define(kw_only=True, eq=False, on_setattr=ON_ASSIGNMENT)
+class ClientConfig(Fixable):
     """Settings shared by every client; times are milliseconds unless the name says otherwise.
 
     Arguments
@@ -193,8 +236,21 @@ class ClientConfig:
     strict_reserved
         Refuse messages whose delay was given by a reserved user property, as 5.x clients do.
 
-    Every value is checked when set; a wrong one raises `ConfigError`.
+    Every value is checked when set; a wrong one raises `ConfigError`, as does the assignment of one
+    that `start` has read already (``FIXED_BY_START``).
     """
+
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            *("namesrv_addr", "client_ip", "instance_name", "unit_name", "unit_mode"),
+            *("poll_name_server_interval", "heartbeat_broker_interval"),
+            *("persist_consumer_offset_interval", "mq_client_api_timeout", "connect_timeout"),
+            *("channel_max_idle", "client_async_permits", "client_callback_executor_threads"),
+            *("send_latency_enable", "start_detector_enable", "detect_interval"),
+            *("vip_channel_enabled", "credentials", "transport", "address_mapper"),
+        ),
+        "",
+    )
 
     namesrv_addr: str = field(
         factory=lambda: os.environ.get(NAMESRV_ADDR_VARIABLE, ""), validator=_addresses
@@ -203,22 +259,22 @@ class ClientConfig:
     instance_name: str = field(default=INSTANCE_NAME_DEFAULT, validator=a_text)
     unit_name: str = field(default="", validator=a_text)
     unit_mode: bool = field(default=False, validator=switch)
-    poll_name_server_interval: int = field(default=30_000, validator=within(10))
-    heartbeat_broker_interval: int = field(default=30_000, validator=within(10))
-    persist_consumer_offset_interval: int = field(default=5_000, validator=within(10))
-    mq_client_api_timeout: int = field(default=3_000, validator=within(1))
-    connect_timeout: int = field(default=3_000, validator=within(1))
-    channel_max_idle: int = field(default=120_000, validator=within(1))
+    poll_name_server_interval: int = field(default=30_000, validator=milliseconds(10))
+    heartbeat_broker_interval: int = field(default=30_000, validator=milliseconds(10))
+    persist_consumer_offset_interval: int = field(default=5_000, validator=milliseconds(10))
+    mq_client_api_timeout: int = field(default=3_000, validator=milliseconds(1))
+    connect_timeout: int = field(default=3_000, validator=milliseconds(1))
+    channel_max_idle: int = field(default=120_000, validator=milliseconds(1))
     client_async_permits: int = field(default=65_535, validator=within(1))
     client_async_bytes: int = field(default=67_108_864, validator=within(1))
     client_callback_executor_threads: int = field(
         factory=lambda: os.cpu_count() or 1, validator=within(1, 1024)
     )
-    pull_time_delay_millis_when_exception: int = field(default=1_000, validator=within(0))
+    pull_time_delay_millis_when_exception: int = field(default=1_000, validator=milliseconds(0))
     send_latency_enable: bool = field(default=False, validator=switch)
     start_detector_enable: bool = field(default=False, validator=switch)
-    detect_interval: int = field(default=2_000, validator=within(1))
-    detect_timeout: int = field(default=200, validator=within(1))
+    detect_interval: int = field(default=2_000, validator=milliseconds(1))
+    detect_timeout: int = field(default=200, validator=milliseconds(1))
     vip_channel_enabled: bool = field(default=False, validator=switch)
     credentials: CredentialsSource | None = None
     transport: Transport = field(default="auto", validator=one_of("auto", "tcp"))
@@ -235,6 +291,16 @@ class ClientConfig:
     def name_servers(self) -> tuple[str, ...]:
         """The addresses of ``namesrv_addr``, cleaned, in order."""
         return split_addresses(self.namesrv_addr)
+
+    def use_name_servers(self, addresses: str) -> None:
+        """Assign `namesrv_addr`, also when `start` has read it: the client tells its instance."""
+        was_fixed = self.is_fixed
+        self.unfix()
+        try:
+            self.namesrv_addr = addresses
+        finally:
+            if was_fixed:
+                self.fix()
 
     def copy(self) -> Self:
         """Return an equal, independent object; later changes of this one do not reach it."""
@@ -293,16 +359,20 @@ class ClientSettings(TypedDict, total=False):
 class SettingAttributes:
     """Base of a client with settings as attributes (`attributes_of`): refuses misspelt ones.
 
-    ``_attributes`` names what else may be assigned. A subclass of a program may have attributes
-    of its own, so it is not watched.
+    ``_attributes`` names what else may be assigned, ``_names`` which of these `start` reads. A
+    subclass of a program may have attributes of its own, so its spelling is not watched.
     """
 
     _attributes: frozenset[str] = frozenset({"config"})
+    _names: frozenset[str] = frozenset({"config", "producer_group", "consumer_group"})
 
     if not TYPE_CHECKING:  # a checker that saw this method would accept every name
 
         def __setattr__(self, name: str, value: object) -> None:
             kind = type(self)
+            changes = name in self._names and self.__dict__.get(name, value) != value
+            if changes and self.config.is_fixed:
+                raise ConfigError(name, value, f"start() has read it already: {_EARLIER}")
             if (
                 name.startswith("_")
                 or name in self._attributes

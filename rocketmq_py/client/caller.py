@@ -34,6 +34,8 @@ class Caller:
         with self._life.starting():
             instance = acquire_instance(self.config, calls_only=True)
             self._engine = instance
+            self.config.fix()
+            self._life.at_end(lambda _: self.config.unfix())  # it may be started again
             self._life.at_end(instance.shutdown)
             instance.start()
 

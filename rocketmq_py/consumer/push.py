@@ -302,6 +302,7 @@ class DefaultMQPushConsumer(_Settings):
         except BaseException:
             instance.shutdown()
             raise
+        self.config.fix()
         self._member = member
         life.at_end(instance.shutdown)
         life.at_end(member.end)

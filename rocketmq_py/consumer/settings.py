@@ -7,16 +7,19 @@ the settings do; each is read in the module that obeys it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from attrs import Attribute, define, field
 
 from rocketmq_py.config import (
+    ON_ASSIGNMENT,
     UNLIMITED,
     ClientConfig,
     ClientSettings,
     member_of,
+    milliseconds,
     must,
     switch,
     unlimited_or,
@@ -69,7 +72,7 @@ def parse_instant(text: str) -> datetime:
     return datetime.strptime(text, TIMESTAMP_FORMAT).astimezone()
 
 
-@define(kw_only=True, eq=False)
+@define(kw_only=True, eq=False, on_setattr=ON_ASSIGNMENT)
 class PushConsumerConfig(ClientConfig):
     """Settings of one push consumer, with those of every client (`ClientConfig`).
 
@@ -108,6 +111,12 @@ class PushConsumerConfig(ClientConfig):
         Send the tag expression with each pull.
     """
 
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.FIXED_BY_START,
+        "consume_thread_min": "call update_core_pool_size",
+        "consume_timeout": "",
+    }
+
     message_model: MessageModel = field(default=MessageModel.CLUSTERING, validator=_clustering)
     consume_from_where: ConsumeFromWhere = field(
         default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, validator=member_of(ConsumeFromWhere)
@@ -126,12 +135,12 @@ class PushConsumerConfig(ClientConfig):
     pull_threshold_size_for_topic: int = field(
         default=UNLIMITED, validator=unlimited_or(1, 102_400)
     )
-    pull_interval: int = field(default=0, validator=within(0, 65_535))
+    pull_interval: int = field(default=0, validator=milliseconds(0, 65_535))
     pull_batch_size: int = field(default=32, validator=within(1, 1024))
     pull_batch_size_in_bytes: int = field(default=256 * 1024, validator=within(1))
     max_reconsume_times: int = field(default=-1, validator=within(-1))
-    consume_timeout: int = field(default=15, validator=within(1))
-    await_termination_millis_when_shutdown: int = field(default=3000, validator=within(0))
+    consume_timeout: int = field(default=15, validator=within(1, unit="minutes"))
+    await_termination_millis_when_shutdown: int = field(default=3000, validator=milliseconds(0))
     post_subscription_when_pull: bool = field(default=False, validator=switch)
 
     @property

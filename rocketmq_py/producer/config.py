@@ -5,14 +5,19 @@ fails where it is written. Must not know what the settings do; each is read in t
 obeys it.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from attrs import define, field
 
 from rocketmq_py.config import (
+    ON_ASSIGNMENT,
     UNLIMITED,
     ClientConfig,
     ClientSettings,
     a_text,
     member_of,
+    milliseconds,
     must,
     switch,
     unlimited_or,
@@ -31,7 +36,7 @@ _codes = must(
 )
 
 
-@define(kw_only=True, eq=False)
+@define(kw_only=True, eq=False, on_setattr=ON_ASSIGNMENT)
 class ProducerConfig(ClientConfig):
     """Settings of a producer; times are milliseconds, sizes bytes.
 
@@ -60,10 +65,20 @@ class ProducerConfig(ClientConfig):
         Asynchronous sends that may wait for a route or a connection, and who gets these.
     """
 
+    FIXED_BY_START: ClassVar[Mapping[str, str]] = {
+        **ClientConfig.FIXED_BY_START,
+        "namesrv_addr": "call update_name_server_address",
+        "fault_table": "",
+        "async_sender_queue": "",
+        "async_sender_threads": "",
+    }
+
     create_topic_key: str = field(default=AUTO_CREATE_TOPIC, validator=a_text)
     default_topic_queue_nums: int = field(default=4, validator=within(1))
-    send_msg_timeout: int = field(default=3_000, validator=within(1))
-    send_msg_max_timeout_per_request: int = field(default=UNLIMITED, validator=unlimited_or(1))
+    send_msg_timeout: int = field(default=3_000, validator=milliseconds(1))
+    send_msg_max_timeout_per_request: int = field(
+        default=UNLIMITED, validator=unlimited_or(1, unit="milliseconds")
+    )
     compress_msg_body_over_howmuch: int = field(default=4_096, validator=within(0))
     compress_level: int = field(default=5, validator=within(0, 22))
     compress_type: CompressionType = field(

@@ -99,6 +99,7 @@ class DefaultMQProducer(_Settings):
         except BaseException:
             instance.shutdown()
             raise
+        self.config.fix()
         life = self._life
         life.at_end(instance.shutdown)
         life.at_end(partial(self._leave, instance, self.producer_group))
@@ -325,7 +326,7 @@ class DefaultMQProducer(_Settings):
     def update_name_server_address(self, addresses: str) -> None:
         """Use other name servers from now on (``host:port;host:port``)."""
         self._life.check_process()
-        self.config.namesrv_addr = addresses
+        self.config.use_name_servers(addresses)
         if self._engine is not None:
             self._engine.instance.routes.set_name_servers(addresses)
 

@@ -102,6 +102,25 @@ def test_settings_that_contradict_each_other_are_found_at_the_start() -> None:
         contradictory.start()
 
 
+@pytest.mark.parametrize(
+    ("attribute", "value", "advice"),
+    [
+        ("consume_thread_min", 1, "update_core_pool_size"),
+        ("consume_timeout", 1, "new client"),
+        ("namesrv_addr", "127.0.0.1:2", "new client"),
+        ("consumer_group", "other", "new client"),
+    ],
+)
+def test_what_start_has_read_cannot_be_assigned_any_more(
+    broker: EmbeddedBroker, attribute: str, value: object, advice: str
+) -> None:
+    with consumer("G", broker.namesrv_addr, Inbox(), {"T": "*"}) as running:
+        with pytest.raises(ConfigError, match=f"start.. has read .*{advice}"):
+            setattr(running, attribute, value)
+        running.pull_batch_size = 7  # of the next pull
+        assert running.pull_batch_size == 7
+
+
 def test_a_shutdown_is_final_and_may_be_repeated(broker: EmbeddedBroker) -> None:
     running = consumer("G", broker.namesrv_addr, Inbox(), {"T": "*"})
     with pytest.raises(NotStartedError):
