@@ -4,6 +4,7 @@ A thin translator over `rocketmq_py.DefaultMQPushConsumer`. Must not know how me
 Names as in ``com.aliyun.openservices.ons.api.Consumer``.
 """
 
+import inspect
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,8 @@ from rocketmq_py.errors import ONSClientException
 
 logger = logging.getLogger(__name__)
 
+_NO_ACTION = frozenset({None, type(None), "None", bool, "bool"})
+"""What a listener may be annotated to return that is surely no `Action`."""
 THREADS_DEFAULT = 20
 RECONSUME_TIMES_DEFAULT = 16
 CONSUME_TIMEOUT_DEFAULT_MIN = 15
@@ -38,7 +41,11 @@ CACHED_MIB_DEFAULT, CACHED_MIB_MIN, CACHED_MIB_MAX = 512, 16, 2048
 
 
 class Action(Enum):
-    """What a listener says about a message; None or an exception counts as ReconsumeLater."""
+    """What a listener says about a message; an exception counts as ReconsumeLater.
+
+    So does everything that is no Action, True and None included; the log says so, once for each
+    kind.
+    """
 
     CommitMessage = 0
     ReconsumeLater = 1
@@ -56,7 +63,7 @@ class MessageListener:
     def __init__(self, consume: Callable[[Message, ConsumeContext], Action] | None = None) -> None:
         self._consume = consume
 
-    def consume(self, message: Message, context: ConsumeContext) -> Action | None:
+    def consume(self, message: Message, context: ConsumeContext) -> Action:
         """Handle one message; called on a pool thread, also for several messages at once."""
         if self._consume is None:
             raise ONSClientException(
@@ -65,7 +72,7 @@ class MessageListener:
         return self._consume(message, context)
 
 
-ListenerLike = MessageListener | Callable[[Message, ConsumeContext], Action | None]
+ListenerLike = MessageListener | Callable[[Message, ConsumeContext], Action]
 
 
 class Consumer(Client):
@@ -85,7 +92,8 @@ class Consumer(Client):
             raise ONSClientException("a consumer needs the property GROUP_ID")
         _check_model(text_of(settings, PropertyKeyConst.MessageModel))
         threads = int_of(settings, PropertyKeyConst.ConsumeThreadNums, THREADS_DEFAULT)
-        self._listeners: dict[str, ListenerLike] = {}
+        self._listeners: dict[str, Callable[[Message, ConsumeContext], Action]] = {}
+        self._told: set[str] = set()
         self._ended = threading.Event()
         self._keeper: threading.Thread | None = None
         with translated("create a consumer"):
@@ -133,9 +141,8 @@ class Consumer(Client):
         """
         if not topic:
             raise ONSClientException("subscribe needs a topic")
-        if not (callable(listener) or callable(getattr(listener, "consume", None))):
-            raise ONSClientException("subscribe needs a listener: an object with consume")
-        self._listeners[topic] = listener
+        function = _function_of(listener)
+        self._listeners[topic] = function
         with translated(f"subscribe {topic}"):
             self._consumer.subscribe(topic, expression)
 
@@ -176,16 +183,52 @@ class Consumer(Client):
                 break
         return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
-    def _consume(self, core: MessageExt) -> Action | None:
+    def _consume(self, core: MessageExt) -> Action:
         listener = self._listeners.get(core.topic)
         if listener is None:
             # Unsubscribed a moment ago, or subscribed by another member of the group only.
             logger.warning("no listener for topic %s, message comes again later", core.topic)
             return Action.ReconsumeLater
-        message = from_core(core)
-        if isinstance(listener, MessageListener) or not callable(listener):
-            return listener.consume(message, ConsumeContext())
-        return listener(message, ConsumeContext())
+        # A listener of a foreign program may return anything, whatever its annotation says.
+        answer: object = listener(from_core(core), ConsumeContext())
+        if isinstance(answer, Action):
+            return answer
+        self._tell_once(answer, core)
+        return Action.ReconsumeLater
+
+    def _tell_once(self, answer: object, core: MessageExt) -> None:
+        kind = type(answer).__name__
+        level = logging.DEBUG if kind in self._told else logging.WARNING
+        self._told.add(kind)
+        logger.log(
+            level,
+            "the listener of topic %s returned %s instead of an Action, so message %s comes again "
+            "later (attempt %d): return Action.CommitMessage",
+            core.topic,
+            "None" if answer is None else f"{answer!r:.40}, a {kind},",
+            core.msg_id,
+            core.reconsume_times + 1,
+        )
+
+
+def _function_of(listener: object) -> Callable[[Message, ConsumeContext], Action]:
+    """Find what handles a message; ONSClientException for what cannot, or can never succeed."""
+    if isinstance(listener, MessageListener) or not callable(listener):
+        listener = getattr(listener, "consume", None)
+    if not callable(listener) or isinstance(listener, type):
+        raise ONSClientException("subscribe needs a listener: an object with consume")
+    try:
+        returns = inspect.signature(listener).return_annotation
+    except (TypeError, ValueError):
+        returns = None  # a builtin without a signature: nothing to check
+    else:
+        if returns in _NO_ACTION:
+            name = getattr(returns, "__name__", returns)
+            raise ONSClientException(
+                f"the listener returns {name}, so every message would come again until it is a "
+                "dead letter: return Action.CommitMessage"
+            )
+    return listener
 
 
 def _check_model(model: str) -> None:

@@ -24,9 +24,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.errors import ConfigError, IllegalStateError
 
-ListenFunction = Callable[
-    [list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus | None
-]
+ListenFunction = Callable[[list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus]
 
 
 def start_producer(bench: Bench, group: str, ends: ExitStack) -> DefaultMQProducer:

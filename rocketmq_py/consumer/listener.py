@@ -90,9 +90,12 @@ class ConsumeConcurrentlyContext:
 
 
 ConsumeFunction = Callable[
-    [list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus | None
+    [list[MessageExt], ConsumeConcurrentlyContext], ConsumeConcurrentlyStatus
 ]
-"""A listener as a plain callable."""
+"""A listener as a plain callable. One that returns nothing would get every message again."""
+
+_NO_STATUS = (None, type(None), bool, int, str)
+"""What a listener may be annotated to return that is surely no status."""
 
 
 class MessageListenerConcurrently:
@@ -112,8 +115,8 @@ class MessageListenerConcurrently:
 
     def consume_message(
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext
-    ) -> ConsumeConcurrentlyStatus | None:
-        """Handle the messages. After None or an exception they come again later."""
+    ) -> ConsumeConcurrentlyStatus:
+        """Handle the messages. After an exception, or no status, they come again later."""
         if self._consume is None:
             raise UnsupportedOperationError(
                 f"{type(self).__name__} has no consume_message: override it, or pass a callable"
@@ -124,13 +127,13 @@ class MessageListenerConcurrently:
 class _SnakeListener(Protocol):
     def consume_message(
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext, /
-    ) -> ConsumeConcurrentlyStatus | None: ...
+    ) -> ConsumeConcurrentlyStatus: ...
 
 
 class _JavaListener(Protocol):
     def consumeMessage(  # noqa: N802 - the spelling that ported listeners bring along
         self, messages: list[MessageExt], context: ConsumeConcurrentlyContext, /
-    ) -> ConsumeConcurrentlyStatus | None: ...
+    ) -> ConsumeConcurrentlyStatus: ...
 
 
 Listener = ConsumeFunction | _SnakeListener | _JavaListener
@@ -141,8 +144,9 @@ def consume_function(listener: Listener) -> ConsumeFunction:
     """Turn any accepted listener shape into one callable.
 
     Raises TypeError, naming the fix, for a class instead of an object, for something that cannot
-    be called, for a coroutine function, and for a callable that does not take two arguments:
-    found here, not at the first message.
+    be called, for a coroutine function, for a callable that does not take two arguments, and for
+    one that is annotated to return None or another thing that is no status: found here, not at
+    the first message.
     """
     if isinstance(listener, type):
         raise TypeError(f"{listener.__name__} is a class: pass an object of it as the listener")
@@ -162,6 +166,14 @@ def consume_function(listener: Listener) -> ConsumeFunction:
         raise TypeError(
             f"the listener takes {signature}: it is called with (messages, context)"
         ) from None
+    returns = signature.return_annotation
+    for kind in _NO_STATUS:
+        name = "None" if kind is None else kind.__name__
+        if returns is kind or returns == name:
+            raise TypeError(
+                f"the listener returns {name}, so every message would come again until it is a "
+                "dead letter: return ConsumeConcurrentlyStatus.CONSUME_SUCCESS"
+            )
     return function
 
 

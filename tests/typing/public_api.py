@@ -6,6 +6,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from typing import assert_type
 
+from compat import ons
 from rocketmq_py import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
@@ -14,6 +15,7 @@ from rocketmq_py import (
     LocalTransactionState,
     Message,
     MessageExt,
+    MessageListenerConcurrently,
     MessageQueue,
     SendCallback,
     SendResult,
@@ -60,6 +62,22 @@ def listener(
     assert_type(messages[0].reconsume_times, int)
     assert_type(context.message_queue, MessageQueue)
     return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+
+def silent_listener(messages: list[MessageExt], context: ConsumeConcurrentlyContext) -> None:
+    """No listener: every message would come again."""
+
+
+def ons_listener(message: ons.Message, context: ons.ConsumeContext) -> bool:
+    """No listener of ONS: True is no Action."""
+    return bool(message)
+
+
+def refused(consumer: DefaultMQPushConsumer, other: ons.Consumer) -> None:
+    """What a checker must find, since the messages would end as dead letters."""
+    consumer.register_message_listener(silent_listener)  # type: ignore[arg-type]
+    MessageListenerConcurrently(silent_listener)  # type: ignore[arg-type]
+    other.subscribe("T", "*", ons_listener)  # type: ignore[arg-type]
 
 
 def consuming() -> None:

@@ -31,12 +31,12 @@ def consumer_of(broker: EmbeddedBroker, group: str = "GID_test") -> Consumer:
 
 
 class Box(MessageListener):
-    def __init__(self, answer: Callable[[Message], Action | None] | None = None) -> None:
+    def __init__(self, answer: Callable[[Message], Action] | None = None) -> None:
         super().__init__()
         self.answer = answer or (lambda _message: Action.CommitMessage)
         self.messages: list[Message] = []
 
-    def consume(self, message: Message, context: ConsumeContext) -> Action | None:
+    def consume(self, message: Message, context: ConsumeContext) -> Action:
         self.messages.append(message)
         return self.answer(message)
 

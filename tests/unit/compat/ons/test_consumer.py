@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,8 +116,14 @@ def test_each_listener_gets_its_topic_and_a_retry_concerns_only_its_message(
     assert len(broker.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK)) == 1
 
 
-@pytest.mark.parametrize("answer", [None, "CommitMessage"], ids=str)
-def test_anything_but_commit_means_later(broker: EmbeddedBroker, answer: str | None) -> None:
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [(None, "returned None"), ("CommitMessage", "a str"), (True, "returned True, a bool")],
+    ids=str,
+)
+def test_anything_but_an_action_means_later_and_is_told(
+    broker: EmbeddedBroker, answer: object, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
     running = consumer_of(broker)
     running.subscribe("TopicTestMQ", MessageSelector.by_tag("*"), lambda _m, _c: answer)  # type: ignore[arg-type,return-value]
     with running:
@@ -127,6 +134,32 @@ def test_anything_but_commit_means_later(broker: EmbeddedBroker, answer: str | N
         )
         (back,) = broker.journal.requests(code=RequestCode.CONSUMER_SEND_MSG_BACK)
         assert back.code == RequestCode.CONSUMER_SEND_MSG_BACK
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "compat.ons.consumer"]
+    assert told in line
+    assert "attempt 1" in line
+    assert "return Action.CommitMessage" in line
+
+
+def returns_nothing(message: Message, context: ConsumeContext) -> None: ...
+
+
+def returns_truth(message: Message, context: ConsumeContext) -> bool:
+    return True
+
+
+class Silent(MessageListener):
+    def consume(self, message: Message, context: ConsumeContext) -> None:  # type: ignore[override]
+        """Return nothing."""
+
+
+@pytest.mark.parametrize(
+    ("listener", "kind"), [(returns_nothing, "None"), (returns_truth, "bool"), (Silent(), "None")]
+)
+def test_a_listener_that_can_never_succeed_is_refused_when_it_subscribes(
+    broker: EmbeddedBroker, listener: Any, kind: str
+) -> None:
+    with pytest.raises(ONSClientException, match=rf"returns {kind}, so .*Action\.CommitMessage"):
+        consumer_of(broker).subscribe("TopicTestMQ", "*", listener)
 
 
 def test_a_subscription_needs_topic_and_listener(broker: EmbeddedBroker) -> None:

@@ -72,6 +72,47 @@ def test_what_cannot_be_a_listener_is_refused_when_it_is_registered(
         consume_function(cast("Any", listener))
 
 
+def returns_nothing(messages: object, context: object) -> None: ...
+
+
+def returns_truth(messages: object, context: object) -> bool:
+    return True
+
+
+class Silent:
+    def consume_message(self, messages: object, context: object) -> None: ...
+
+
+def real_annotation(kind: object) -> object:
+    def listener(messages: object, context: object) -> object: ...
+
+    listener.__annotations__["return"] = kind
+    return listener
+
+
+@pytest.mark.parametrize(
+    ("listener", "kind"),
+    [
+        (returns_nothing, "None"),
+        (returns_truth, "bool"),
+        (Silent(), "None"),
+        (MessageListenerConcurrently(cast("Any", returns_nothing)), "None"),
+        (real_annotation(None), "None"),
+        (real_annotation(bool), "bool"),
+    ],
+    ids=["none", "bool", "object", "wrapper", "real none", "real bool"],
+)
+def test_a_listener_that_can_never_succeed_is_refused_when_it_is_registered(
+    listener: object, kind: str
+) -> None:
+    with pytest.raises(TypeError, match=f"returns {kind}, so .*CONSUME_SUCCESS"):
+        consume_function(cast("Any", listener))
+
+
+def test_a_listener_that_says_nothing_about_its_result_is_taken() -> None:
+    assert consume_function(lambda _messages, _context: None) is not None  # type: ignore[arg-type, return-value]
+
+
 def test_a_callable_without_a_signature_is_taken_as_it_is() -> None:
     builtin: Any = max
     assert consume_function(builtin) == builtin
