@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Iterable
 
+from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.consumer_face import ConsumerFace
 from rocketmq_py.client.remoting import Remoting
 from rocketmq_py.errors import RocketMQError
@@ -50,17 +51,24 @@ def heartbeat_body(
 
 
 def send_heartbeat(
-    remoting: Remoting, address: str, body: bytes, timeout_ms: float, told: Callable[[], object]
+    remoting: Remoting,
+    absences: Absences,
+    address: str,
+    body: bytes,
+    timeout_ms: float,
+    told: Callable[[], object],
 ) -> None:
     """Send one heartbeat to one broker; ``told`` is called when it has answered or failed."""
     command = RemotingCommand(code=RequestCode.HEART_BEAT, body=body)
 
     def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
         if answer is None:
-            _log.warning("heartbeat failed broker=%s: %s", address, error)
-        elif answer.code != ResponseCode.SUCCESS:
-            code, remark = answer.code, answer.remark
-            _log.warning("heartbeat refused broker=%s code=%d: %s", address, code, remark)
+            absences.failed(address, "heartbeat", error)
+        else:
+            absences.answered(address)
+            if answer.code != ResponseCode.SUCCESS:
+                code, remark = answer.code, answer.remark
+                _log.warning("heartbeat refused broker=%s code=%d: %s", address, code, remark)
         told()
 
     _begin(remoting, address, command, timeout_ms, done)

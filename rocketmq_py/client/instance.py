@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.background import GrowingPool, Timer, TimerHandle, WorkerPool
 from rocketmq_py.client.connections import Connections
 from rocketmq_py.client.consumer_face import ConsumerFace
@@ -89,6 +90,7 @@ class ClientInstance:
         self._consumers: dict[str, ConsumerFace] = {}
         self._probes: list[Callable[[], str | None]] = []
         self.transaction_checks = TransactionChecks()
+        self.absences = Absences()
         self._timer = Timer("rocketmq-client-timer")
         self._callbacks = GrowingPool(
             "rocketmq-client-callback", self.config.client_callback_executor_threads, self._timer
@@ -347,7 +349,8 @@ class ClientInstance:
             told()
             return
         body = heartbeat_body(self.client_id, groups, consumers, unit_mode=self.config.unit_mode)
-        send_heartbeat(self.remoting, address, body, self.config.mq_client_api_timeout, told)
+        timeout_ms = self.config.mq_client_api_timeout
+        send_heartbeat(self.remoting, self.absences, address, body, timeout_ms, told)
 
     def _in_background(self, task: Callable[[], None]) -> Callable[[], None]:
         """Wrap a blocking periodic task: off the timer thread, and never twice at a time."""

@@ -351,13 +351,14 @@ class RouteTable:
         self._name_servers, self._chosen = servers, 0
 
     def log_failure(self, topic: str, error: RocketMQError) -> None:
-        """Log a failed refresh, each topic at most once a minute."""
-        now = monotonic()
-        if self._logged.get(topic, -LOG_AGAIN_S) + LOG_AGAIN_S > now:
+        """Log a failed refresh, at most once a minute each topic, and silent name servers too."""
+        silent = isinstance(error, NameServerUnavailableError)
+        now, key = monotonic(), "" if silent else topic
+        if self._logged.get(key, -LOG_AGAIN_S) + LOG_AGAIN_S > now:
             return
         if len(self._logged) >= LOGGED_TOPICS_MAX:
             self._logged.clear()
-        self._logged[topic] = now
+        self._logged[key] = now
         _log.warning("route refresh failed topic=%s: %s", topic, error)
 
 

@@ -131,29 +131,30 @@ class ConcurrentConsumer:
         except BaseException:
             # SystemExit too: a listener must not be able to take a thread away.
             logger.warning(
-                "group %s: the listener raised, %d messages of %s come again later",
+                "group %s: the listener raised for %s; it comes again later",
                 self._group,
-                len(messages),
-                context.message_queue,
+                _named(messages, context),
                 exc_info=True,
             )
             return ConsumeConcurrentlyStatus.RECONSUME_LATER
         if isinstance(status, ConsumeConcurrentlyStatus):
             return status
-        self._tell_once(status, messages)
+        self._tell_once(status, messages, context)
         return ConsumeConcurrentlyStatus.RECONSUME_LATER
 
-    def _tell_once(self, status: object, messages: Batch) -> None:
+    def _tell_once(
+        self, status: object, messages: Batch, context: ConsumeConcurrentlyContext
+    ) -> None:
         kind = type(status).__name__
         level = logging.DEBUG if kind in self._told else logging.WARNING
         self._told.add(kind)
         logger.log(
             level,
-            "group %s: the listener returned %s instead of a ConsumeConcurrentlyStatus, so %d "
-            "messages come again later: return ConsumeConcurrentlyStatus.CONSUME_SUCCESS",
+            "group %s: the listener returned %s instead of a ConsumeConcurrentlyStatus for %s; "
+            "it comes again later: return ConsumeConcurrentlyStatus.CONSUME_SUCCESS",
             self._group,
             "None" if status is None else f"a {kind}",
-            len(messages),
+            _named(messages, context),
         )
 
     def _again_later(self, state: PullState, messages: tuple[MessageExt, ...]) -> None:
@@ -171,3 +172,13 @@ class ConcurrentConsumer:
     def _age_ms(self, message: MessageExt) -> int:
         started = message.properties.get(Prop.CONSUME_START_TIME)
         return -1 if started is None else self._clock.now_ms - int(started)
+
+
+def _named(messages: Batch, context: ConsumeConcurrentlyContext) -> str:
+    """Name the messages of a listener call in a log line: the first, and how many more."""
+    first, more = messages[0], len(messages) - 1
+    others = f", and {more} more" if more else ""
+    return (
+        f"message {first.msg_id} of topic {first.topic}, queue {context.message_queue}, "
+        f"attempt {first.reconsume_times + 1}{others}"
+    )

@@ -6,7 +6,6 @@ soon as a queue's cache runs empty (at most every 50 ms), when a queue goes away
 is `process_queue`. Facts: `RemoteBrokerOffsetStore`, `RebalancePushImpl.computePullFromWhere`.
 """
 
-import logging
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,8 +19,6 @@ from rocketmq_py.consumer.settings import PushConsumerConfig, parse_instant
 from rocketmq_py.errors import MQClientException, RocketMQError
 from rocketmq_py.protocol.names import is_retry_topic
 from rocketmq_py.send_result import MessageQueue
-
-logger = logging.getLogger(__name__)
 
 SOON_MS = 50
 """Writes caused by an empty cache are at least this far apart."""
@@ -102,7 +99,8 @@ class OffsetStore:
             try:
                 self._calls.store_offset(queue, value)
             except RocketMQError as error:
-                logger.warning("offset %d of %s not written: %s", value, queue, error)
+                what = f"writing offset {value} of {queue}"
+                self._engine.absences.failed(queue.broker_name, what, error)
             else:
                 known.written = value
 

@@ -175,6 +175,8 @@ class PullLoop:
             return
         try:
             answer = pull_answer(future.result())
+            if self._engine.absences:
+                self._tell_presence(state)
             state.suggested_broker = answer.suggested_broker_id
             received = self._received(state, answer)
         except (RocketMQError, CancelledError) as error:
@@ -184,6 +186,11 @@ class PullLoop:
             self._failed(state, error)
         else:
             self._take(state, answer, received)
+
+    def _tell_presence(self, state: PullState) -> None:
+        broker, name = state.suggested_broker, state.queue.broker_name
+        address = self._engine.routes.broker_address(name, broker_id=broker)
+        self._engine.absences.answered(address)
 
     def _received(self, state: PullState, answer: RawPull) -> Received:
         if answer.code != ResponseCode.SUCCESS:
@@ -242,14 +249,8 @@ class PullLoop:
             self._later(state, BROKER_BUSY_WAIT_MS, "the broker is busy")
             return
         wait_ms = self._config.pull_time_delay_millis_when_exception
-        logger.warning(
-            "group %s: pull of %s at offset %d failed, again in %d ms: %s",
-            self._group,
-            state.queue,
-            state.next_offset,
-            wait_ms,
-            error,
-        )
+        what = f"group {self._group}: pull of {state.queue} at offset {state.next_offset}"
+        self._engine.absences.failed(state.queue.broker_name, what, error)
         gone = isinstance(error, MQBrokerException) and error.code == ResponseCode.TOPIC_NOT_EXIST
         if gone:
             self._later(state, wait_ms, NOTHING_TO_GET)

@@ -124,9 +124,8 @@ class Rebalancer:
                 try:
                     settled = queues is not None and self._run_topic(topic, queues, wanted, changed)
                 except RocketMQError as error:
-                    logger.warning(
-                        "group %s: rebalance of %s failed: %s", self._group, topic, error
-                    )
+                    what = f"group {self._group}: rebalance of {topic}"
+                    self._engine.absences.failed(topic, what, error)
                     self._announced = False  # the broker may have forgotten this client
                     settled = False
                 if not settled:
@@ -238,7 +237,7 @@ class Rebalancer:
             except NameServerUnavailableError as error:
                 # One time-out per run is enough, however many topics there are.
                 self._name_servers_silent = True
-                logger.warning("group %s: %s", self._group, error)
+                self._engine.routes.log_failure(topic, error)
             except RocketMQError as error:
                 logger.debug("no route of %s yet: %s", topic, error)
             queues = self._engine.routes.subscribe_queues(topic)
@@ -314,7 +313,8 @@ class Rebalancer:
                 try:
                     fresh += self._taken(queue)
                 except RocketMQError as error:
-                    logger.warning("group %s: no first offset of %s: %s", self._group, queue, error)
+                    what = f"group {self._group}: asking for the first offset of {queue}"
+                    self._engine.absences.failed(queue.broker_name, what, error)
                     if isinstance(error, RemotingException):
                         break  # the next one would wait for the same broker
         finally:

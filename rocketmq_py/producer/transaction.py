@@ -231,6 +231,7 @@ class TransactionMQProducer(DefaultMQProducer):
                 state, remark = _outcome(
                     lambda: questions.execute(message, arg),
                     "executeLocalTransactionBranch exception",
+                    message,
                 )
             self._end(engine, message, result, state, remark)
         finally:
@@ -350,6 +351,7 @@ class TransactionMQProducer(DefaultMQProducer):
         state, remark = _outcome(
             lambda: questions.check(message),
             "checkLocalTransactionState Exception",
+            message,
         )
         try:
             self._tell(
@@ -443,20 +445,26 @@ def _method(listener: object, name: str, java_name: str) -> Any:  # Any: a forei
 
 
 def _outcome(
-    ask: Callable[[], LocalTransactionState | None], trouble: str
+    ask: Callable[[], LocalTransactionState | None], trouble: str, message: Message
 ) -> tuple[LocalTransactionState, str | None]:
     """Ask the application; None and exceptions are `UNKNOW`, the latter with a remark."""
     try:
         state = ask()
         if state is None:
             _log.warning(
-                "the transaction listener returned None, which counts as UNKNOW, so the broker "
-                "asks again: return a LocalTransactionState"
+                "the transaction listener returned None for id=%s topic=%s, which counts as "
+                "UNKNOW, so the broker asks again: return a LocalTransactionState",
+                message.transaction_id,
+                message.topic,
             )
             return LocalTransactionState.UNKNOW, None
         if isinstance(state, LocalTransactionState):
             return state, None
         raise TypeError(f"a LocalTransactionState is needed, not {state!r}")  # noqa: TRY301
     except Exception as error:  # noqa: BLE001 - the application's; the broker is told
-        _log.exception("the transaction listener failed; its answer counts as UNKNOW")
+        _log.exception(
+            "the transaction listener failed for id=%s topic=%s; its answer counts as UNKNOW",
+            message.transaction_id,
+            message.topic,
+        )
         return LocalTransactionState.UNKNOW, f"{trouble}: {type(error).__name__}: {error}"

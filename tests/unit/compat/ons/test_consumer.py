@@ -88,9 +88,10 @@ def test_a_delivery_time_is_kept_and_read_by_the_listener(
 def test_each_listener_gets_its_topic_and_a_retry_concerns_only_its_message(
     broker: EmbeddedBroker,
 ) -> None:
-    first = Box(lambda message: Action.ReconsumeLater if not message.reconsume_times else None)
-    first.answer = lambda message: (
-        Action.CommitMessage if message.getReconsumeTimes() else Action.ReconsumeLater
+    first = Box(
+        lambda message: (
+            Action.CommitMessage if message.getReconsumeTimes() else Action.ReconsumeLater
+        )
     )
     second = Box()
     running = consumer_of(broker)

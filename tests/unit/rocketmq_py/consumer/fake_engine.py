@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.background import TimerHandle, WorkerPool
 from rocketmq_py.client.heartbeat import Told
 from rocketmq_py.client.instance import ClientInstance
@@ -80,6 +81,7 @@ class FakeEngine(ClientInstance):
         self.route_questions: list[str] = []
         self.log: list[str] = []
         self.left: list[str] = []
+        self.absences = Absences()
 
     # --- what the consumer calls ---
 

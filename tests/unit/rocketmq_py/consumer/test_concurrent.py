@@ -132,6 +132,24 @@ def test_a_listener_that_raises_means_later_and_is_logged_with_its_traceback(
     assert logged.exc_info[1] is error
 
 
+@pytest.mark.parametrize("answer", [LookupError("theirs"), None], ids=["raised", "none"])
+def test_a_failing_call_is_logged_with_message_topic_queue_and_attempt(
+    answer: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    def listen(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> object:
+        if answer is not None:
+            raise answer
+        return answer
+
+    bench = Bench(listen, PushConsumerConfig(consume_message_batch_max_size=2))
+    failing = [message(0), message(1)]
+    failing[0].properties["UNIQ_KEY"], failing[0].reconsume_times = "ABC123", 3
+    bench.state.process_queue.put(failing)
+    bench.consumer.deliver(bench.state, failing)
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert f"message ABC123 of topic T, queue {QUEUE}, attempt 4, and 1 more" in told
+
+
 @pytest.mark.case("T72")
 def test_what_lies_behind_the_ack_index_comes_again() -> None:
     def listen(messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> object:

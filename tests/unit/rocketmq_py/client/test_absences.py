@@ -1,0 +1,183 @@
+"""How often a broker that does not answer is told of."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from rocketmq_py.client import absences as absences_module
+from rocketmq_py.client.absences import Absences
+from rocketmq_py.errors import (
+    BodyError,
+    MQBrokerException,
+    MQClientException,
+    RemotingConnectException,
+)
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from tests.unit.rocketmq_py.conftest import ClusterMaker
+from tests.unit.rocketmq_py.consumer.inbox import Inbox, consumer
+from tests.unit.rocketmq_py.scripted import ScriptedServer
+
+BROKER = "127.0.0.1:1"
+AWAY = RemotingConnectException("connection refused", address=BROKER)
+
+
+class Moment:
+    """A clock that stands until it is told."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def now() -> Moment:
+    return Moment()
+
+
+@pytest.fixture
+def absences(now: Moment) -> Absences:
+    return Absences(now)
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+def test_a_broker_that_is_away_is_told_once_a_minute_and_once_when_it_is_back(
+    absences: Absences, now: Moment, caplog: pytest.LogCaptureFixture
+) -> None:
+    for second in range(90):
+        now.seconds = 1000.0 + second
+        for queue in range(4):
+            absences.failed("broker-a", f"pull {queue}", AWAY)
+        assert absences
+    absences.answered("127.0.0.1:2")
+    absences.answered(BROKER)
+    absences.answered(BROKER)
+    still_away = (
+        f"broker {BROKER} does not answer for 60 s now, 241 calls failed, the last one was pull 0: "
+        "connection refused"
+    )
+    assert told(caplog) == [
+        f"broker {BROKER} does not answer: pull 0: connection refused",
+        still_away,
+        f"broker {BROKER} answers again after 89.0 s, 360 calls had failed",
+    ]
+    assert not absences
+
+
+def test_every_broker_has_its_own_lines(
+    absences: Absences, caplog: pytest.LogCaptureFixture
+) -> None:
+    for address in ("a:1", "b:1", "a:1"):
+        absences.failed("any", "heartbeat", RemotingConnectException("refused", address=address))
+    assert [line.split()[1] for line in told(caplog)] == ["a:1", "b:1"]
+
+
+def test_a_refusal_is_an_answer_and_is_told_once_a_minute_for_each_code(
+    absences: Absences, now: Moment, caplog: pytest.LogCaptureFixture
+) -> None:
+    absences.failed("broker-a", "pull", AWAY)
+    for code in (1, 1, 16):
+        absences.failed("broker-a", "pull", MQBrokerException(code, "no", BROKER))
+    now.seconds += 60
+    absences.failed("broker-a", "pull", MQBrokerException(1, "no", BROKER))
+    lines = told(caplog)
+    assert "answers again" in lines[1]
+    assert [line.rpartition("code ")[2] for line in lines[2:]] == [
+        f"{code} from {BROKER}: no" for code in (1, 16, 1)
+    ]
+
+
+def test_what_cannot_be_read_is_told_for_each_place_and_a_missing_route_for_each_broker(
+    absences: Absences, caplog: pytest.LogCaptureFixture
+) -> None:
+    for offset in (1, 1, 2):
+        absences.failed("broker-a", f"pull at {offset}", BodyError("record", "cut"))
+    assert len(told(caplog)) == 2
+    for offset in (1, 2):
+        absences.failed("broker-a", f"pull at {offset}", MQClientException("in no route"))
+    assert len(told(caplog)) == 3
+    assert not absences
+
+
+def test_so_many_brokers_are_remembered_and_no_more(
+    monkeypatch: pytest.MonkeyPatch, absences: Absences
+) -> None:
+    monkeypatch.setattr(absences_module, "REMEMBERED_MAX", 3)
+    for number in range(10):
+        error = RemotingConnectException("refused", address=f"a:{number}")
+        absences.failed("any", "pull", error)
+        absences.failed("any", "pull", MQBrokerException(number, "no", "b:1"))
+    assert len(absences._away) <= 3
+    assert len(absences._troubles) <= 3
+
+
+class Counter(logging.Handler):
+    """Lets a test wait until so many single failures were noted."""
+
+    def __init__(self, wanted: int) -> None:
+        super().__init__(logging.DEBUG)
+        self.wanted = wanted
+        self.enough, self.back = threading.Event(), threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        self.wanted -= "failed" in message
+        if self.wanted <= 0:
+            self.enough.set()
+        if "answers again" in message:
+            self.back.set()
+
+
+@pytest.fixture
+def counter() -> Iterator[Counter]:
+    logger, handler = logging.getLogger("rocketmq_py"), Counter(40)
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def test_a_consumer_tells_of_a_broker_that_dies_and_comes_back_in_two_lines(
+    clusters: ClusterMaker, counter: Counter, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = clusters(1)
+    broker = cluster.brokers[0]
+    pulling = consumer("G", cluster.namesrv_addr, Inbox(), {"T": "*"})
+    pulling.pull_time_delay_millis_when_exception = 10
+    pulling.client_ip, pulling.instance_name = "10.0.0.1", "one"
+    body = b'{"consumerIdList":["10.0.0.1@one"]}'
+
+    def members(server: ScriptedServer) -> None:
+        server.on(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+            lambda request, _: request.answer(ResponseCode.SUCCESS, body=body),
+        )
+        for code in (RequestCode.QUERY_CONSUMER_OFFSET, RequestCode.GET_MAX_OFFSET):
+            server.on(
+                code,
+                lambda request, _: request.answer(ResponseCode.SUCCESS, ext_fields={"offset": "0"}),
+            )
+        server.silent(RequestCode.PULL_MESSAGE)
+
+    members(broker)
+    with pulling:
+        broker.wait_for(RequestCode.PULL_MESSAGE, 4)
+        broker.close()
+        assert counter.enough.wait(20)
+        again = ScriptedServer(broker.port)
+        members(again)
+        assert counter.back.wait(20)
+        again.wait_for(RequestCode.PULL_MESSAGE, 4)
+    again.close()
+    lines = [line for line in told(caplog) if broker.address in line]
+    assert [line.split()[2] for line in lines] == ["does", "answers"]
