@@ -1,7 +1,7 @@
-"""Which brokers do not answer: told once a minute for each, and once when it answers again.
+"""Which servers do not answer: told once a minute for each, and once when it answers again.
 
-A broker that is away makes every queue, heartbeat and offset fail again and again. They all report
-here; each failure by itself is a line at DEBUG. Must not know what was asked. Read on:
+A broker that is away makes every connect, pull, heartbeat and offset fail again and again. They all
+report here; each failure by itself is a line at DEBUG. Must not know what was asked. Read on:
 ``../consumer/pull_loop.py`` and ``instance.py``, which report most.
 """
 
@@ -68,10 +68,10 @@ class Absences:
                     return
                 absence.told = now
         if absence is None:
-            _log.warning("broker %s does not answer: %s: %s", broker, what, error)
+            _log.warning("server %s does not answer: %s: %s", broker, what, error)
         else:
             _log.warning(
-                "broker %s does not answer for %.0f s now, %d calls failed, the last one was %s: "
+                "server %s does not answer for %.0f s now, %d calls failed, the last one was %s: "
                 "%s",
                 broker,
                 now - absence.since,
@@ -88,7 +88,7 @@ class Absences:
             absence = self._away.pop(broker, None)
         if absence is not None:
             _log.warning(
-                "broker %s answers again after %.1f s, %d calls had failed",
+                "server %s answers again after %.1f s, %d calls had failed",
                 broker,
                 self._now() - absence.since,
                 absence.failures,
@@ -109,4 +109,4 @@ class Absences:
             if len(self._troubles) >= REMEMBERED_MAX:
                 self._troubles.clear()
             self._troubles[key] = now
-        _log.warning("broker %s: %s failed (told once a minute): %s", broker, what, error)
+        _log.warning("server %s: %s failed (told once a minute): %s", broker, what, error)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from attrs import define, field
 
+from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import ClientConfig
@@ -107,6 +108,7 @@ class Connections:
     _on_connected: Callable[[str], None]
     _is_busy: Callable[[], str | None]
     _unrouted: Callable[[inproc.Existing], list[tuple[str, str]]]
+    _absences: Absences = field(factory=Absences)
     _silent: frozenset[str] = field(default=frozenset(), init=False)
     _look_at: float = field(default=0.0, init=False)
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
@@ -231,7 +233,7 @@ class Connections:
 
     def _note_silence(self, door: _Door) -> None:
         if not door.silent:
-            _log.warning("server %s does not answer, it is tried in background", door.address)
+            self._absences.failed(door.address, "connecting", self._unreachable(door))
         door.silent = True
         self._look_at = 0.0
 
@@ -336,7 +338,7 @@ class Connections:
             self._tell(waiters, None, lambda: self._shut(door.address))
             return
         if door.silent:
-            _log.warning("server %s answers again", door.address)
+            self._absences.answered(door.address)
         self._on_connected(door.address)
         self._tell(waiters, channel, lambda: self._unreachable(door))
 

@@ -108,6 +108,7 @@ class ClientInstance:
             on_connected=self._on_connected,
             is_busy=self.is_busy,
             unrouted=self.unrouted,
+            absences=self.absences,
         )
         self.remoting = Remoting(
             self.connections,

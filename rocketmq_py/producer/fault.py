@@ -15,6 +15,7 @@ from rocketmq_py.clock import monotonic
 
 _log = logging.getLogger(__name__)
 
+TOLD_EVERY_S = 60.0
 BROKERS_MAX = 4_096
 
 
@@ -51,12 +52,13 @@ class FaultTable(Enum):
 class _Fault:
     """What is known about one broker; replaced as a whole, so readers take no lock."""
 
-    __slots__ = ("available_at", "detect_at", "reachable")
+    __slots__ = ("available_at", "detect_at", "reachable", "told")
 
     def __init__(self, available_at: float, detect_at: float, *, reachable: bool) -> None:
         self.available_at = available_at
         self.detect_at = detect_at
         self.reachable = reachable
+        self.told: float | None = None  # when the log said that it is avoided
 
 
 class BrokerFaults:
@@ -95,9 +97,16 @@ class BrokerFaults:
         with self._lock:
             if len(self._faults) >= BROKERS_MAX and broker_name not in self._faults:
                 self._faults.clear()
+            known = self._faults.get(broker_name)
+            told = None if known is None else known.told
+            tells = isolated and (told is None or now - told >= TOLD_EVERY_S)
+            if isolated:
+                fault.told = now if tells else told
             self._faults[broker_name] = fault
-        if isolated:
+        if tells:
             _log.warning("broker %s is avoided for %d ms", broker_name, avoid_ms)
+        elif told is not None and not isolated:
+            _log.warning("broker %s takes messages again", broker_name)
 
     def is_available(self, broker_name: str) -> bool:
         """Whether the broker is not avoided right now."""

@@ -61,13 +61,13 @@ def test_a_broker_that_is_away_is_told_once_a_minute_and_once_when_it_is_back(
     absences.answered(BROKER)
     absences.answered(BROKER)
     still_away = (
-        f"broker {BROKER} does not answer for 60 s now, 241 calls failed, the last one was pull 0: "
+        f"server {BROKER} does not answer for 60 s now, 241 calls failed, the last one was pull 0: "
         "connection refused"
     )
     assert told(caplog) == [
-        f"broker {BROKER} does not answer: pull 0: connection refused",
+        f"server {BROKER} does not answer: pull 0: connection refused",
         still_away,
-        f"broker {BROKER} answers again after 89.0 s, 360 calls had failed",
+        f"server {BROKER} answers again after 89.0 s, 360 calls had failed",
     ]
     assert not absences
 

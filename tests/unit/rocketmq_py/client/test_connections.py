@@ -111,17 +111,28 @@ def test_each_waits_for_its_own_time_and_then_the_host_is_silent(
         assert isinstance(long.error, RemotingConnectException)
 
 
-def test_a_silent_host_is_tried_until_it_answers(make_instance: InstanceMaker) -> None:
+def test_a_silent_host_is_tried_until_it_answers_and_told_of_twice(
+    make_instance: InstanceMaker, caplog: pytest.LogCaptureFixture
+) -> None:
     with BlackHole() as hole:
         instance = make_instance("", connect_timeout=50)
         assert isinstance(Waiting(instance, hole.address).error, RemotingConnectException)
         assert instance.connections.silent == {hole.address}
+        for _ in range(3):
+            error = Waiting(instance, hole.address).error
+            instance.absences.failed("broker-a", "pull", error)
         patient = Waiting(instance, hole.address, patient=True)
         hole.end()
         server = ScriptedServer(hole.port)
         assert patient.error is None
         assert instance.connections.silent == frozenset()
         server.close()
+    lines = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    prefix = f"server {hole.address} "
+    assert [line.removeprefix(prefix).split(":")[0][:18] for line in lines] == [
+        "does not answer",
+        "answers again afte",
+    ]
 
 
 def test_a_silent_host_that_no_route_names_any_more_is_forgotten(

@@ -90,6 +90,21 @@ def test_the_detector_asks_who_is_due_and_restores_who_answers() -> None:
     assert (book.is_reachable("a"), book.is_reachable("b")) == (True, False)
 
 
+def test_a_broker_that_fails_is_told_once_a_minute_and_once_when_it_takes_messages_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = Now()
+    book = faults(now)
+    book.record("a", 5)
+    for _ in range(70):
+        book.record("a", 5, isolated=True)
+        now.seconds += 1
+    book.record("a", 5)
+    book.record("a", 5)
+    lines = [record.getMessage() for record in caplog.records]
+    assert [line.split()[2] for line in lines] == ["is", "is", "takes"]
+
+
 def test_the_book_does_not_grow_without_bound() -> None:
     book = faults(Now())
     for number in range(BROKERS_MAX + 1):

@@ -231,12 +231,17 @@ def test_an_exception_of_the_listener_counts_as_unknown_and_is_told_in_the_remar
 
 @pytest.mark.parametrize("answer", [None, "COMMIT_MESSAGE", ValueError("broken")])
 def test_whatever_is_no_state_counts_as_unknown(
-    broker: EmbeddedBroker, start: Start, bank: Bank, answer: object
+    broker: EmbeddedBroker,
+    start: Start,
+    bank: Bank,
+    answer: object,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     bank.answer = answer
     result = start().send_message_in_transaction(Message("T", b"x"), answer)
 
     assert result.local_transaction_state is UNKNOW
+    assert f"id={result.msg_id} topic=T" in caplog.text
     broker.clock.advance(TIMEOUT_S)
     assert ended(broker, 2)[1]["commitOrRollback"] == "0"
 
