@@ -4,6 +4,7 @@ Answers: when such a client may call, and through which engine. Must not know wh
 Read on: ``instance.py`` for the engine, ``queue_access.py`` and ``../admin.py`` for the clients.
 """
 
+import threading
 from typing import Self, Unpack
 
 from rocketmq_py.client.instance import ClientInstance
@@ -18,6 +19,7 @@ class Caller:
 
     def __init__(self, **settings: Unpack[ClientSettings]) -> None:
         self.config = ClientConfig.build(None, settings)
+        self._one_start = threading.RLock()  # `shutdown` takes no lock: a signal may call it
         self._life = Life(self._who)
         self._engine: ClientInstance | None = None
 
@@ -26,18 +28,19 @@ class Caller:
 
         It may be started again after `shutdown`. Raises `ForkedClientError` in a forked child.
         """
-        self._life.check_process()
-        if self._life.state == "running":
-            return
-        if self._life.state in {"closed", "failed"}:
-            self._life = Life(self._who)
-        with self._life.starting():
-            instance = acquire_instance(self.config, calls_only=True)
-            self._engine = instance
-            self.config.fix()
-            self._life.at_end(lambda _: self.config.unfix())  # it may be started again
-            self._life.at_end(instance.shutdown)
-            instance.start()
+        with self._one_start:
+            self._life.check_process()
+            if self._life.state == "running":
+                return
+            if self._life.state in {"closed", "failed"}:
+                self._life = Life(self._who)
+            with self._life.starting():
+                instance = acquire_instance(self.config, calls_only=True)
+                self._engine = instance
+                self.config.fix()
+                self._life.at_end(lambda _: self.config.unfix())  # it may be started again
+                self._life.at_end(instance.shutdown)
+                instance.start()
 
     def shutdown(self, timeout: float = 3.0) -> None:
         """Close the connections, within little more than ``timeout`` seconds; idempotent."""

@@ -29,6 +29,7 @@ from rocketmq_py.protocol.properties import encode_properties
 from rocketmq_py.send_result import MessageQueue
 
 if TYPE_CHECKING:
+    from rocketmq_py.client.absences import Absences
     from rocketmq_py.client.instance import ClientInstance
     from rocketmq_py.consumer.settings import PushConsumerConfig
 
@@ -64,6 +65,11 @@ class ConsumerCalls(QueueRequests):
         self._group = group
         self._config = config
         self._informant: str | None = None  # who answered last about the members
+
+    @property
+    def absences(self) -> Absences:
+        """Where calls that a broker does not answer are reported."""
+        return self._instance.absences
 
     def consumer_ids(self, addresses: Sequence[str], timeout_ms: float) -> list[str]:
         """Client ids of the group's members, sorted as Java sorts them (38).

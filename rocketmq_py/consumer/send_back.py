@@ -8,7 +8,7 @@ Facts: `DefaultMQPushConsumerImpl.sendMessageBack`, ``sendMessageBackAsNormalMes
 import logging
 
 from rocketmq_py.consumer.calls import ConsumerCalls
-from rocketmq_py.errors import RocketMQError
+from rocketmq_py.errors import RemotingException, RocketMQError
 from rocketmq_py.message import Message, MessageExt
 from rocketmq_py.protocol.compression import compress
 from rocketmq_py.protocol.names import retry_topic
@@ -51,25 +51,22 @@ class SendBack:
         try:
             self._calls.send_back(message, delay_level)
         except RocketMQError as error:
-            logger.warning(
-                "group %s: message %s not sent back, published again: %s",
-                self._group,
-                message.msg_id,
-                error,
-            )
+            self._tell(message, "is not sent back, it is published again", error)
         else:
             return True
         try:
             self._publish(message)
         except RocketMQError as error:
-            logger.warning(
-                "group %s: message %s stays here for another try: %s",
-                self._group,
-                message.msg_id,
-                error,
-            )
+            self._tell(message, "stays here for another try", error)
             return False
         return True
+
+    def _tell(self, message: MessageExt, outcome: str, error: RocketMQError) -> None:
+        if isinstance(error, RemotingException):  # as for every other message, while it is away
+            what = f"group {self._group}: message {message.msg_id} {outcome}"
+            self._calls.absences.failed(message.broker_name, what, error)
+            return
+        logger.warning("group %s: message %s %s: %s", self._group, message.msg_id, outcome, error)
 
     def _publish(self, message: MessageExt) -> None:
         copy = Message(retry_topic(self._group), message.body, flag=message.flag)
