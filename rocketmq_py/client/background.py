@@ -27,11 +27,13 @@ LAST_BREATH_S = 1.0
 class EndingThread(threading.Thread):
     """Runs one task for a caller who waits for it, or is taken away by a signal.
 
-    The caller's thread counts as its own: it is not waited for, because it waits itself.
+    The caller's thread counts as its own: it is not waited for, because it waits itself. ``owner``
+    is who is ended.
     """
 
-    def __init__(self, task: Callable[[], object]) -> None:
+    def __init__(self, task: Callable[[], object], owner: object) -> None:
         super().__init__(name="rocketmq-client-end", daemon=True)
+        self.owner = owner
         self.caller = threading.current_thread()
         self._task = task
         # A bare lock: what else can be waited for takes locks that an interrupted caller may hold.

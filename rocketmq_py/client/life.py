@@ -33,6 +33,8 @@ Step: TypeAlias = Callable[[float], object]
 
 GRACE_S = 0.4
 """How much longer than its ``timeout`` a caller of `Life.end` waits for steps that only end."""
+PATIENCE_MAX_S = 1_000_000.0
+"""Longer waits would be refused by the interpreter."""
 
 
 class Life:
@@ -129,12 +131,15 @@ class Life:
     def _undo(self, timeout: float) -> None:
         if not self._steps and not self._in_order.locked():
             return
-        if isinstance(threading.current_thread(), EndingThread):
+        me = threading.current_thread()
+        if isinstance(me, EndingThread) and me.owner is self:
             return  # a callback that a step has run: the step must not wait for itself
-        thread = EndingThread(partial(self._run_steps, monotonic() + timeout))
+        thread = EndingThread(partial(self._run_steps, monotonic() + timeout), self)
         try:
             thread.start()
         except RuntimeError:  # the interpreter ends and starts no more threads
+            if self._in_order.locked():
+                return
             thread.run()
         if not thread.wait(timeout + GRACE_S):
             _log.warning("%s is still ending after %.1f s", self._who(), timeout)
@@ -157,6 +162,6 @@ def checked_patience(timeout: object) -> float:
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         kind = type(timeout).__name__
         raise TypeError(f"timeout of a shutdown is a number of seconds, not {kind} {timeout!r}")
-    if timeout < 0:
+    if not timeout >= 0:  # not a number is none of them
         raise ConfigError("timeout", timeout, "seconds, at least 0")
-    return timeout
+    return min(timeout, PATIENCE_MAX_S)

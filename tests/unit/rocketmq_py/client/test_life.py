@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.errors import ClientClosedError, ConfigError, ForkedClientError, MQClientException
 
@@ -180,6 +181,30 @@ def test_a_callback_that_a_step_runs_may_call_the_end_again() -> None:
     assert ended.state == "closed"
 
 
+def test_a_callback_that_a_step_runs_may_end_another_client() -> None:
+    done: list[str] = []
+    first, second = life(), life()
+    second.at_end(lambda _: done.append("second"))
+    first.at_end(lambda _: second.end(WAIT_S))
+    first.end(WAIT_S)
+    assert done == ["second"]
+
+
+def test_a_thread_of_the_client_that_ends_it_is_not_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pool, ended, returned = WorkerPool("mine", 1), life(), threading.Event()
+    ended.at_end(pool.close)
+
+    def end() -> None:
+        ended.end(WAIT_S)
+        returned.set()
+
+    pool.submit(end)
+    assert returned.wait(WAIT_S)
+    assert "busy" not in caplog.text
+
+
 def test_an_interpreter_that_starts_no_more_threads_ends_on_the_callers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -190,6 +215,7 @@ def test_an_interpreter_that_starts_no_more_threads_ends_on_the_callers(
     threads: list[threading.Thread] = []
     ended = life()
     ended.at_end(lambda _: threads.append(threading.current_thread()))
+    ended.at_end(lambda _: ended.end(WAIT_S))  # a callback again
     ended.end(WAIT_S)
     assert threads == [threading.current_thread()]
 
@@ -209,9 +235,17 @@ def test_a_forked_child_undoes_nothing_of_its_parents() -> None:
 
 
 @pytest.mark.parametrize(
-    ("timeout", "error"), [(-1, ConfigError), ("3", TypeError), (True, TypeError)]
+    ("timeout", "error"),
+    [(-1, ConfigError), (float("nan"), ConfigError), ("3", TypeError), (True, TypeError)],
 )
 def test_the_patience_of_a_shutdown_is_seconds(timeout: object, error: type[Exception]) -> None:
     with pytest.raises(error, match="seconds"):
         checked_patience(timeout)
     assert checked_patience(0.5) == 0.5
+
+
+def test_an_endless_patience_is_possible() -> None:
+    ended = life()
+    ended.at_end(lambda _: None)
+    ended.end(checked_patience(float("inf")))
+    assert ended.state == "closed"
