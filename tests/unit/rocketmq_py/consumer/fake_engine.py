@@ -82,6 +82,7 @@ class FakeEngine(ClientInstance):
         self.log: list[str] = []
         self.left: list[str] = []
         self.absences = Absences()
+        self.failures: list[tuple[str, RocketMQError]] = []
 
     # --- what the consumer calls ---
 
@@ -143,6 +144,9 @@ class FakeEngine(ClientInstance):
     def post(self, address: str, command: RemotingCommand) -> None:
         self.oneways.append(command)
         self.log.append(f"oneway {RequestCode(command.code).name}")
+
+    def log_failure(self, topic: str, error: RocketMQError) -> None:
+        self.failures.append((topic, error))
 
     def unregister_consumer(self, group: str, wait_s: float = 0.0) -> None:
         self.left.append(group)
