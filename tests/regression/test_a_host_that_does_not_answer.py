@@ -9,7 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from rocketmq_py import DefaultMQProducer, DefaultMQPushConsumer, Message, SendFailedError
+from rocketmq_py import (
+    ConsumeConcurrentlyStatus,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    SendFailedError,
+)
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.black_hole import BlackHole
@@ -127,7 +133,12 @@ def test_a_consumer_starts_in_time_and_gets_what_the_healthy_broker_has(hole: Bl
         names = HalfLost(broker, hole.address)
         consumer = DefaultMQPushConsumer("C", namesrv_addr=names.server.address, transport="tcp")
         consumer.subscribe("T")
-        consumer.register_message_listener(lambda *_: got.set())
+
+        def listen(*_: object) -> ConsumeConcurrentlyStatus:
+            got.set()
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+        consumer.register_message_listener(listen)
         try:
             within(START_S, consumer.start)
             assert {q.broker_name for q in consumer.assigned_queues()} == {broker.broker_name}
@@ -148,7 +159,7 @@ def test_a_producer_starts_in_time_when_no_name_server_answers(hole: BlackHole) 
 def test_a_consumer_starts_and_ends_in_time_when_no_name_server_answers(hole: BlackHole) -> None:
     consumer = DefaultMQPushConsumer("C", namesrv_addr=hole.address)
     consumer.subscribe("T")
-    consumer.register_message_listener(lambda *_: None)
+    consumer.register_message_listener(lambda *_: ConsumeConcurrentlyStatus.CONSUME_SUCCESS)
     within(START_S, consumer.start)
     within(OVER_S, lambda: consumer.shutdown(0))
 

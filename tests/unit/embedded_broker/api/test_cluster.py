@@ -9,7 +9,14 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from embedded_broker.errors import BrokerStateError, StoreLockedError
-from rocketmq_py import DefaultMQProducer, DefaultMQPushConsumer, Message, MessageExt, QueueAccess
+from rocketmq_py import (
+    ConsumeConcurrentlyStatus,
+    DefaultMQProducer,
+    DefaultMQPushConsumer,
+    Message,
+    MessageExt,
+    QueueAccess,
+)
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.topics import TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -147,8 +154,9 @@ def test_sends_go_on_without_a_stopped_broker_and_its_timers_fire_when_it_is_bac
 def test_settling_takes_consumers_to_the_brokers_that_are_there_now() -> None:
     got: list[bytes] = []
 
-    def listen(messages: list[MessageExt], _context: object) -> None:
+    def listen(messages: list[MessageExt], _context: object) -> ConsumeConcurrentlyStatus:
         got.extend(one.body for one in messages)
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
     clock = VirtualClock()
     with EmbeddedCluster(brokers=2, clock=clock, tcp=False, topics=["T"]) as cluster:
