@@ -227,15 +227,21 @@ class Connections:
                 return
             del door.waiters[waiter]
             door.size -= waiter.size
-            if door.trying and monotonic() - door.began_at >= SILENT_AFTER_S:
-                self._note_silence(door)
+            is_late = door.trying and monotonic() - door.began_at >= SILENT_AFTER_S
+            is_news = is_late and self._note_silence(door)
+        if is_news:
+            self._tell_silence(door)
         waiter.reached(None, self._unreachable(door))
 
-    def _note_silence(self, door: _Door) -> None:
-        if not door.silent:
-            self._absences.failed(door.address, "connecting", self._unreachable(door))
-        door.silent = True
+    def _note_silence(self, door: _Door) -> bool:
+        """Pass over a server from now on, under the lock; says whether that is new."""
+        is_news, door.silent = not door.silent, True
         self._look_at = 0.0
+        return is_news
+
+    def _tell_silence(self, door: _Door) -> None:
+        """Log it, outside the lock: a handler of the log may send by this very client."""
+        self._absences.failed(door.address, "connecting", self._unreachable(door))
 
     # --- trying ----------------------------------------------------------------------------
 
@@ -346,8 +352,7 @@ class Connections:
         """Tell who is not patient, and try again later for those who are."""
         with self._lock:
             door.trying, door.connecting, door.problem = False, None, problem
-            if is_silence and not self._closed:
-                self._note_silence(door)
+            is_news = is_silence and not self._closed and self._note_silence(door)
             left = [] if self._closed else [one for one in door.waiters if one.patient]
             told = [one for one in door.waiters if self._closed or not one.patient]
             door.waiters = dict.fromkeys(left)
@@ -361,6 +366,8 @@ class Connections:
                 door.again = self._timer.schedule_after(wait_ms, partial(self._again, door))
             else:
                 self._drop(door)
+        if is_news:
+            self._tell_silence(door)
         self._tell(told, None, lambda: self._unreachable(door))
 
     def _again(self, door: _Door) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 from contextlib import closing
@@ -90,6 +91,35 @@ def test_who_is_patient_gets_a_connection_when_the_server_comes(instance: Client
     server = ScriptedServer(port)
     assert patient.error is None
     server.close()
+
+
+class Sender(logging.Handler):
+    """A handler of the log that itself uses the client whose lines it gets."""
+
+    def __init__(self, instance: ClientInstance, address: str) -> None:
+        super().__init__()
+        self.instance, self.address = instance, address
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        Waiting(self.instance, self.address, 10)
+        self.lines.append(record.getMessage())
+
+
+@pytest.mark.timeout(20)
+def test_a_handler_of_the_log_may_use_the_client_that_tells_of_a_silent_host(
+    make_instance: InstanceMaker,
+) -> None:
+    log = logging.getLogger("rocketmq_py")
+    with BlackHole() as hole:
+        instance = make_instance("")
+        log.addHandler(sender := Sender(instance, hole.address))
+        try:
+            assert isinstance(Waiting(instance, hole.address, 500).error, RemotingConnectException)
+        finally:
+            log.removeHandler(sender)
+    assert len(sender.lines) == 1
+    assert "does not answer" in sender.lines[0]
 
 
 def test_each_waits_for_its_own_time_and_then_the_host_is_silent(
