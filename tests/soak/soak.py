@@ -1,0 +1,134 @@
+"""One soak: faults one after the other, and after each the question whether all is well again.
+
+The checks: every acknowledged message came, none that was refused; after each fault what is due
+has come within `CALM_S`; at the end no queue has a lag, and the process of the clients has no more
+threads, descriptors and memory than after the first faults. `Soak.failures` says what did not hold.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.soak.clients import TOPIC, Clients
+from tests.soak.faults import Broker, Drawn, draw_round, free_ports, suffer
+from tests.soak.ledger import Ledger
+from tests.soak.network import Network
+from tests.unit.embedded_broker.api.test_many_brokers import MIB, memory, open_files
+
+NAMES = ("broker-a", "broker-b", "broker-c")
+CALM_S = 10.0
+STEP_S = 0.05
+GROWTH_MAX = 20 * MIB
+ROUND_S = 45.0
+"""A round of all faults takes so long at least, with short ones."""
+LISTED = 5
+
+
+class Footprint:
+    """Threads, descriptors and memory of this process at one instant."""
+
+    def __init__(self) -> None:
+        self.memory = memory()
+        self.files = open_files()
+        self.threads = Counter(thread.name for thread in threading.enumerate())
+
+    def growth_since(self, before: Footprint) -> list[str]:
+        """Say what there is more of."""
+        grown = [
+            f"more {kind}: {dict(more)}"
+            for kind, more in (
+                ("threads", self.threads - before.threads),
+                ("descriptors", self.files - before.files),
+            )
+            if more.total()
+        ]
+        if self.memory - before.memory > GROWTH_MAX:
+            grown.append(f"memory: {(self.memory - before.memory) / MIB:.1f} MiB more")
+        return grown
+
+
+class Soak:
+    """One run, decided by its seed as far as the faults are concerned."""
+
+    def __init__(
+        self, home: Path, seed: int, seconds: float, tell: Callable[[str], None] = print
+    ) -> None:
+        self.failures: list[str] = []
+        self.ledger = Ledger()
+        self.seed = seed
+        self._dice = random.Random(seed)
+        self._seconds = seconds
+        self._longest_s = min(45.0, max(4.0, seconds / 30))
+        self._tell = tell
+        self._over = threading.Event()
+        self._life = ExitStack()
+        ports = free_ports(2 * len(NAMES))
+        ways = {name: (ports.pop(), ports.pop()) for name in NAMES}
+        self._brokers = {
+            name: Broker(name, broker_port, home, TOPIC) for name, (_, broker_port) in ways.items()
+        }
+        self._network = Network(TOPIC, ways)
+
+    def run(self) -> list[str]:
+        """Run it; give what went wrong, with the story of the faults told meanwhile."""
+        with self._life:
+            self._life.callback(self._network.close)
+            for broker in self._brokers.values():
+                self._life.callback(broker.end)
+                broker.start()
+            clients = Clients(self._network.namesrv_addr, self.ledger)
+            self._life.callback(clients.close)
+            self._play(clients)
+        self.failures += self.ledger.wrong
+        return self.failures
+
+    def _play(self, clients: Clients) -> None:
+        self._round()  # the first faults start what is started only once
+        clients.lag()
+        before = Footprint()
+        while self.ledger.now + ROUND_S < self._seconds:
+            self._round()
+        ended = self.ledger.now
+        clients.stop_sending()
+        self._within(ended + CALM_S, "lag", lambda: [str(one) for one in clients.lag().items()])
+        self._within(ended + CALM_S, "lost", lambda: self.ledger.missing(self.ledger.now + CALM_S))
+        after = Footprint()
+        self._tell(f"memory: {before.memory / MIB:.1f} MiB after the first faults, "
+                   f"{after.memory / MIB:.1f} MiB at the end; {after.threads.total()} threads")
+        self.failures += after.growth_since(before)
+        self._tell(", ".join(f"{what}: {n}" for what, n in sorted(self.ledger.counts.items())))
+
+    def _round(self) -> None:
+        for drawn in draw_round(self._dice, list(NAMES), self._longest_s):
+            self._over.wait(drawn.pause_s)
+            self._one(drawn)
+
+    def _one(self, drawn: Drawn) -> None:
+        began, counted = self.ledger.now, self.ledger.counts.copy()
+        suffer(drawn, self._brokers[drawn.broker], self._network, self._over)
+        ended = self.ledger.now
+        self._within(
+            ended + CALM_S, f"not calm after {drawn}", lambda: self.ledger.missing(ended)
+        )
+        counts = ", ".join(
+            f"{n} {what}" for what, n in sorted((self.ledger.counts - counted).items())
+        )
+        self._tell(
+            f"{began:7.1f} s  {drawn}; calm {self.ledger.now - ended:.1f} s after it: {counts}"
+        )
+
+    def _within(self, until: float, what: str, left: Callable[[], list[str]]) -> None:
+        """Wait until nothing is left; note what is when the time is over."""
+        while lines := left():
+            if self.ledger.now > until:
+                more = [f"... and {len(lines) - LISTED} more"] if len(lines) > LISTED else []
+                told = [f"{what}: {line}" for line in lines[:LISTED] + more]
+                self.failures += told
+                self._tell("\n".join(told))
+                return
+            self._over.wait(STEP_S)
