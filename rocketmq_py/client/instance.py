@@ -46,6 +46,8 @@ HEARTBEAT_FIRST_MS = 1_000
 PERSIST_FIRST_MS = 10_000
 REBALANCE_EVERY_MS = 20_000
 IDLE_CHECK_EVERY_MS = 30_000
+MISSED_EVERY_MS = 3_000
+"""How often brokers are looked for that went away: polls and heartbeats are too far apart."""
 HEARTBEAT_WAIT_S = 0.5
 """How long anybody waits until brokers know who is here; healthy ones answer in milliseconds."""
 GOODBYE_S = 0.15
@@ -150,6 +152,7 @@ class ClientInstance:
             self._in_background(self._persist_offsets),
         )
         every(REBALANCE_EVERY_MS, REBALANCE_EVERY_MS, self.rebalance_soon)
+        every(MISSED_EVERY_MS, MISSED_EVERY_MS, self._in_background(self._look_for_missed_brokers))
 
     def shutdown(self, timeout: float = 3.0) -> None:
         """Give back one acquisition; the last one closes everything within ``timeout`` seconds."""
@@ -334,14 +337,17 @@ class ClientInstance:
 
         Failures are logged, never raised. Returns whom a caller may still wait for.
         """
-        with self._lock:
-            masters_only = not self._consumers
-        addresses = self.routes.broker_addresses(masters_only=masters_only)
+        addresses = self._brokers_to_greet()
         told = Told(addresses)
         for address in addresses:
             self._heartbeat(address, partial(told.one, address))
         told.wait(wait_s)
         return told
+
+    def _brokers_to_greet(self) -> set[str]:
+        with self._lock:
+            masters_only = not self._consumers
+        return self.routes.broker_addresses(masters_only=masters_only)
 
     def _heartbeat(self, address: str, told: Callable[[], object] = int) -> None:
         with self._lock:
@@ -373,7 +379,10 @@ class ClientInstance:
         topics = self.routes.known_topics()
         for consumer in self._consumers_now():
             topics.update(item.topic for item in consumer.subscriptions())
-        for topic in sorted(topics):
+        self._ask_for_routes(sorted(topics))
+
+    def _ask_for_routes(self, topics: Iterable[str]) -> None:
+        for topic in topics:
             if self._state != "running":
                 return
             try:
@@ -385,6 +394,16 @@ class ClientInstance:
     def _heartbeat_round(self) -> None:
         self.connections.keep_only(self.routes.drop_offline_brokers())
         self.send_heartbeats(0)
+
+    def _look_for_missed_brokers(self) -> None:
+        """Look in the routes that have lost a broker, and greet brokers without a connection.
+
+        One that restarts is consumed from when it is in a route again. All members must be known
+        to it at once: those that ask it for the others would take the queues of who is not.
+        """
+        self._ask_for_routes(self.routes.topics_that_miss_brokers())
+        for address in self._brokers_to_greet() - self.connections.addresses():
+            self._heartbeat(address)
 
     def _persist_offsets(self) -> None:
         self._each_consumer("saving offsets", lambda consumer: consumer.persist_offsets())

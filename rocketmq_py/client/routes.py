@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 REFRESH_LOCK_S = 3.0
 LOG_AGAIN_S = 60.0
 LOGGED_TOPICS_MAX = 1_024
+MISSED_FOR_S = 300.0
+"""A broker that left a route is expected back for so long."""
 VIP_PORT_DISTANCE = 2
 
 
@@ -62,6 +64,7 @@ class RouteTable:
         self._publish: dict[str, PublishInfo] = {}
         self._subscribe: dict[str, tuple[MessageQueue, ...]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
+        self._missed: dict[str, dict[str, float]] = {}
         self._name_servers = list(config.name_servers)
         random.shuffle(self._name_servers)
         self._chosen = 0
@@ -151,6 +154,16 @@ class RouteTable:
         """Return the topics whose routes are kept fresh."""
         with self._lock:
             return set(self._publish) | set(self._routes)
+
+    def topics_that_miss_brokers(self) -> list[str]:
+        """Return the topics whose routes have lost a broker that may be back soon."""
+        with self._lock:
+            now = monotonic()
+            return sorted(
+                topic
+                for topic, missed in self._missed.items()
+                if max(missed.values(), default=0.0) > now
+            )
 
     def is_publishable(self, topic: str) -> bool:
         """Whether a send to the topic needs no question to a name server."""
@@ -290,15 +303,27 @@ class RouteTable:
             for broker in route.broker_datas:
                 # A new table, not a changed one: readers take no lock.
                 self._brokers[broker.broker_name] = self._mapped(broker.broker_addrs)
-            if self._routes.get(topic) == route:
+            known = self._routes.get(topic)
+            if known == route:
                 return False
             self._routes[topic] = route
+            self._miss(topic, known, route)
             queues = _writable_queues(topic, route)
             names = tuple(sorted({queue.broker_name for queue in queues}))
             self._publish[topic] = PublishInfo(queues, route, names)
             self._subscribe[topic] = _readable_queues(topic, route)
         _log.info("route of topic %s: %s", topic, route)
         return True
+
+    def _miss(self, topic: str, known: TopicRouteData | None, route: TopicRouteData) -> None:
+        """Note, under the lock, which brokers a route has no more."""
+        gone = {one.broker_name for one in known.broker_datas} if known is not None else set()
+        until = monotonic() + MISSED_FOR_S
+        missed = self._missed.pop(topic, {}) | dict.fromkeys(gone, until)
+        for broker in route.broker_datas:
+            missed.pop(broker.broker_name, None)
+        if missed:
+            self._missed[topic] = missed
 
     def _mapped(self, addresses: dict[int, str]) -> dict[int, str]:
         mapper = self._config.address_mapper

@@ -22,7 +22,7 @@ from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.client.conftest import InstanceMaker
-from tests.unit.rocketmq_py.scripted import ScriptedCluster
+from tests.unit.rocketmq_py.scripted import ScriptedCluster, route_of
 
 HEART_BEAT = RequestCode.HEART_BEAT
 WAIT_S = 10
@@ -185,6 +185,40 @@ def test_only_the_changed_route_of_a_subscribed_topic_asks_for_a_rebalance(
     instance.routes.update("T")
     instance.routes.update("T")
     assert len(asked) == rebalances
+
+
+def test_a_broker_that_comes_back_into_a_route_is_found_long_before_the_next_poll(
+    cluster: ScriptedCluster, make_instance: InstanceMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketmq_py.client.instance.MISSED_EVERY_MS", 10)
+    monkeypatch.setattr("rocketmq_py.client.instance.ROUTE_FIRST_MS", 3_600_000)
+    instance = make_instance(cluster.namesrv_addr)
+    consumer = Consumer(topic="Shrinks")
+    there = cluster.routes["T"]
+    cluster.routes["Shrinks"] = there
+    instance.routes.update("Shrinks")
+    cluster.routes["Shrinks"] = route_of([("broker-z", cluster.brokers[0].address)])
+    instance.routes.update("Shrinks")
+    instance.register_consumer("C", consumer)  # only what happens from now on wakes it
+    cluster.routes["Shrinks"] = there
+    assert consumer.rebalanced.acquire(timeout=WAIT_S)
+    assert {queue.broker_name for queue in instance.routes.subscribe_queues("Shrinks") or ()} == {
+        "broker-a"
+    }
+
+
+def test_a_broker_that_lost_the_connection_is_greeted_long_before_the_next_heartbeat(
+    cluster: ScriptedCluster, make_instance: InstanceMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketmq_py.client.instance.MISSED_EVERY_MS", 10)
+    monkeypatch.setattr("rocketmq_py.client.instance.HEARTBEAT_FIRST_MS", 3_600_000)
+    instance = make_instance(cluster.namesrv_addr)
+    instance.register_consumer("C", Consumer())
+    instance.routes.update("T")
+    broker = cluster.brokers[0]
+    seen = len(broker.wait_for(HEART_BEAT, 2))  # one asks for the connection, one greets it
+    broker.drop_peers()
+    broker.wait_for(HEART_BEAT, seen + 1)
 
 
 def test_a_vanished_broker_loses_its_connection_at_the_next_round(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.client.routes import LOGGED_TOPICS_MAX, vip_address
+from rocketmq_py.client.routes import LOGGED_TOPICS_MAX, MISSED_FOR_S, vip_address
 from rocketmq_py.errors import (
     MQClientException,
     NameServerUnavailableError,
@@ -121,6 +121,27 @@ def test_a_broker_that_no_route_names_is_forgotten(
     assert instance.routes.broker_address("broker-a") is None
     assert instance.routes.queue_of_broker("broker-a") is None
     assert instance.routes.broker_addresses(masters_only=True) == {"h:1"}
+
+
+def test_a_broker_that_left_a_route_is_missed_until_it_is_back(
+    instance: ClientInstance, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("rocketmq_py.client.routes.monotonic", lambda: clock[0])
+    both, alone = route_of([("a", "h:1"), ("b", "h:2")]), route_of([("a", "h:1")])
+
+    def told(route: TopicRouteData) -> list[str]:
+        cluster.routes["T"] = route
+        instance.routes.update("T")
+        return instance.routes.topics_that_miss_brokers()
+
+    assert told(both) == []
+    assert told(alone) == ["T"]
+    assert told(route_of([("a", "h:1")], queues=8)) == ["T"]  # changed again, still without it
+    assert told(both) == []
+    assert told(alone) == ["T"]
+    clock[0] += MISSED_FOR_S
+    assert instance.routes.topics_that_miss_brokers() == []  # it was taken out for good
 
 
 def test_the_next_name_server_is_asked_and_then_kept(
