@@ -34,6 +34,7 @@ DELAYS_S = (0.0, 0.0, 0.0, 1.0, 2.5)
 AGAIN = 50
 """One message in so many is wanted a second time."""
 CONSUMERS, BLOCKING, THREADS = 2, 2, 2
+INSTANCES = CONSUMERS + 1
 
 
 class Clients:

@@ -13,7 +13,7 @@ import contextlib
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -86,8 +86,8 @@ class Relay:
             sock, _ = await asyncio.get_running_loop().sock_accept(listener)
             self._spawn(self._connect(sock))
 
-    def _spawn(self, work: asyncio._CoroutineLike[None]) -> None:
-        task = asyncio.create_task(work)  # type: ignore[arg-type]
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
         self._pumps[task] = None
         task.add_done_callback(self._pumps.pop)
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.soak.clients import TOPIC, Clients
+from tests.soak.clients import INSTANCES, TOPIC, Clients
 from tests.soak.faults import Broker, Drawn, draw_round, free_ports, suffer
 from tests.soak.ledger import Ledger
 from tests.soak.network import Network
@@ -40,12 +40,15 @@ class Footprint:
     def growth_since(self, before: Footprint) -> list[str]:
         """Say what there is more of."""
         grown = [
-            f"more {kind}: {dict(more)}"
-            for kind, more in (
-                ("threads", self.threads - before.threads),
-                ("descriptors", self.files - before.files),
-            )
-            if more.total()
+            f"{now - before.threads[name]} more threads {name}"
+            for name, now in self.threads.items()
+            # A pool starts its threads when it needs them: one of each number in an instance.
+            if now > before.threads[name] + INSTANCES * name[-1].isdecimal()
+        ]
+        grown += [
+            f"{more} more descriptors: {kind}"
+            for kind, more in (self.files - before.files).items()
+            if more > INSTANCES  # some connection was away for a moment
         ]
         if self.memory - before.memory > GROWTH_MAX:
             grown.append(f"memory: {(self.memory - before.memory) / MIB:.1f} MiB more")
@@ -60,7 +63,7 @@ class Soak:
     ) -> None:
         self.failures: list[str] = []
         self.ledger = Ledger()
-        self.seed = seed
+        self._known: set[str] = set()
         self._dice = random.Random(seed)
         self._seconds = seconds
         self._longest_s = min(45.0, max(4.0, seconds / 30))
@@ -98,8 +101,10 @@ class Soak:
         self._within(ended + CALM_S, "lag", lambda: [str(one) for one in clients.lag().items()])
         self._within(ended + CALM_S, "lost", lambda: self.ledger.missing(self.ledger.now + CALM_S))
         after = Footprint()
-        self._tell(f"memory: {before.memory / MIB:.1f} MiB after the first faults, "
-                   f"{after.memory / MIB:.1f} MiB at the end; {after.threads.total()} threads")
+        self._tell(
+            f"memory: {before.memory / MIB:.1f} MiB after the first faults, "
+            f"{after.memory / MIB:.1f} MiB at the end; {after.threads.total()} threads"
+        )
         self.failures += after.growth_since(before)
         self._tell(", ".join(f"{what}: {n}" for what, n in sorted(self.ledger.counts.items())))
 
@@ -112,9 +117,7 @@ class Soak:
         began, counted = self.ledger.now, self.ledger.counts.copy()
         suffer(drawn, self._brokers[drawn.broker], self._network, self._over)
         ended = self.ledger.now
-        self._within(
-            ended + CALM_S, f"not calm after {drawn}", lambda: self.ledger.missing(ended)
-        )
+        self._within(ended + CALM_S, f"not calm after {drawn}", lambda: self.ledger.missing(ended))
         counts = ", ".join(
             f"{n} {what}" for what, n in sorted((self.ledger.counts - counted).items())
         )
@@ -126,8 +129,10 @@ class Soak:
         """Wait until nothing is left; note what is when the time is over."""
         while lines := left():
             if self.ledger.now > until:
-                more = [f"... and {len(lines) - LISTED} more"] if len(lines) > LISTED else []
-                told = [f"{what}: {line}" for line in lines[:LISTED] + more]
+                new = [line for line in lines if line not in self._known]
+                self._known.update(new)
+                more = [f"... and {len(new) - LISTED} more"] if len(new) > LISTED else []
+                told = [f"{what}: {line}" for line in [*new[:LISTED], *more] or ["still so"]]
                 self.failures += told
                 self._tell("\n".join(told))
                 return
