@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -130,13 +130,12 @@ class Drawn:
         return f"{self.broker}: {self.kind} for {self.seconds:.1f} s"
 
 
-def draw_round(dice: random.Random, brokers: list[str], longest_s: float) -> list[Drawn]:
-    """Draw every kind of fault once, in any order; short ones are as likely as long ones."""
-    kinds = dice.sample(sorted(FAULTS), len(FAULTS))
-    return [
-        Drawn(kind, dice.choice(brokers), longest_s ** dice.random(), dice.uniform(0.5, 3.0))
-        for kind in kinds
-    ]
+def draw(dice: random.Random, brokers: Sequence[str], longest_s: float) -> Iterator[Drawn]:
+    """Draw for ever: every kind once in any order, then again; many faults are short."""
+    while True:
+        for kind in dice.sample(sorted(FAULTS), len(FAULTS)):
+            seconds, pause_s = longest_s ** dice.random(), dice.uniform(0.5, 3.0)
+            yield Drawn(kind, dice.choice(brokers), seconds, pause_s)
 
 
 def suffer(drawn: Drawn, broker: Broker, network: Network, over: threading.Event) -> None:

@@ -18,6 +18,8 @@ from rocketmq_py.clock import monotonic
 EARLY_S = 0.01
 """A message that comes so long before its time does not: two clocks measured it."""
 
+ERROR_LENGTH = 200
+
 
 @define
 class Sent:
@@ -75,7 +77,7 @@ class Ledger:
             self.counts[f"{type(error).__name__}{', possibly stored' if possibly else ''}"] += 1
             if possibly:
                 return
-            sent.told = f"refused at {self.now:.1f} s: {error}"
+            sent.told = f"refused at {self.now:.1f} s: {str(error)[:ERROR_LENGTH]}"
             self._refused[number] = sent
             if sent.came_at:
                 self._came_though_refused(sent)

@@ -23,6 +23,9 @@ from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer, route_of
 
 HOST = "127.0.0.1"
 BACKLOG = 128
+CUT_DELAY_S = 0.05
+CUT_AFTER_S = 0.5
+"""Of a network that cuts connections: how long one lives, and how long bytes are under way."""
 FILLERS = 4
 """More connects than a listener without a queue takes."""
 
@@ -42,9 +45,9 @@ class Relay:
         self._accepting: asyncio.Task[None] | None = None
 
     def become(self, mode: str, seconds: float) -> None:
-        """Take a mode: clear, slow, cut (once), gone (refuses connects) or hole (swallows all)."""
+        """Take a mode: clear, slow, cut (again and again), gone (refuses connects) or hole."""
         self.mode = mode
-        self._delay_s = seconds if mode == "slow" else 0.0
+        self._delay_s = {"slow": seconds, "cut": CUT_DELAY_S}.get(mode, 0.0)
         if mode in {"cut", "gone"}:
             for writer in self._writers:
                 writer.transport.abort()
@@ -98,6 +101,8 @@ class Relay:
         except OSError:
             to_client.transport.abort()
             return
+        if self.mode == "cut":
+            asyncio.get_running_loop().call_later(CUT_AFTER_S, to_client.transport.abort)
         self._spawn(self._pump(from_client, to_broker, to_client))
         await self._pump(from_broker, to_client, to_broker)
 

@@ -12,10 +12,12 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from tests.soak.clients import INSTANCES, TOPIC, Clients
-from tests.soak.faults import Broker, Drawn, draw_round, free_ports, suffer
+from tests.soak.faults import FAULTS, Broker, Drawn, draw, free_ports, suffer
 from tests.soak.ledger import Ledger
 from tests.soak.network import Network
 from tests.unit.embedded_broker.api.test_many_brokers import MIB, memory, open_files
@@ -24,9 +26,7 @@ NAMES = ("broker-a", "broker-b", "broker-c")
 CALM_S = 10.0
 STEP_S = 0.05
 GROWTH_MAX = 20 * MIB
-ROUND_S = 45.0
-"""A round of all faults takes so long at least, with short ones."""
-LISTED = 5
+LISTED = 20
 
 
 class Footprint:
@@ -63,7 +63,6 @@ class Soak:
     ) -> None:
         self.failures: list[str] = []
         self.ledger = Ledger()
-        self._known: set[str] = set()
         self._dice = random.Random(seed)
         self._seconds = seconds
         self._longest_s = min(45.0, max(4.0, seconds / 30))
@@ -91,49 +90,50 @@ class Soak:
         return self.failures
 
     def _play(self, clients: Clients) -> None:
-        self._round()  # the first faults start what is started only once
+        faults = draw(self._dice, NAMES, self._longest_s)
+        for drawn in islice(faults, len(FAULTS)):  # they start what is started only once
+            ended = self._one(drawn)
         clients.lag()
         before = Footprint()
-        while self.ledger.now + ROUND_S < self._seconds:
-            self._round()
-        ended = self.ledger.now
+        while self.ledger.now + self._longest_s + CALM_S < self._seconds:
+            ended = self._one(next(faults))
         clients.stop_sending()
+        due = self.ledger.now + CALM_S
+        self._within(ended + CALM_S, "lost", lambda: self.ledger.missing(due))
         self._within(ended + CALM_S, "lag", lambda: [str(one) for one in clients.lag().items()])
-        self._within(ended + CALM_S, "lost", lambda: self.ledger.missing(self.ledger.now + CALM_S))
         after = Footprint()
+        self.failures += after.growth_since(before)
         self._tell(
             f"memory: {before.memory / MIB:.1f} MiB after the first faults, "
             f"{after.memory / MIB:.1f} MiB at the end; {after.threads.total()} threads"
         )
-        self.failures += after.growth_since(before)
-        self._tell(", ".join(f"{what}: {n}" for what, n in sorted(self.ledger.counts.items())))
+        self._tell(_told(self.ledger.counts))
 
-    def _round(self) -> None:
-        for drawn in draw_round(self._dice, list(NAMES), self._longest_s):
-            self._over.wait(drawn.pause_s)
-            self._one(drawn)
-
-    def _one(self, drawn: Drawn) -> None:
+    def _one(self, drawn: Drawn) -> float:
+        """Play one fault and wait until all is well; give when the fault ended."""
+        self._over.wait(drawn.pause_s)
         began, counted = self.ledger.now, self.ledger.counts.copy()
         suffer(drawn, self._brokers[drawn.broker], self._network, self._over)
         ended = self.ledger.now
-        self._within(ended + CALM_S, f"not calm after {drawn}", lambda: self.ledger.missing(ended))
-        counts = ", ".join(
-            f"{n} {what}" for what, n in sorted((self.ledger.counts - counted).items())
-        )
-        self._tell(
-            f"{began:7.1f} s  {drawn}; calm {self.ledger.now - ended:.1f} s after it: {counts}"
-        )
+        missing = partial(self.ledger.missing, ended)
+        self._within(ended + CALM_S, f"not calm after {drawn}", missing, listed=1)
+        calm_s = self.ledger.now - ended
+        counts = _told(self.ledger.counts - counted)
+        self._tell(f"{began:7.1f} s  {drawn}; calm {calm_s:.1f} s after it: {counts}")
+        return ended
 
-    def _within(self, until: float, what: str, left: Callable[[], list[str]]) -> None:
-        """Wait until nothing is left; note what is when the time is over."""
+    def _within(
+        self, until: float, what: str, left: Callable[[], list[str]], *, listed: int = LISTED
+    ) -> None:
+        """Wait until nothing is left; tell what is when the time is over."""
         while lines := left():
             if self.ledger.now > until:
-                new = [line for line in lines if line not in self._known]
-                self._known.update(new)
-                more = [f"... and {len(new) - LISTED} more"] if len(new) > LISTED else []
-                told = [f"{what}: {line}" for line in [*new[:LISTED], *more] or ["still so"]]
-                self.failures += told
-                self._tell("\n".join(told))
+                more = len(lines) - listed
+                lines = lines[:listed] + [f"... and {more} more"] * (more > 0)
+                self.failures += [f"{what}: {line}" for line in lines]
                 return
             self._over.wait(STEP_S)
+
+
+def _told(counts: Counter[str]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
