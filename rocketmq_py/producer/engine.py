@@ -36,7 +36,8 @@ class ProducerEngine:
             table=config.fault_table,
             detect_interval_ms=config.detect_interval,
         )
-        self.sender = Sender(self.kernel, QueueSelection(self.faults, self._silent_brokers))
+        selection = QueueSelection(self.faults, self._silent_brokers, self._connected_brokers)
+        self.sender = Sender(self.kernel, selection)
         instance.add_probe(self.is_busy)
         self._detector = None
         if config.send_latency_enable and config.start_detector_enable:
@@ -81,9 +82,12 @@ class ProducerEngine:
         return f"producer {self._group}: {sends} sends in flight" if sends else None
 
     def _silent_brokers(self) -> Collection[str]:
-        """Give the brokers whose masters do not answer connects now."""
+        """Give the brokers whose masters do not answer now."""
         silent = self.instance.connections.silent
         return self.instance.routes.masters_at(silent) if silent else ()
+
+    def _connected_brokers(self) -> Collection[str]:
+        return self.instance.routes.masters_at(self.instance.connections.addresses())
 
     def _answers(self, broker_name: str) -> bool:
         """Ask a broker something cheap."""

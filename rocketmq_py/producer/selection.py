@@ -6,7 +6,7 @@ ready-made selectors. Must not know how an attempt is made. Fault records are in
 
 import random
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from rocketmq_py.errors import MQClientException
 from rocketmq_py.message import Message
@@ -24,14 +24,19 @@ TOPICS_MAX = 4_096
 class QueueSelection:
     """Takes the queues of a topic in turn; each thread counts for itself from a random start.
 
-    ``silent`` gives the brokers that do not answer connects now: they are passed over.
+    ``silent`` gives the brokers that do not answer now, connects or what was asked a while ago:
+    they are passed over. ``connected`` gives those with an open connection.
     """
 
     def __init__(
-        self, faults: BrokerFaults, silent: Callable[[], Collection[str]] = frozenset
+        self,
+        faults: BrokerFaults,
+        silent: Callable[[], Collection[str]] = frozenset,
+        connected: Callable[[], Collection[str]] = frozenset,
     ) -> None:
         self.faults = faults
         self._silent = silent
+        self._connected = connected
         self._counters = _Counters()
 
     def select(
@@ -49,25 +54,32 @@ class QueueSelection:
         if last_broker is None and not silent and not self.faults.enabled:
             counter[topic] = index + 1
             return queues[index % count]
-        for accepts in self._wishes(last_broker):
+        for accepts in self._wishes(last_broker, silent):
             for offset in range(count):
                 queue = queues[(index + offset) % count]
-                if queue.broker_name not in silent and accepts(queue.broker_name):
+                if accepts(queue.broker_name):
                     counter[topic] = index + offset + 1
                     return queue
         counter[topic] = index + 1
         return queues[index % count]
 
-    def _wishes(self, last_broker: str | None) -> tuple[Callable[[str], bool], ...]:
-        """Return what to look for, best first; when nothing fits, any queue will do."""
+    def _wishes(
+        self, last_broker: str | None, silent: Collection[str]
+    ) -> Iterator[Callable[[str], bool]]:
+        """Give what to look for, best first; when nothing fits, any queue will do."""
         faults = self.faults
-        if not faults.enabled:
-            # The broker that failed is better than one that does not even answer connects.
-            return lambda name: name != last_broker, lambda _: True
-        return (
-            lambda name: name != last_broker and faults.is_available(name),
-            lambda name: name != last_broker and faults.is_reachable(name),
-        )
+        if faults.enabled:
+            avoided = {last_broker, *silent}
+            yield lambda name: name not in avoided and faults.is_available(name)
+            yield lambda name: name not in avoided and faults.is_reachable(name)
+            return
+        yield lambda name: name not in silent and name != last_broker
+        connected = self._connected()
+        if last_broker not in connected:
+            # Who is connected may be slow for a moment; who refuses may be away for long.
+            yield lambda name: name in connected and name != last_broker
+        # The broker that failed is better than one that does not even answer connects.
+        yield lambda name: name not in silent
 
 
 class Choice:

@@ -55,6 +55,25 @@ def test_a_retry_leaves_the_last_broker_unless_it_is_the_only_one() -> None:
     assert chooser.select("T", EIGHT, "a").broker_name == "a"
 
 
+@pytest.mark.parametrize(
+    ("silent", "connected", "last", "expected"),
+    [
+        ("", "ab", None, "ab"),
+        ("b", "ab", None, "a"),  # it is asked, and has not answered yet
+        ("b", "b", "a", "b"),  # the other one refuses: it may be away for long
+        ("b", "ab", "a", "a"),  # the other one has answered, if only with a refusal
+        ("b", "", "a", "a"),  # a host that takes no connect is the worst
+    ],
+)
+def test_a_slow_broker_is_better_than_one_that_refuses_and_both_than_one_that_is_silent(
+    silent: str, connected: str, last: str | None, expected: str
+) -> None:
+    _, faults = selection()
+    chooser = QueueSelection(faults, lambda: silent, lambda: connected)
+    drawn = {chooser.select("T", QUEUES, last).broker_name for _ in range(20)}
+    assert drawn == set(expected)
+
+
 def test_an_avoided_broker_is_skipped_on_the_first_attempt_already() -> None:
     chooser, faults = selection(enabled=True)
     faults.record("a", 5, isolated=True)
