@@ -30,6 +30,8 @@ from embedded_broker.kit.real import (
 
 NAMESRV: Final = "org.apache.rocketmq.namesrv.NamesrvStartup"
 BROKER: Final = "org.apache.rocketmq.broker.BrokerStartup"
+PROGRAMS: Final = {NAMESRV: ("128m", "namesrv.conf"), BROKER: ("512m", "broker.conf")}
+"""Main class to its heap, and to its file of settings below the home."""
 BOOTED: Final = "boot success"
 LOOPBACK: Final = "127.0.0.1"
 PORT_GAP: Final = 3
@@ -68,7 +70,7 @@ class Servers:
     home: Path
     namesrv: Jvm
     broker: Jvm
-    _start_broker: Callable[[], Jvm]
+    _start: Callable[[str], Jvm]
 
     @property
     def store(self) -> Path:
@@ -83,7 +85,17 @@ class Servers:
     def restart_broker(self, *, politely: bool) -> None:
         """End the broker, by SIGTERM or as by ``kill -9``, and start it on the same files."""
         self.broker.end(politely=politely)
-        self.broker = self._start_broker()
+        self.start_broker()
+
+    def start_broker(self) -> None:
+        """Start the broker, which has ended, on the same files."""
+        self.broker = self._start(BROKER)
+        wait_until_registered(self.namesrv_addr, self.broker_addr)
+
+    def start_namesrv(self) -> None:
+        """Start the name server, which has ended; the broker registers again within seconds."""
+        self.namesrv = self._start(NAMESRV)
+        wait_until_registered(self.namesrv_addr, self.broker_addr)
 
     def said(self) -> list[str]:
         """What both servers printed, and what their log files warn of."""
@@ -127,21 +139,25 @@ def servers(
     cache: Path | None = None,
     java_options: tuple[str, ...] = QUICK,
     politely: bool = True,
+    beside: Servers | None = None,
 ) -> Iterator[Servers]:
     """Run both servers below ``home``, on free ports of loopback.
 
     ``settings`` go over those of a broker for tests. At the end the processes are stopped by
     SIGTERM, which takes RocketMQ ten seconds and leaves a clean store; without ``politely`` they
-    are killed. Raises `BackendError` with what they printed when they do not start.
+    are killed. ``beside``: start a broker only, for the name server of another pair; give it a
+    ``brokerName``. Raises `BackendError` with what they printed when they do not start.
     """
     jars = release(version, "rocketmq-namesrv", "rocketmq-broker", cache=cache)
     namesrv_port, broker_port, ha_port = free_ports(3)
-    namesrv_addr = f"{LOOPBACK}:{namesrv_port}"
-    _write_home(home, namesrv_port, broker_port, ha_port, settings or {})
+    namesrv_addr = f"{LOOPBACK}:{namesrv_port}" if beside is None else beside.namesrv_addr
+    own = {"namesrvAddr": namesrv_addr, **(settings or {})}
+    _write_home(home, namesrv_port, broker_port, ha_port, own)
     base = [*java_options, *OPENED, f"-Duser.home={home}", "-cp", f"{jars}/*"]
     env = {"ROCKETMQ_HOME": str(home), "NAMESRV_ADDR": namesrv_addr}
 
-    def start(main: str, heap: str, file: str) -> Jvm:
+    def start(main: str) -> Jvm:
+        heap, file = PROGRAMS[main]
         arguments = [f"-Xms{heap}", f"-Xmx{heap}", *base, main, "-c", str(home / file)]
         jvm = Jvm.start(arguments, env=env, cwd=home, keep=LINES_KEPT)
         try:
@@ -151,19 +167,18 @@ def servers(
             raise
         return jvm
 
-    def start_broker() -> Jvm:
-        broker = start(BROKER, "512m", "broker.conf")
-        wait_until_registered(namesrv_addr)
-        return broker
-
+    broker_addr = f"{LOOPBACK}:{broker_port}"
     with contextlib.ExitStack() as stack:
-        namesrv = start(NAMESRV, "128m", "namesrv.conf")
-        stack.callback(namesrv.end, politely=politely)
-        broker_addr = f"{LOOPBACK}:{broker_port}"
-        pair = Servers(
-            version, namesrv_addr, broker_addr, home, namesrv, start_broker(), start_broker
-        )
+        if beside is None:
+            namesrv = start(NAMESRV)
+            stack.callback(namesrv.end, politely=politely)
+        else:
+            namesrv = beside.namesrv
+        pair = Servers(version, namesrv_addr, broker_addr, home, namesrv, start(BROKER), start)
+        if beside is None:
+            stack.callback(lambda: pair.namesrv.end(politely=politely))  # a later one, perhaps
         stack.callback(lambda: pair.broker.end(politely=politely))
+        wait_until_registered(namesrv_addr, broker_addr)
         yield pair
 
 
@@ -182,7 +197,6 @@ def _write_home(
         "brokerIP1": LOOPBACK,
         "listenPort": str(broker_port),
         "haListenPort": str(ha_port),
-        "namesrvAddr": f"{LOOPBACK}:{namesrv_port}",
         "storePathRootDir": str(store),
         "storePathCommitLog": str(store / "commitlog"),
         **settings,

@@ -89,18 +89,24 @@ def wait_until(condition: Callable[[], object], what: str, *, timeout: float) ->
 
 def wait_until_registered(
     namesrv_addr: str,
+    broker_addr: str | None = None,
     *,
     timeout: float = BOOT_SECONDS,
     still: Callable[[], object] = lambda: None,
 ) -> None:
-    """Return when the name server knows a broker. ``still`` is asked on the way, and may raise."""
+    """Return when the name server knows the broker, or any when none is named.
+
+    ``still`` is asked on the way, and may raise.
+    """
 
     def registered() -> bool:
         still()
-        return bool(admin.examine_broker_cluster_info(namesrv_addr).broker_addr_table)
+        known = admin.examine_broker_cluster_info(namesrv_addr).broker_addr_table.values()
+        return any(broker_addr in {None, *broker.broker_addrs.values()} for broker in known)
 
+    what = f"{broker_addr or 'a broker'} registers at {namesrv_addr}"
     with DefaultMQAdminExt(timeout_millis=2_000) as admin:
-        wait_until(registered, f"a broker registers at {namesrv_addr}", timeout=timeout)
+        wait_until(registered, what, timeout=timeout)
 
 
 def version_at(namesrv_addr: str) -> tuple[int, ...] | None:

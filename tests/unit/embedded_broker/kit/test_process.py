@@ -27,7 +27,7 @@ def cache(tmp_path: Path, fake_program: FakeProgram) -> Path:
 
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "wait_until_registered", lambda _addr: None)
+    monkeypatch.setattr(process, "wait_until_registered", lambda *_: None)
 
 
 def test_ports_are_far_enough_apart_for_a_broker() -> None:
@@ -53,6 +53,35 @@ def test_both_servers_are_told_where_they_are_and_what_to_do(
     namesrv, broker = commands
     assert namesrv.endswith(f"NamesrvStartup -c {home}/namesrv.conf")
     assert broker.endswith(f"BrokerStartup -c {home}/broker.conf")
+    assert pair.namesrv.process.poll() is not None
+    assert pair.broker.process.poll() is not None
+
+
+def test_a_broker_beside_a_pair_has_that_name_server_and_leaves_it_running(
+    tmp_path: Path, cache: Path, registered: None
+) -> None:
+    with servers(tmp_path / "a", "5.3.3", cache=cache) as first:
+        second = tmp_path / "b"
+        with servers(second, "5.3.3", settings={"brokerName": "b"}, cache=cache, beside=first) as b:
+            assert f"namesrvAddr={first.namesrv_addr}\n" in (second / "broker.conf").read_text()
+            assert len((second / "commands").read_text().splitlines()) == 1
+            assert b.broker_addr != first.broker_addr
+        assert b.broker.process.poll() is not None
+        assert first.namesrv.process.poll() is None
+
+
+def test_each_server_of_a_pair_is_started_again_by_itself_and_ends_with_the_pair(
+    tmp_path: Path, cache: Path, registered: None
+) -> None:
+    with servers(tmp_path / "home", "5.3.3", cache=cache) as pair:
+        for jvm, start in (
+            (pair.namesrv, pair.start_namesrv),
+            (pair.broker, pair.start_broker),
+        ):
+            jvm.end(politely=False)
+            start()
+        commands = (pair.home / "commands").read_text().splitlines()
+    assert commands[:2] == commands[2:]
     assert pair.namesrv.process.poll() is not None
     assert pair.broker.process.poll() is not None
 

@@ -100,6 +100,9 @@ def test_a_start_that_failed_is_not_tried_again() -> None:
 
 def test_a_registered_broker_tells_its_version(broker: EmbeddedBroker) -> None:
     wait_until_registered(broker.namesrv_addr, timeout=10)
+    wait_until_registered(broker.namesrv_addr, broker.addr, timeout=10)
+    with pytest.raises(BackendError, match=r"127\.0\.0\.1:1 registers at .*: not in 0\.1 s"):
+        wait_until_registered(broker.namesrv_addr, "127.0.0.1:1", timeout=0.1)
     assert version_at(broker.namesrv_addr) is not None
 
 
