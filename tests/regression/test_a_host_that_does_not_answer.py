@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -16,10 +16,16 @@ from rocketmq_py import (
     Message,
     SendFailedError,
 )
-from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.codes import RequestCode
 from tests.black_hole import BlackHole
-from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, ScriptedServer, route_of, stored
+from tests.unit.rocketmq_py.scripted import (
+    ScriptedCluster,
+    ScriptedServer,
+    name_server,
+    route_of,
+    stored,
+)
+from tests.waiting import within
 
 START_S = 3.0
 """A start takes no longer, whatever is dead."""
@@ -41,23 +47,6 @@ def cluster(hole: BlackHole) -> Iterator[ScriptedCluster]:
     made.routes["T"] = route_of([*pairs, ("broker-lost", hole.address)])
     yield made
     made.close()
-
-
-def within(seconds: float, act: Callable[[], object]) -> None:
-    """Do something that must end by then."""
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            act()
-        except BaseException as error:  # noqa: BLE001 - told to the test
-            failed.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    assert not thread.is_alive(), f"{act} was not over after {seconds} s"
-    assert failed == []
 
 
 def test_asynchronous_sends_go_to_the_brokers_that_answer(cluster: ScriptedCluster) -> None:
@@ -113,25 +102,13 @@ def test_a_host_that_answers_again_is_used_again(hole: BlackHole, cluster: Scrip
     assert "broker-lost" in found
 
 
-class HalfLost:
-    """A name server that tells of a healthy broker and of one whose host does not answer."""
-
-    def __init__(self, broker: EmbeddedBroker, lost: str) -> None:
-        self.server = ScriptedServer()
-        self._pairs = [("broker-lost", lost), (broker.broker_name, broker.addr)]
-        self.server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
-
-    def _route(self, request: RemotingCommand, _: Peer) -> RemotingCommand:
-        route = route_of(self._pairs)
-        return request.answer(ResponseCode.SUCCESS, body=route.encode(standard=True))
-
-
 def test_a_consumer_starts_in_time_and_gets_what_the_healthy_broker_has(hole: BlackHole) -> None:
     got = threading.Event()
     with EmbeddedBroker() as broker:
         broker.topics.create("T", queues=4)
-        names = HalfLost(broker, hole.address)
-        consumer = DefaultMQPushConsumer("C", namesrv_addr=names.server.address, transport="tcp")
+        pairs = [("broker-lost", hole.address), (broker.broker_name, broker.addr)]
+        names = name_server(pairs)
+        consumer = DefaultMQPushConsumer("C", namesrv_addr=names.address, transport="tcp")
         consumer.subscribe("T")
 
         def listen(*_: object) -> ConsumeConcurrentlyStatus:
@@ -147,7 +124,7 @@ def test_a_consumer_starts_in_time_and_gets_what_the_healthy_broker_has(hole: Bl
             within(OVER_S + 0.2, lambda: consumer.shutdown(0.2))
         finally:
             consumer.shutdown(0)
-            names.server.close()
+            names.close()
 
 
 def test_a_producer_starts_in_time_when_no_name_server_answers(hole: BlackHole) -> None:

@@ -33,6 +33,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, ScriptedServer, stored
+from tests.waiting import until
 
 SEND = RequestCode.SEND_MESSAGE_V2
 Face = Callable[[DefaultMQProducer, int], SendResult]
@@ -325,15 +326,6 @@ def test_a_broker_that_answers_nothing_any_more_is_passed_over_until_it_does() -
             assert found == {"broker-a", "broker-b"}
     finally:
         cluster.close()
-
-
-def until(holds: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(1_000):
-        if holds():
-            return
-        pause.wait(0.01)
-    raise AssertionError("it never came true")
 
 
 def test_a_broker_that_restarts_is_survived_on_both_faces() -> None:

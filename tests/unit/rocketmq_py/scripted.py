@@ -144,6 +144,17 @@ def route_of(brokers: Iterable[tuple[str, str]], queues: int = 4, perm: int = 6)
     )
 
 
+def name_server(brokers: Iterable[tuple[str, str]]) -> ScriptedServer:
+    """A name server that says of every topic that these brokers (name, address) have it."""
+    body = route_of(brokers).encode(standard=True)
+    server = ScriptedServer()
+    server.on(
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        lambda request, _: request.answer(ResponseCode.SUCCESS, body=body),
+    )
+    return server
+
+
 def stored(request: RemotingCommand, code: int = 0, **more: str) -> RemotingCommand:
     """The answer of a broker that has taken the message."""
     fields = {
