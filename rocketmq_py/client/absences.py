@@ -43,6 +43,7 @@ class Absences:
         self._lock = threading.Lock()
         self._away: dict[str, _Absence] = {}
         self._troubles: dict[str, float] = {}
+        self._closed = False
 
     def __bool__(self) -> bool:
         return bool(self._away)
@@ -52,6 +53,8 @@ class Absences:
         if isinstance(error, RocketMQError) and error.address:
             broker = error.address
         _log.debug("%s failed broker=%s: %s", what, broker, error)
+        if self._closed:
+            return
         if not isinstance(error, RemotingException):
             self._tell_trouble(broker, what, error)
             return
@@ -79,6 +82,10 @@ class Absences:
                 what,
                 error,
             )
+
+    def close(self) -> None:
+        """Tell nothing any more: the client ends, and what fails now fails because of that."""
+        self._closed = True
 
     def answered(self, broker: str | None) -> None:
         """Report an answer of a broker, of whatever kind."""

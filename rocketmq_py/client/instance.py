@@ -166,6 +166,7 @@ class ClientInstance:
             if self._state == "closed":
                 return
             self._state = "closed"
+        self.absences.close()
         # Order matters: no new work, then the calls in flight fail, then their callbacks run.
         for part in (
             self._timer,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.client import absences as absences_module
 from rocketmq_py.client.absences import Absences
 from rocketmq_py.errors import (
@@ -117,6 +118,18 @@ def test_so_many_brokers_are_remembered_and_no_more(
         absences.failed("any", "pull", MQBrokerException(number, "no", "b:1"))
     assert len(absences._away) <= 3
     assert len(absences._troubles) <= 3
+
+
+def test_calls_that_the_end_of_the_client_ends_are_told_of_nobody(
+    clusters: ClusterMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = clusters(1)
+    broker = cluster.brokers[0]
+    broker.silent(RequestCode.HEART_BEAT)
+    with DefaultMQProducer("G", namesrv_addr=cluster.namesrv_addr) as producer:
+        producer.send(Message("T", b"x"))
+        broker.wait_for(RequestCode.HEART_BEAT)
+    assert told(caplog) == []
 
 
 class Counter(logging.Handler):
