@@ -112,7 +112,14 @@ class PullState:
     Only one pull per queue is ever on its way, so nobody else writes `next_offset` meanwhile.
     """
 
-    __slots__ = ("flow_controlled", "next_offset", "process_queue", "queue", "suggested_broker")
+    __slots__ = (
+        "flow_controlled",
+        "forgotten",
+        "next_offset",
+        "process_queue",
+        "queue",
+        "suggested_broker",
+    )
 
     def __init__(self, queue: MessageQueue, process_queue: ProcessQueue, next_offset: int) -> None:
         self.queue = queue
@@ -120,6 +127,7 @@ class PullState:
         self.next_offset = next_offset
         self.suggested_broker = 0
         self.flow_controlled = 0
+        self.forgotten = 0  # answers in a row of a broker that does not know the group
 
     @property
     def dropped(self) -> bool:

@@ -32,6 +32,9 @@ logger = logging.getLogger(__name__)
 
 CACHE_FULL_WAIT_MS = 50
 BROKER_BUSY_WAIT_MS = 20
+FORGOTTEN_WAIT_MS = 20
+FORGOTTEN_MAX = 50
+"""A broker that has restarted gets so many chances to learn by a heartbeat who pulls."""
 LOG_EVERY = 1000
 """One of so many equal waits of a queue is logged."""
 HURRY_AFTER_S = 0.01
@@ -185,6 +188,7 @@ class PullLoop:
             logger.exception("group %s: answer for %s not understood", self._group, state.queue)
             self._failed(state, error)
         else:
+            state.forgotten = 0
             self._take(state, answer, received)
 
     def _tell_presence(self, state: PullState) -> None:
@@ -245,14 +249,19 @@ class PullLoop:
     def _failed(self, state: PullState, error: BaseException | None) -> None:
         if self._stopped or not self._engine.is_running:
             return  # our own client closes: nothing failed, and nobody will pull again
-        if isinstance(error, MQBrokerException) and error.code == ResponseCode.FLOW_CONTROL:
+        code = error.code if isinstance(error, MQBrokerException) else ResponseCode.SUCCESS
+        if code == ResponseCode.FLOW_CONTROL:
             self._later(state, BROKER_BUSY_WAIT_MS, "the broker is busy")
+            return
+        if code == ResponseCode.SUBSCRIPTION_NOT_EXIST and state.forgotten < FORGOTTEN_MAX:
+            # It has restarted, and the heartbeat of this connection is on its way.
+            state.forgotten += 1
+            self._later(state, FORGOTTEN_WAIT_MS, "the broker does not know the group yet")
             return
         wait_ms = self._config.pull_time_delay_millis_when_exception
         what = f"group {self._group}: pull of {state.queue} at offset {state.next_offset}"
         self._engine.absences.failed(state.queue.broker_name, what, error)
-        gone = isinstance(error, MQBrokerException) and error.code == ResponseCode.TOPIC_NOT_EXIST
-        if gone:
+        if code == ResponseCode.TOPIC_NOT_EXIST:
             self._later(state, wait_ms, NOTHING_TO_GET)
             return
         turn = object()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from embedded_broker import EmbeddedBroker
 from rocketmq_py import DefaultMQProducer, Message
 from rocketmq_py.client import absences as absences_module
 from rocketmq_py.client.absences import Absences
@@ -21,6 +22,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.rocketmq_py.conftest import ClusterMaker
 from tests.unit.rocketmq_py.consumer.inbox import Inbox, consumer
 from tests.unit.rocketmq_py.scripted import ScriptedServer
+from tests.waiting import until
 
 BROKER = "127.0.0.1:1"
 AWAY = RemotingConnectException("connection refused", address=BROKER)
@@ -193,4 +195,26 @@ def test_a_consumer_tells_of_a_broker_that_dies_and_comes_back_in_two_lines(
         again.wait_for(RequestCode.PULL_MESSAGE, 4)
     again.close()
     lines = [line for line in told(caplog) if broker.address in line]
+    assert [line.split()[2] for line in lines] == ["does", "answers"]
+
+
+def test_a_broker_that_restarts_and_has_forgotten_the_group_is_no_further_line(
+    counter: Counter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pulls reach it before the heartbeat does; they are repeated when it knows who asks."""
+    inbox = Inbox()
+    with EmbeddedBroker(tcp=True) as broker:
+        pulling = consumer("G", broker.namesrv_addr, inbox, {"T": "*"})
+        pulling.transport, pulling.pull_time_delay_millis_when_exception = "tcp", 10
+        broker.topics.create("T", queues=4)
+        with pulling:
+            broker.send("T", b"before")
+            until(lambda: len(inbox) == 1)
+            broker.crash()
+            assert counter.enough.wait(20)
+            broker.restart()
+            broker.send("T", b"after")
+            until(lambda: len(inbox) >= 2)
+            assert counter.back.wait(20)
+    lines = [line for line in told(caplog) if line.startswith("server")]
     assert [line.split()[2] for line in lines] == ["does", "answers"]

@@ -191,8 +191,8 @@ def test_exactly_full_is_not_too_full() -> None:
 
 @pytest.mark.parametrize(
     "problem",
-    [RemotingConnectException("gone"), refusal(1, "broken"), refusal(24), refusal(25)],
-    ids=["transport", "error", "no subscription", "old subscription"],
+    [RemotingConnectException("gone"), refusal(1, "broken"), refusal(25)],
+    ids=["transport", "error", "old subscription"],
 )
 def test_a_failed_pull_is_repeated_after_a_pause(problem: object) -> None:
     bench = Bench()
@@ -200,6 +200,24 @@ def test_a_failed_pull_is_repeated_after_a_pause(problem: object) -> None:
     bench.engine.complete_pull(problem)  # type: ignore[arg-type]
     assert bench.engine.run_scheduled() == [PAUSE_MS]
     assert bench.asked()["queueOffset"] == "5"
+
+
+def test_a_broker_that_has_forgotten_the_group_is_asked_again_soon_and_then_after_a_pause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench()
+    bench.loop.pull(bench.state)
+    for _ in range(pull_loop.FORGOTTEN_MAX):
+        bench.engine.complete_pull(refusal(24))
+        assert bench.engine.run_scheduled() == [pull_loop.FORGOTTEN_WAIT_MS]
+    assert caplog.records == []
+    for _ in range(2):
+        bench.engine.complete_pull(refusal(24))
+        assert bench.engine.run_scheduled() == [PAUSE_MS]
+    assert len(caplog.records) == 1
+    bench.engine.complete_pull(pulled(code=ResponseCode.PULL_NOT_FOUND, next_offset=5))
+    bench.engine.complete_pull(refusal(24))
+    assert bench.engine.run_scheduled() == [pull_loop.FORGOTTEN_WAIT_MS]
 
 
 def test_a_failed_pull_is_repeated_at_once_and_only_once_when_somebody_waits_for_it(
