@@ -1,4 +1,4 @@
-"""One file of tests on real brokers, by the option alone: what they cannot do is skipped."""
+"""Tests of the kit on real brokers, by the option alone: what these cannot do is skipped."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ import pytest
 from tests.interop.java_tools import CACHE, ROOT
 from tests.pages import commands_of, files_of, is_as_shown, printed
 
-FILE = "tests/kit/test_delays_anywhere.py"
+FILES = ("tests/kit/test_delays_anywhere.py", "tests/kit/test_crashes_anywhere.py")
 LONG_SECONDS = 280
 PAGE = "TUTORIAL.md"
 COMMANDS = commands_of(PAGE)
 
 
 def outcomes(backend: str) -> tuple[dict[str, int], str]:
-    """Run the file on a backend; how many tests passed and were skipped, and what was printed."""
+    """Run the files on a backend; how many tests passed and were skipped, and what was printed."""
     plain = ["-q", "-rs", "-p", "no:randomly", "-p", "no:cacheprovider", "-o", "timeout=120"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *plain, f"--rocketmq={backend}", FILE],
+        [sys.executable, "-m", "pytest", *plain, f"--rocketmq={backend}", *FILES],
         cwd=ROOT,
         env={**os.environ, "ROCKETMQ_PY_CACHE": str(CACHE)},
         capture_output=True,
@@ -44,25 +44,25 @@ def counts(passed: int, skipped: int) -> dict[str, int]:
 
 def test_embedded() -> None:
     found, _ = outcomes("embedded")
-    assert found == counts(5, 0)
+    assert found == counts(6, 0)
 
 
 @pytest.mark.smoke
 def test_a_process_of_5x() -> None:
     found, said = outcomes("process:5.3.3")
-    assert found == counts(4, 1)
+    assert found == counts(5, 1)
     assert "rocketmq_clock: process:5.3.3 does not offer a clock that the test moves" in said
 
 
 def test_a_process_of_49() -> None:
     found, said = outcomes("process:4.9.7")
-    assert found == counts(1, 4)
+    assert found == counts(2, 4)
     assert "process:4.9.7 does not offer delays of any length: RocketMQ has them since" in said
 
 
 def test_a_container(engine_image: str) -> None:
     found, said = outcomes(f"container:{engine_image}")
-    assert found == counts(3, 2)
+    assert found == counts(3, 3)
     assert "does not offer a store that is opened again" in said
 
 
