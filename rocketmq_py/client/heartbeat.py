@@ -76,6 +76,7 @@ def send_heartbeat(
 
 def unregister(
     remoting: Remoting,
+    absences: Absences,
     address: str,
     client_id: str,
     group: str,
@@ -93,7 +94,7 @@ def unregister(
 
     def done(_: RemotingCommand | None, error: RocketMQError | None) -> None:
         if error is not None:
-            _log.warning("unregister failed group=%s broker=%s: %s", group, address, error)
+            absences.failed(address, f"goodbye of group {group}", error)
         told()
 
     _begin(remoting, address, command, UNREGISTER_TIMEOUT_MS, done)

@@ -252,6 +252,7 @@ class ClientInstance:
         for address in known:
             unregister(
                 self.remoting,
+                self.absences,
                 address,
                 self.client_id,
                 group,

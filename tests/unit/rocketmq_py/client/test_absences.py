@@ -134,6 +134,18 @@ def test_calls_that_the_end_of_the_client_ends_are_told_of_nobody(
     assert told(caplog) == []
 
 
+def test_goodbyes_that_a_slow_broker_does_not_answer_in_time_are_told_of_nobody(
+    clusters: ClusterMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster = clusters(1)
+    broker = cluster.brokers[0]
+    broker.silent(RequestCode.UNREGISTER_CLIENT)
+    with DefaultMQProducer("G", namesrv_addr=cluster.namesrv_addr) as producer:
+        producer.send(Message("T", b"x"))
+    broker.wait_for(RequestCode.UNREGISTER_CLIENT)
+    assert told(caplog) == []
+
+
 class Counter(logging.Handler):
     """Lets a test wait until so many single failures were noted."""
 
