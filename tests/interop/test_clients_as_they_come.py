@@ -209,7 +209,7 @@ def test_one_of_two_name_servers_is_out_of_reach(pair: Servers) -> None:
             within(START_S + GRACE_S, consumer.start)
             for topic in topics:
                 assert producer.send(Message(topic, b"0")).queue_offset >= 0
-            account.more_came(1)
+            account.wait(lambda: 0 in account.came, "the message comes")
         finally:
             within(0.3 + OVER_S + GRACE_S, lambda: consumer.shutdown(0.3))
             within(0.3 + OVER_S + GRACE_S, lambda: producer.shutdown(0.3))
