@@ -12,9 +12,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 
-from rocketmq_py import DefaultMQProducer, Message, MessageQueue
+from rocketmq_py import DefaultMQProducer, Message, MessageQueue, SendResult
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.black_hole import BlackHole
@@ -52,13 +53,13 @@ def load(producer: DefaultMQProducer, queues: list[MessageQueue]) -> tuple[float
     thread = threading.Thread(target=elsewhere)
     thread.start()
     latencies: list[float] = []
-    window = deque[tuple[float, object]]()
+    window = deque[tuple[float, Future[SendResult]]]()
     begun = time.perf_counter()
     number = 0
     while time.perf_counter() - begun < SECONDS:
         if len(window) == WINDOW:
             started, future = window.popleft()
-            future.result()  # type: ignore[attr-defined]
+            future.result()
             latencies.append(time.perf_counter() - started)
         queue = queues[number % len(queues)]
         number += 1
