@@ -4,9 +4,10 @@
 a name under which all figures, or some, are kept.
 
 Every value comes from a process of its own, and each tree measures itself with its own code; the
-older checkout needs its own copy of `tests/perf`. A figure of CPU time is taken in both trees at
-once, on one core that they share slice by slice: whatever slows the core down slows both. What
-waits for other processes is timed in turn: old, new, old, new. The ratio is that of each pair.
+older checkout needs its own copy of `tests/perf`. All figures are CPU time, taken in both trees at
+once, on one core that they share slice by slice: whatever slows the core down slows both. Rates by
+the wall are no measure here: pairs of one and the same tree differ by a third. The ratio is that of
+each pair.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ class Take:
     program: str
     grows: bool = False
     """Whether more is better, as with rates."""
-    in_turn: bool = False
-    """Whether it is timed by the wall, so that the trees may not run at once."""
 
 
 def _case(name: str, key: str, *arguments: int) -> str:
@@ -46,21 +45,32 @@ def _case(name: str, key: str, *arguments: int) -> str:
     )
 
 
-_PATH = "from tests.perf import client_path as c; from rocketmq_py import DefaultMQProducer as P\n"
+_PATH = """
+import time
+from rocketmq_py import DefaultMQProducer as P
+from tests.perf import client_path as c
+"""
 _OVER_TCP = f"""{_PATH}
 with c.served() as server, P("Path", namesrv_addr=server.namesrv) as producer:
-    c.%s(producer)
-    print(c.%s(producer))
+    c.%(call)s(producer)
+    started = time.process_time() + server.cpu_seconds()
+    for _ in range(%(times)d):
+        c.%(call)s(producer)
+    took = time.process_time() + server.cpu_seconds() - started
+    print(took / %(times)d / c.MESSAGES * 1e6)
 """
 _IN_PROCESS = f"""{_PATH}
 with c.EmbeddedBroker(tcp=False) as broker, P("Path", namesrv_addr=broker.namesrv_addr) as producer:
     c.blocking_us(producer)
-    print(c.blocking_us(producer))
+    started = time.process_time()
+    for _ in range(5):
+        c.blocking_us(producer)
+    print((time.process_time() - started) / 5 / c.MESSAGES * 1e6)
 """
 _JAVA = """
 from tests.perf import java_load as j
 with j.served() as server:
-    print(j.load(server.namesrv, server.pid, %r, %d).rate)
+    print(j.load(server.namesrv, server.pid, %r, %d).broker_us)
 """
 
 TAKES = (
@@ -78,12 +88,20 @@ TAKES = (
     Take("release of 100k of one instant", "s CPU", _case("burst", "cpu", 100_000)),
     Take("jump of 40 days over 100k timers", "s CPU", _case("jump", "cpu", 100_000, 0, 2, 40)),
     Take("a hop that is made", "us", _case("hops", "us", 10_000)),
-    Take("blocking send, TCP", "us", _OVER_TCP % ("blocking_us", "blocking_us"), in_turn=True),
-    Take("async send, TCP", "messages/s", _OVER_TCP % ("async_rate", "async_rate"), True, True),
-    Take("blocking send, in process", "us", _IN_PROCESS, in_turn=True),
-    Take("Java client, sync", "messages/s", _JAVA % ("sync", 40_000), True, True),
-    Take("Java client, async", "messages/s", _JAVA % ("async", 100_000), True, True),
-    Take("Java client, batches", "messages/s", _JAVA % ("batch", 320_000), True, True),
+    Take(
+        "blocking send, TCP: client and broker",
+        "us/message",
+        _OVER_TCP % {"call": "blocking_us", "times": 5},
+    ),
+    Take(
+        "async send, TCP: client and broker",
+        "us/message",
+        _OVER_TCP % {"call": "async_rate", "times": 10},
+    ),
+    Take("blocking send, in process", "us/message", _IN_PROCESS),
+    Take("Java client, sync: broker", "us/message", _JAVA % ("sync", 10_000)),
+    Take("Java client, async: broker", "us/message", _JAVA % ("async", 30_000)),
+    Take("Java client, batches: broker", "us/message", _JAVA % ("batch", 160_000)),
 )
 
 
@@ -112,8 +130,6 @@ def taken(run: subprocess.Popen[str]) -> float:
 
 def pair_of(take: Take, old_tree: Path) -> tuple[float, float]:
     """Take a figure in the old tree and in this one."""
-    if take.in_turn:
-        return taken(started(take, old_tree)), taken(started(take, ROOT))
     core = {max(cpus())}
     runs = [started(take, old_tree), started(take, ROOT)]
     for run in runs:
