@@ -88,7 +88,6 @@ class _Door:
     began_at: float = 0.0
     silent: bool = False
     trying: bool = False
-    connecting: Connecting | None = None
     again: TimerHandle | None = None
     pause_ms: float = AGAIN_FIRST_MS
     size: int = 0
@@ -114,6 +113,7 @@ class Connections:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _channels: dict[str, Channel] = field(factory=dict, init=False)
     _doors: dict[str, _Door] = field(factory=dict, init=False)
+    _tries: list[Connecting] = field(factory=list, init=False)  # also for doors that are forgotten
     _leaving: list[Channel] = field(
         factory=list, init=False
     )  # told GO_AWAY: open until their calls have ended
@@ -157,8 +157,11 @@ class Connections:
         error: RocketMQError | None = None
         begins = False
         with self._lock:
+            channel = self.get(address)  # once more: a second one would be nobody's to close
             door = self._doors.get(address)
-            if self._closed:
+            if channel is not None:
+                pass
+            elif self._closed:
                 error = self._shut(address)
             elif door is not None and door.silent and not wait.patient:
                 door.asked_at = monotonic()
@@ -169,8 +172,8 @@ class Connections:
                 if door is None:
                     door = self._doors[address] = _Door(address)
                 begins = self._enter(door, wait, _Waiter(reached, wait.patient, size))
-        if error is not None:
-            reached(None, error)
+        if channel is not None or error is not None:
+            reached(channel, error)
         elif begins and door is not None:
             self._try(door)
 
@@ -270,8 +273,9 @@ class Connections:
             self._failed(door, error, is_silence=False)
             return
         with self._lock:
-            if door.trying and not self._closed:
-                door.connecting = connecting
+            if not self._closed:
+                under_way = (one for one in self._tries if not one.is_over)
+                self._tries = [*under_way, connecting]
                 return
         connecting.cancel()
 
@@ -332,7 +336,7 @@ class Connections:
 
     def _opened(self, door: _Door, channel: Channel) -> None:
         with self._lock:
-            door.trying, door.connecting = False, None
+            door.trying = False
             waiters, door.waiters = list(door.waiters), {}
             closed = self._closed or self._doors.get(door.address) is not door
             if not closed:
@@ -351,7 +355,7 @@ class Connections:
     def _failed(self, door: _Door, problem: Exception | None, *, is_silence: bool) -> None:
         """Tell who is not patient, and try again later for those who are."""
         with self._lock:
-            door.trying, door.connecting, door.problem = False, None, problem
+            door.trying, door.problem = False, problem
             is_news = is_silence and not self._closed and self._note_silence(door)
             left = [] if self._closed else [one for one in door.waiters if one.patient]
             told = [one for one in door.waiters if self._closed or not one.patient]
@@ -483,12 +487,11 @@ class Connections:
             for door in doors:
                 door.waiters = {}
             self._doors.clear()
+            tries, self._tries = self._tries, []
             io = self._io
-        for door in doors:
-            if door.connecting is not None:
-                door.connecting.cancel()
-        for waiter in waiters:
-            waiter.reached(None, self._shut("a server"))
+        for one in tries:
+            one.cancel()
+        self._tell_all(waiters, None, lambda: self._shut("a server"))
         for channel in channels:
             channel.close()
         if io is not None:
@@ -499,8 +502,7 @@ class Connections:
         self._closed = True
         for channel in [*self._channels.values(), *self._leaving]:
             channel.drop_inherited()
-        for door in self._doors.values():
-            if door.connecting is not None:
-                door.connecting.drop_inherited()
+        for one in self._tries:
+            one.drop_inherited()
         if self._io is not None:
             self._io.drop_inherited()
