@@ -32,7 +32,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import inproc
-from rocketmq_py.transport.channel import Channel
+from rocketmq_py.transport.channel import Channel, wait_for
 
 if TYPE_CHECKING:
     import socket
@@ -57,6 +57,8 @@ PROBE_FOR_S = 60.0
 AGAIN_FIRST_MS = 20
 AGAIN_MAX_MS = 200
 """Pauses between tries at a server that refuses, while somebody waits for it."""
+FOREVER_S = 1_000_000.0
+"""A wait that ends otherwise."""
 TOLD_AT_ONCE = 64
 """More than so many who wait are told in background: the I/O thread has other connections."""
 
@@ -177,8 +179,11 @@ class Connections:
         elif begins and door is not None:
             self._try(door)
 
-    def channel(self, address: str, wait: Wait) -> Channel:
-        """Return the open connection, waiting for it; raises `RemotingConnectException`."""
+    def channel(self, address: str, wait: Wait, stop: threading.Event | None = None) -> Channel:
+        """Return the open connection, waiting for it, but not when ``stop`` is set.
+
+        Raises `RemotingConnectException`.
+        """
         channel = self.get(address)
         if channel is not None:
             return channel
@@ -191,7 +196,10 @@ class Connections:
             waiter.release()
 
         self.reach(address, wait, reached)
-        waiter.acquire()
+        if not wait_for(waiter, FOREVER_S, stop) and not outcome:
+            raise RemotingConnectException(
+                f"no connection to {address}: whoever waited for it was shut down", address=address
+            )
         channel, error = outcome[0]
         if channel is None:
             raise error or self._shut(address)
