@@ -299,9 +299,10 @@ class RouteTable:
     ) -> bool:
         wait = min(REFRESH_LOCK_S, max(0.0, deadline - monotonic()))
         if not wait_for(self._refresh_lock, wait, stop):
-            raise MQClientException(
+            raise NameServerUnavailableError(
                 f"the route of topic {topic} could not be asked for within {wait:.1f} s: another "
                 "thread still waits for a name server",
+                response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
                 topic=topic,
             )
         try:

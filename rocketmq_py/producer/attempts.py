@@ -264,7 +264,7 @@ class Attempts:
             text = (
                 f"sending to topic {self._topic} used up its {self._timeout_ms:.0f} ms "
                 f"(send_msg_timeout) after {count} attempts at {brokers or 'no broker'}; "
-                f"last failure: {last}{self._advice(count)}. {may}"
+                f"last failure: {last or 'none, it came too late'}{self._advice(count)}. {may}"
             )
         else:
             kind = SendFailedError

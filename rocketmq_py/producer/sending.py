@@ -308,8 +308,8 @@ class _AsyncSend:
 
     def _ask(self, *, may_block: bool) -> None:
         kernel, outgoing, attempts = self._sender.kernel, self._outgoing, self._attempts
-        if not self._queues and not attempts.is_over:
-            self._queues = kernel.queues(outgoing.topic, attempts.left_ms)
+        if not self._queues:  # also when the time is over: the name server may be the reason
+            self._queues = kernel.queues(outgoing.topic, max(0.0, attempts.left_ms))
         queue = self._queue or attempts.next(self._queues)
         # In this order: who closes in between finds that there may be an attempt.
         if queue is None or self._sender.is_closed:
