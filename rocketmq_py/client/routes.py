@@ -35,7 +35,11 @@ from rocketmq_py.transport.channel import wait_for
 _log = logging.getLogger(__name__)
 
 REFRESH_LOCK_S = 3.0
+LEAST_MS = 1.0
+"""No name server is asked that has less time for its answer."""
 LOG_AGAIN_S = 60.0
+SILENCE = ""
+"""What silent name servers are remembered by: no topic has this name."""
 LOGGED_TOPICS_MAX = 1_024
 MISSED_FOR_S = 300.0
 """A broker that left a route is expected back for so long."""
@@ -370,7 +374,7 @@ class RouteTable:
         header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
         for turn in range(len(servers)):
             left_ms = (deadline - monotonic()) * 1000
-            if left_ms <= 0 or (stop is not None and stop.is_set()):
+            if left_ms < LEAST_MS or (stop is not None and stop.is_set()):
                 break
             # Of several servers a silent one must not use up the whole budget.
             budget_ms = left_ms / (len(servers) - turn)
@@ -385,6 +389,8 @@ class RouteTable:
                 first = first or error
                 continue
             self._chosen = number
+            if self._logged.pop(SILENCE, None) is not None:
+                _log.warning("name server %s answers again", address)
             return _read_route(topic, address, answer)
         raise NameServerUnavailableError(
             f"no name server answers for topic {topic} ({self._config.namesrv_addr}): "
@@ -401,9 +407,12 @@ class RouteTable:
         self._name_servers, self._chosen = servers, 0
 
     def log_failure(self, topic: str, error: RocketMQError) -> None:
-        """Log a failed refresh, at most once a minute each topic, and silent name servers too."""
+        """Log a failed refresh, at most once a minute each topic, and silent name servers too.
+
+        When one of those answers again that is a line, too.
+        """
         silent = isinstance(error, NameServerUnavailableError)
-        now, key = monotonic(), "" if silent else topic
+        now, key = monotonic(), SILENCE if silent else topic
         if self._logged.get(key, -LOG_AGAIN_S) + LOG_AGAIN_S > now:
             return
         if len(self._logged) >= LOGGED_TOPICS_MAX:
