@@ -202,10 +202,19 @@ class Remoting:
         """
         return future_of(lambda done: self.begin(address, command, timeout_ms, done))
 
-    def invoke_oneway(self, address: str, command: RemotingCommand, timeout_ms: float) -> None:
-        """Write a request that has no answer; raises as `invoke`."""
+    def invoke_oneway(
+        self,
+        address: str,
+        command: RemotingCommand,
+        timeout_ms: float,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Write a request that has no answer; raises as `invoke`.
+
+        Waits for its connection no longer than until ``stop`` is set.
+        """
         deadline = monotonic() + timeout_ms / 1000
-        channel = self.connections.channel(address, self._wait(timeout_ms))
+        channel = self.connections.channel(address, self._wait(timeout_ms), stop)
         command.flag |= FLAG_ONEWAY
         self._prepare(address, command)
         channel.invoke_oneway(command, _left_ms(deadline))

@@ -169,6 +169,14 @@ class Sender:
 
     def send_oneway(self, outgoing: Outgoing, choose: Choose | None) -> None:
         """Write one request, expecting nothing; there is one attempt."""
+        try:
+            self._send_oneway(outgoing, choose)
+        except (MQClientException, RemotingException) as error:
+            if self.is_closed:
+                raise closed_error(stored=_is_stored(error)) from error
+            raise
+
+    def _send_oneway(self, outgoing: Outgoing, choose: Choose | None) -> None:
         kernel = self.kernel
         queues = kernel.queues(outgoing.topic)
         if choose is not None:
@@ -179,7 +187,7 @@ class Sender:
         context = kernel.before(outgoing, queue, address, ONEWAY)
         command, timeout_ms = kernel.request(outgoing, queue), kernel.config.send_msg_timeout
         try:
-            kernel.instance.remoting.invoke_oneway(address, command, timeout_ms)
+            kernel.instance.remoting.invoke_oneway(address, command, timeout_ms, kernel.stop)
         except Exception as error:
             kernel.after(context, None, error)
             raise

@@ -338,7 +338,7 @@ class CallTable:
             raise call.error
         self.drop(command)
         if stop is not None and stop.is_set():
-            raise self.broken("whoever asked was shut down", left=_has_left(call))
+            raise self._given_up(call)
         raise self.timed_out(timeout_ms, call)
 
     def drop(self, command: RemotingCommand) -> bool:
@@ -389,12 +389,16 @@ class CallTable:
         return error
 
     def broken(self, reason: str, *, left: bool = False) -> RemotingSendRequestException:
-        """Build the error of calls that nobody will answer."""
+        """Build the error of calls on a connection that ended."""
+        return self._unanswered(f"connection to {self._address} ended: {reason}", left=left)
+
+    def _given_up(self, call: Call) -> RemotingSendRequestException:
+        reason = f"the answer of {self._address} is not waited for: whoever asked was shut down"
+        return self._unanswered(reason, left=_has_left(call))
+
+    def _unanswered(self, reason: str, *, left: bool) -> RemotingSendRequestException:
         told = "may or may not have been carried out" if left else "has not left this client"
-        error = RemotingSendRequestException(
-            f"connection to {self._address} ended: {reason}; the request {told}",
-            address=self._address,
-        )
+        error = RemotingSendRequestException(f"{reason}; the request {told}", address=self._address)
         error.request_left = left
         return error
 

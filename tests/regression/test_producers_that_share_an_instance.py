@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
@@ -23,13 +24,12 @@ Pair = tuple[DefaultMQProducer, DefaultMQProducer]
 Begin = Callable[[DefaultMQProducer, Message], "Future[SendResult]"]
 
 
-def blocking(producer: DefaultMQProducer, message: Message) -> Future[SendResult]:
-    """Send on a thread of its own."""
-    future: Future[SendResult] = Future()
+def on_a_thread(act: Callable[[], Any]) -> Future[Any]:
+    future: Future[Any] = Future()
 
     def run() -> None:
         try:
-            future.set_result(producer.send(message, timeout=BUDGET_MS))
+            future.set_result(act())
         except BaseException as error:  # noqa: BLE001 - told to the test
             future.set_exception(error)
 
@@ -37,11 +37,20 @@ def blocking(producer: DefaultMQProducer, message: Message) -> Future[SendResult
     return future
 
 
+def blocking(producer: DefaultMQProducer, message: Message) -> Future[SendResult]:
+    return on_a_thread(lambda: producer.send(message, timeout=BUDGET_MS))
+
+
+def oneway(producer: DefaultMQProducer, message: Message) -> Future[SendResult]:
+    return on_a_thread(lambda: producer.send_oneway(message))
+
+
 def asynchronous(producer: DefaultMQProducer, message: Message) -> Future[SendResult]:
     return producer.send_async(message, timeout=BUDGET_MS)
 
 
 FACES = pytest.mark.parametrize("begin", [blocking, asynchronous])
+ALL_FACES = pytest.mark.parametrize("begin", [blocking, asynchronous, oneway])
 
 
 @pytest.fixture
@@ -102,7 +111,7 @@ def test_the_end_of_one_ends_its_sends_and_none_of_the_other(
     assert second.send(Message("T", b"y"))
 
 
-@FACES
+@ALL_FACES
 def test_a_send_that_waits_for_a_host_ends_with_its_producer(
     begin: Begin, cluster: ScriptedCluster, pair: Pair
 ) -> None:
@@ -119,7 +128,7 @@ def test_a_send_that_waits_for_a_host_ends_with_its_producer(
         assert second.send(Message("T", b"y"))
 
 
-@FACES
+@ALL_FACES
 def test_a_send_that_waits_for_a_route_ends_with_its_producer(
     begin: Begin, cluster: ScriptedCluster, pair: Pair
 ) -> None:
