@@ -18,7 +18,7 @@ from rocketmq_py.protocol.handles import RecallHandle
 
 DETECT_EVERY_MS = 3_000
 WARM_UP_S = 1.0
-WORKERS_END_S = 0.1
+WORKERS_END_S = 0.15
 """Those that wait for a server see within a part of it that they need not."""
 
 

@@ -36,7 +36,7 @@ PROMPT_MS = 10_000
 NEVER = float("inf")
 LOOK_PAUSE_S = 0.005
 """Calls out of time are looked for no sooner again."""
-LET_GO_S = 0.02
+LET_GO_S = 0.05
 """Who waits and has a ``stop`` looks so often whether it is set; answers are faster, mostly."""
 ENDING_S = 1.0
 """How long a caller waits for whoever has taken its call out to end it."""
