@@ -106,9 +106,9 @@ def test_a_thread_that_was_busy_at_the_end_releases_everything_when_it_ends(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    busy, is_over, ends = threading.Event(), threading.Event(), []
-    make = socket.socketpair
-    monkeypatch.setattr(socket, "socketpair", lambda: ends.extend(make()) or tuple(ends))
+    busy, is_over = threading.Event(), threading.Event()
+    ends = socket.socketpair()
+    monkeypatch.setattr(socket, "socketpair", lambda: ends)
 
     def block() -> None:
         busy.set()
