@@ -19,13 +19,16 @@ from embedded_broker import EmbeddedBroker
 from rocketmq_py import (
     ClientClosedError,
     DefaultMQProducer,
+    LocalTransactionState,
     Message,
+    MessageExt,
     MQClientException,
     NameServerUnavailableError,
     SendFailedError,
     SendResult,
     SendTimeoutError,
     TooManySendsError,
+    TransactionMQProducer,
 )
 from rocketmq_py.errors import (
     FlowControlError,
@@ -153,6 +156,33 @@ def test_the_end_of_the_producer_in_the_middle_of_a_send_is_told_as_such(
     thread.join(5)
     assert [type(error) for error in found] == [ClientClosedError]
     assert "may have stored" in str(found[0])
+
+
+class NoWork:
+    """A transaction's listener that is never asked."""
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        raise AssertionError((message, arg))
+
+    def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        raise AssertionError(message)
+
+
+def test_the_end_of_a_producer_in_the_middle_of_a_transaction_is_told_as_such(
+    cluster: ScriptedCluster,
+) -> None:
+    cluster.brokers[0].silent(SEND)
+    producer = TransactionMQProducer(
+        "G", namesrv_addr=cluster.namesrv_addr, transaction_listener=NoWork()
+    )
+    producer.start()
+    with ThreadPoolExecutor(1) as threads:
+        send = partial(producer.send_message_in_transaction, timeout=20_000)
+        future = threads.submit(send, Message("T", b"x"))
+        cluster.brokers[0].wait_for(SEND)
+        producer.shutdown(0.05)
+        with pytest.raises(ClientClosedError, match="may have stored"):
+            future.result(10)
 
 
 @FACES
