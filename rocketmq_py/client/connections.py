@@ -32,7 +32,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import inproc
-from rocketmq_py.transport.channel import Channel
+from rocketmq_py.transport.channel import Channel, wait_for
 
 if TYPE_CHECKING:
     import socket
@@ -57,6 +57,8 @@ PROBE_FOR_S = 60.0
 AGAIN_FIRST_MS = 20
 AGAIN_MAX_MS = 200
 """Pauses between tries at a server that refuses, while somebody waits for it."""
+FOREVER_S = 1_000_000.0
+"""A wait that ends otherwise."""
 TOLD_AT_ONCE = 64
 """More than so many who wait are told in background: the I/O thread has other connections."""
 
@@ -88,7 +90,6 @@ class _Door:
     began_at: float = 0.0
     silent: bool = False
     trying: bool = False
-    connecting: Connecting | None = None
     again: TimerHandle | None = None
     pause_ms: float = AGAIN_FIRST_MS
     size: int = 0
@@ -114,6 +115,7 @@ class Connections:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _channels: dict[str, Channel] = field(factory=dict, init=False)
     _doors: dict[str, _Door] = field(factory=dict, init=False)
+    _tries: list[Connecting] = field(factory=list, init=False)  # also for doors that are forgotten
     _leaving: list[Channel] = field(
         factory=list, init=False
     )  # told GO_AWAY: open until their calls have ended
@@ -157,8 +159,11 @@ class Connections:
         error: RocketMQError | None = None
         begins = False
         with self._lock:
+            channel = self.get(address)  # once more: a second one would be nobody's to close
             door = self._doors.get(address)
-            if self._closed:
+            if channel is not None:
+                pass
+            elif self._closed:
                 error = self._shut(address)
             elif door is not None and door.silent and not wait.patient:
                 door.asked_at = monotonic()
@@ -169,13 +174,16 @@ class Connections:
                 if door is None:
                     door = self._doors[address] = _Door(address)
                 begins = self._enter(door, wait, _Waiter(reached, wait.patient, size))
-        if error is not None:
-            reached(None, error)
+        if channel is not None or error is not None:
+            reached(channel, error)
         elif begins and door is not None:
             self._try(door)
 
-    def channel(self, address: str, wait: Wait) -> Channel:
-        """Return the open connection, waiting for it; raises `RemotingConnectException`."""
+    def channel(self, address: str, wait: Wait, stop: threading.Event | None = None) -> Channel:
+        """Return the open connection, waiting for it, but not when ``stop`` is set.
+
+        Raises `RemotingConnectException`.
+        """
         channel = self.get(address)
         if channel is not None:
             return channel
@@ -188,7 +196,10 @@ class Connections:
             waiter.release()
 
         self.reach(address, wait, reached)
-        waiter.acquire()
+        if not wait_for(waiter, FOREVER_S, stop) and not outcome:
+            raise RemotingConnectException(
+                f"no connection to {address}: whoever waited for it was shut down", address=address
+            )
         channel, error = outcome[0]
         if channel is None:
             raise error or self._shut(address)
@@ -270,8 +281,9 @@ class Connections:
             self._failed(door, error, is_silence=False)
             return
         with self._lock:
-            if door.trying and not self._closed:
-                door.connecting = connecting
+            if not self._closed:
+                under_way = (one for one in self._tries if not one.is_over)
+                self._tries = [*under_way, connecting]
                 return
         connecting.cancel()
 
@@ -332,7 +344,7 @@ class Connections:
 
     def _opened(self, door: _Door, channel: Channel) -> None:
         with self._lock:
-            door.trying, door.connecting = False, None
+            door.trying = False
             waiters, door.waiters = list(door.waiters), {}
             closed = self._closed or self._doors.get(door.address) is not door
             if not closed:
@@ -351,7 +363,7 @@ class Connections:
     def _failed(self, door: _Door, problem: Exception | None, *, is_silence: bool) -> None:
         """Tell who is not patient, and try again later for those who are."""
         with self._lock:
-            door.trying, door.connecting, door.problem = False, None, problem
+            door.trying, door.problem = False, problem
             is_news = is_silence and not self._closed and self._note_silence(door)
             left = [] if self._closed else [one for one in door.waiters if one.patient]
             told = [one for one in door.waiters if self._closed or not one.patient]
@@ -483,12 +495,11 @@ class Connections:
             for door in doors:
                 door.waiters = {}
             self._doors.clear()
+            tries, self._tries = self._tries, []
             io = self._io
-        for door in doors:
-            if door.connecting is not None:
-                door.connecting.cancel()
-        for waiter in waiters:
-            waiter.reached(None, self._shut("a server"))
+        for one in tries:
+            one.cancel()
+        self._tell_all(waiters, None, lambda: self._shut("a server"))
         for channel in channels:
             channel.close()
         if io is not None:
@@ -499,8 +510,7 @@ class Connections:
         self._closed = True
         for channel in [*self._channels.values(), *self._leaving]:
             channel.drop_inherited()
-        for door in self._doors.values():
-            if door.connecting is not None:
-                door.connecting.drop_inherited()
+        for one in self._tries:
+            one.drop_inherited()
         if self._io is not None:
             self._io.drop_inherited()

@@ -7,6 +7,7 @@ are in ``connections.py``. Must not know topics or routes. Read on in ``transpor
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -44,9 +45,14 @@ class Remoting:
     # --- calls -----------------------------------------------------------------------------
 
     def invoke(
-        self, address: str, command: RemotingCommand, timeout_ms: float, wait: Wait | None = None
+        self,
+        address: str,
+        command: RemotingCommand,
+        timeout_ms: float,
+        wait: Wait | None = None,
+        stop: threading.Event | None = None,
     ) -> RemotingCommand:
-        """Call and wait; the answer may have any code.
+        """Call and wait, no longer than until ``stop`` is set; the answer may have any code.
 
         Raises `RemotingConnectException`, `RemotingSendRequestException`,
         `RemotingTimeoutException`, `RemotingTooMuchRequestException`, and what a hook raises.
@@ -54,28 +60,32 @@ class Remoting:
         deadline = monotonic() + timeout_ms / 1000
         channel = self.connections.get(address)
         if channel is None:
-            channel = self.connections.channel(address, wait or self._wait(timeout_ms))
+            channel = self.connections.channel(address, wait or self._wait(timeout_ms), stop)
             timeout_ms = _left_ms(deadline)
         used = None
         if self._hooks or self._config.credentials is not None:
             used = self._prepare(address, command)
-        answer = channel.invoke(command, timeout_ms)
+        answer = channel.invoke(command, timeout_ms, stop)
         if answer.code and answer.code == ResponseCode.GO_AWAY:
             # The server is closing: once more, on a connection of its own.
             self.connections.leave(channel)
-            answer = self._invoke_again(address, command, deadline)
+            answer = self._invoke_again(address, command, deadline, stop)
         if answer.code and used is not None and self._renewed(answer, used):
             self._prepare(address, command)
-            answer = self._invoke_again(address, command, deadline)
+            answer = self._invoke_again(address, command, deadline, stop)
         if self._hooks:
             self._after(address, command, answer)
         return answer
 
     def _invoke_again(
-        self, address: str, command: RemotingCommand, deadline: float
+        self,
+        address: str,
+        command: RemotingCommand,
+        deadline: float,
+        stop: threading.Event | None,
     ) -> RemotingCommand:
-        channel = self.connections.channel(address, self._wait(_left_ms(deadline)))
-        return channel.invoke(command, _left_ms(deadline))
+        channel = self.connections.channel(address, self._wait(_left_ms(deadline)), stop)
+        return channel.invoke(command, _left_ms(deadline), stop)
 
     def _wait(self, timeout_ms: float) -> Wait:
         return Wait(min(timeout_ms, self._config.connect_timeout))
@@ -192,10 +202,19 @@ class Remoting:
         """
         return future_of(lambda done: self.begin(address, command, timeout_ms, done))
 
-    def invoke_oneway(self, address: str, command: RemotingCommand, timeout_ms: float) -> None:
-        """Write a request that has no answer; raises as `invoke`."""
+    def invoke_oneway(
+        self,
+        address: str,
+        command: RemotingCommand,
+        timeout_ms: float,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Write a request that has no answer; raises as `invoke`.
+
+        Waits for its connection no longer than until ``stop`` is set.
+        """
         deadline = monotonic() + timeout_ms / 1000
-        channel = self.connections.channel(address, self._wait(timeout_ms))
+        channel = self.connections.channel(address, self._wait(timeout_ms), stop)
         command.flag |= FLAG_ONEWAY
         self._prepare(address, command)
         channel.invoke_oneway(command, _left_ms(deadline))

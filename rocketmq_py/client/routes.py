@@ -30,11 +30,16 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.send_result import MessageQueue
+from rocketmq_py.transport.channel import wait_for
 
 _log = logging.getLogger(__name__)
 
 REFRESH_LOCK_S = 3.0
+LEAST_MS = 1.0
+"""No name server is asked that has less time for its answer."""
 LOG_AGAIN_S = 60.0
+SILENCE = ""
+"""What silent name servers are remembered by: no topic has this name."""
 LOGGED_TOPICS_MAX = 1_024
 MISSED_FOR_S = 300.0
 """A broker that left a route is expected back for so long."""
@@ -79,9 +84,11 @@ class RouteTable:
         create_topic_key: str = AUTO_CREATE_TOPIC,
         default_topic_queue_nums: int = 4,
         timeout_ms: float | None = None,
+        stop: threading.Event | None = None,
     ) -> PublishInfo:
         """Return the writable queues: cached, or asked for, or borrowed from ``create_topic_key``.
 
+        Waits no longer than until ``stop`` is set.
         Raises `NoRouteError` (10005), `NameServerUnavailableError` (10004), with the first cause.
         """
         info = self._publish.get(topic)
@@ -90,10 +97,10 @@ class RouteTable:
         if timeout_ms is None:
             timeout_ms = self._config.mq_client_api_timeout
         deadline = monotonic() + timeout_ms / 1000
-        self._update(topic, deadline, topic, None)
+        self._update(topic, deadline, topic, None, stop)
         info = self._publish.get(topic)
         if info is None or not info.queues:
-            self._update(topic, deadline, create_topic_key, default_topic_queue_nums)
+            self._update(topic, deadline, create_topic_key, default_topic_queue_nums, stop)
             info = self._publish.get(topic)
         if info is None:
             problem = (
@@ -127,9 +134,14 @@ class RouteTable:
                 raise
         return self._routes.get(topic)
 
-    def update(self, topic: str, timeout_ms: float | None = None) -> bool:
-        """Ask now; say whether the route changed. An unknown topic changes nothing."""
-        return self._update(topic, self._deadline(timeout_ms), topic, None)
+    def update(
+        self, topic: str, timeout_ms: float | None = None, stop: threading.Event | None = None
+    ) -> bool:
+        """Ask now; say whether the route changed. An unknown topic changes nothing.
+
+        Waits no longer than until ``stop`` is set.
+        """
+        return self._update(topic, self._deadline(timeout_ms), topic, None, stop)
 
     def check_name_servers(self, timeout_ms: float | None = None) -> None:
         """Ask any name server anything; raises `NameServerUnavailableError`."""
@@ -206,7 +218,14 @@ class RouteTable:
         return address
 
     def require_address(
-        self, topic: str, broker_name: str, *, broker_id: int = MASTER_ID, only_this: bool = False
+        self,
+        topic: str,
+        broker_name: str,
+        *,
+        broker_id: int = MASTER_ID,
+        only_this: bool = False,
+        timeout_ms: float | None = None,
+        stop: threading.Event | None = None,
     ) -> str:
         """Return what `broker_address` does; asks for the topic's route again when it is unknown.
 
@@ -214,7 +233,7 @@ class RouteTable:
         """
         address = self.broker_address(broker_name, broker_id=broker_id, only_this=only_this)
         if address is None:
-            self.update(topic)
+            self.update(topic, timeout_ms, stop)
             address = self.broker_address(broker_name, broker_id=broker_id, only_this=only_this)
         if address is None:
             master = ", or has no master there" if only_this else ""
@@ -274,16 +293,24 @@ class RouteTable:
 
     # --- refreshing ------------------------------------------------------------------------
 
-    def _update(self, topic: str, deadline: float, asked: str, queues_max: int | None) -> bool:
+    def _update(
+        self,
+        topic: str,
+        deadline: float,
+        asked: str,
+        queues_max: int | None,
+        stop: threading.Event | None,
+    ) -> bool:
         wait = min(REFRESH_LOCK_S, max(0.0, deadline - monotonic()))
-        if not self._refresh_lock.acquire(timeout=wait):
-            raise MQClientException(
+        if not wait_for(self._refresh_lock, wait, stop):
+            raise NameServerUnavailableError(
                 f"the route of topic {topic} could not be asked for within {wait:.1f} s: another "
                 "thread still waits for a name server",
+                response_code=ResponseCode.NO_NAME_SERVER_EXCEPTION,
                 topic=topic,
             )
         try:
-            route = self._fetch(asked, deadline)
+            route = self._fetch(asked, deadline, stop)
             if route is None:
                 return False
             if queues_max is not None:
@@ -331,7 +358,9 @@ class RouteTable:
             return dict(addresses)
         return {broker_id: mapper(address) for broker_id, address in addresses.items()}
 
-    def _fetch(self, topic: str, deadline: float) -> TopicRouteData | None:
+    def _fetch(
+        self, topic: str, deadline: float, stop: threading.Event | None = None
+    ) -> TopicRouteData | None:
         """Ask the chosen name server, then the next ones; None: the topic does not exist."""
         servers = self._name_servers
         if not servers:
@@ -345,7 +374,7 @@ class RouteTable:
         header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
         for turn in range(len(servers)):
             left_ms = (deadline - monotonic()) * 1000
-            if left_ms <= 0:
+            if left_ms < LEAST_MS or (stop is not None and stop.is_set()):
                 break
             # Of several servers a silent one must not use up the whole budget.
             budget_ms = left_ms / (len(servers) - turn)
@@ -355,11 +384,13 @@ class RouteTable:
                 code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext_fields=header.to_ext()
             )
             try:
-                answer = self._remoting.invoke(address, command, budget_ms)
+                answer = self._remoting.invoke(address, command, budget_ms, stop=stop)
             except RemotingException as error:
                 first = first or error
                 continue
             self._chosen = number
+            if self._logged.pop(SILENCE, None) is not None:
+                _log.warning("name server %s answers again", address)
             return _read_route(topic, address, answer)
         raise NameServerUnavailableError(
             f"no name server answers for topic {topic} ({self._config.namesrv_addr}): "
@@ -376,9 +407,12 @@ class RouteTable:
         self._name_servers, self._chosen = servers, 0
 
     def log_failure(self, topic: str, error: RocketMQError) -> None:
-        """Log a failed refresh, at most once a minute each topic, and silent name servers too."""
+        """Log a failed refresh, at most once a minute each topic, and silent name servers too.
+
+        When one of those answers again that is a line, too.
+        """
         silent = isinstance(error, NameServerUnavailableError)
-        now, key = monotonic(), "" if silent else topic
+        now, key = monotonic(), SILENCE if silent else topic
         if self._logged.get(key, -LOG_AGAIN_S) + LOG_AGAIN_S > now:
             return
         if len(self._logged) >= LOGGED_TOPICS_MAX:

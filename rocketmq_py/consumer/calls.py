@@ -104,7 +104,8 @@ class ConsumerCalls(QueueRequests):
         if failure is not None:
             raise failure
         raise RemotingTimeoutException(
-            f"no broker tells the members of group {self._group} within {timeout_ms:.0f} ms"
+            f"no broker tells the members of group {self._group} within {timeout_ms:.0f} ms",
+            address=next(iter(asked.values()), None),  # the log has its lines by server
         )
 
     def _ask_members(self, address: str, timeout_ms: float) -> Future[RemotingCommand]:

@@ -173,6 +173,12 @@ class Attempts:
         queues = self._queues
         return any(queue.broker_name == queues[-1].broker_name for queue in queues[:-1])
 
+    @property
+    def possibly_stored(self) -> bool:
+        """Whether a broker may have the message by now; one that has not answered may."""
+        is_asking = len(self._queues) > len(self._failed)
+        return is_asking or any(attempt.possibly_stored for attempt in self._failed)
+
     # --- after an attempt ------------------------------------------------------------------
 
     def stored(self, result: SendResult) -> bool:
@@ -195,7 +201,7 @@ class Attempts:
             queue.queue_id,
             f"{type(error).__name__}: {error}",
             round(monotonic() - self._started, 3),
-            _possibly_stored(error),
+            possibly_stored(error),
         )
         self._failed = (*self._failed, attempt)
         self._is_final = not self._may_repeat(error)
@@ -258,7 +264,7 @@ class Attempts:
             text = (
                 f"sending to topic {self._topic} used up its {self._timeout_ms:.0f} ms "
                 f"(send_msg_timeout) after {count} attempts at {brokers or 'no broker'}; "
-                f"last failure: {last}{self._advice(count)}. {may}"
+                f"last failure: {last or 'none, it came too late'}{self._advice(count)}. {may}"
             )
         else:
             kind = SendFailedError
@@ -288,7 +294,7 @@ class Attempts:
         return isinstance(error, RemotingException) or self._may_repeat(error)
 
 
-def _possibly_stored(error: RocketMQError) -> bool:
+def possibly_stored(error: Exception) -> bool:
     """Whether a broker may have a message although this is what came of it."""
     if isinstance(error, RemotingException):
         return error.request_left

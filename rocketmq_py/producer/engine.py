@@ -18,8 +18,8 @@ from rocketmq_py.protocol.handles import RecallHandle
 
 DETECT_EVERY_MS = 3_000
 WARM_UP_S = 1.0
-WORKERS_END_S = 0.05
-"""Those that wait for a name server are let go by the end of the connections."""
+WORKERS_END_S = 0.15
+"""Those that wait for a server see within a part of it that they need not."""
 
 
 class ProducerEngine:

@@ -7,6 +7,7 @@ an attempt is repeated; that is ``attempts.py``.
 """
 
 import logging
+import threading
 
 from attrs import define, field
 
@@ -82,6 +83,8 @@ class SendKernel:
     instance: ClientInstance
     send_hooks: list[SendMessageHook]
     forbidden_hooks: list[CheckForbiddenHook]
+    stop: threading.Event = field(factory=threading.Event, init=False)
+    """Set when the producer ends: whoever waits for its sake waits no more."""
     _shared: dict[tuple[str, int, str, int, bool], dict[str, str]] = field(factory=dict, init=False)
 
     # --- before ----------------------------------------------------------------------------
@@ -189,6 +192,7 @@ class SendKernel:
             create_topic_key=self.config.create_topic_key,
             default_topic_queue_nums=self.config.default_topic_queue_nums,
             timeout_ms=timeout_ms,
+            stop=self.stop,
         ).queues
 
     def known_address(self, queue: MessageQueue) -> str | None:
@@ -198,13 +202,13 @@ class SendKernel:
             return vip_address(address)
         return address
 
-    def address_of(self, queue: MessageQueue) -> str:
+    def address_of(self, queue: MessageQueue, timeout_ms: float | None = None) -> str:
         """Return the master's address; asks for the route again when it has vanished.
 
         Raises `MQClientException` (10003) when the broker has no master.
         """
         address = self.instance.routes.require_address(
-            queue.topic, queue.broker_name, only_this=True
+            queue.topic, queue.broker_name, only_this=True, timeout_ms=timeout_ms, stop=self.stop
         )
         return vip_address(address) if self.config.vip_channel_enabled else address
 
@@ -225,7 +229,7 @@ class SendKernel:
     ) -> SendResult:
         """Make one attempt and wait; raises what `Remoting.invoke` and `result` do."""
         command = self.request(outgoing, queue)
-        answer = self.instance.remoting.invoke(address, command, timeout_ms, wait)
+        answer = self.instance.remoting.invoke(address, command, timeout_ms, wait, self.stop)
         return self.result(outgoing, queue, address, answer)
 
     # --- hooks -----------------------------------------------------------------------------

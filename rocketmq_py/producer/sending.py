@@ -23,7 +23,7 @@ from rocketmq_py.errors import (
     RocketMQError,
     SendFailedError,
 )
-from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode
+from rocketmq_py.producer.attempts import ASYNC, SYNC, Attempts, Choose, Mode, possibly_stored
 from rocketmq_py.producer.selection import QueueSelection
 from rocketmq_py.producer.send_kernel import Outgoing, SendKernel
 from rocketmq_py.protocol.command import RemotingCommand
@@ -84,7 +84,7 @@ class Sender:
         self._unfinished: dict[int, Outgoing | _AsyncSend] = {}
         self._drained = threading.Event()
         self._draining = False
-        self._closed = threading.Event()
+        self._closed = kernel.stop
         self.workers = WorkerPool(
             "rocketmq-async-sender",
             kernel.config.async_sender_threads,
@@ -101,7 +101,7 @@ class Sender:
             return self._send(outgoing, attempts, timeout_ms)
         except (MQClientException, RemotingException) as error:
             if self.is_closed:
-                raise self.closed_error(error) from error
+                raise closed_error(stored=_is_stored(error)) from error
             raise
         finally:
             self.leave(outgoing)
@@ -110,9 +110,9 @@ class Sender:
         kernel = self.kernel
         connected = kernel.instance.connections.get
         queues = kernel.queues(outgoing.topic, timeout_ms) if timeout_ms > 0 else ()
-        while (queue := attempts.next(queues)) is not None:
+        while not self.is_closed and (queue := attempts.next(queues)) is not None:
             try:
-                address = kernel.address_of(queue)
+                address = kernel.address_of(queue, attempts.left_ms)
             except MQClientException as error:
                 attempts.failed(error, asked=False)
                 self._pause(attempts, queues)
@@ -127,8 +127,6 @@ class Sender:
                 if not isinstance(error, RocketMQError):
                     raise
                 attempts.failed(error)
-                if self.is_closed:
-                    break
                 self._pause(attempts, queues)
             else:
                 if context is not None:
@@ -171,6 +169,14 @@ class Sender:
 
     def send_oneway(self, outgoing: Outgoing, choose: Choose | None) -> None:
         """Write one request, expecting nothing; there is one attempt."""
+        try:
+            self._send_oneway(outgoing, choose)
+        except (MQClientException, RemotingException) as error:
+            if self.is_closed:
+                raise closed_error(stored=_is_stored(error)) from error
+            raise
+
+    def _send_oneway(self, outgoing: Outgoing, choose: Choose | None) -> None:
         kernel = self.kernel
         queues = kernel.queues(outgoing.topic)
         if choose is not None:
@@ -181,7 +187,7 @@ class Sender:
         context = kernel.before(outgoing, queue, address, ONEWAY)
         command, timeout_ms = kernel.request(outgoing, queue), kernel.config.send_msg_timeout
         try:
-            kernel.instance.remoting.invoke_oneway(address, command, timeout_ms)
+            kernel.instance.remoting.invoke_oneway(address, command, timeout_ms, kernel.stop)
         except Exception as error:
             kernel.after(context, None, error)
             raise
@@ -221,15 +227,6 @@ class Sender:
         """Whether sends that have not ended will not."""
         return self._closed.is_set()
 
-    def closed_error(self, cause: Exception | None) -> ClientClosedError:
-        """Build the error of a send that the end of the producer has ended."""
-        if isinstance(cause, RemotingException):
-            stored = cause.request_left
-        else:
-            stored = not isinstance(cause, SendFailedError) or cause.possibly_stored
-        told = "a broker may have stored the message" if stored else "no broker has the message"
-        return ClientClosedError(f"the producer was shut down before an answer came: {told}")
-
     def drain(self, timeout: float) -> None:
         """Wait up to ``timeout`` seconds for unfinished sends; those that are left fail."""
         self._draining = True
@@ -238,7 +235,7 @@ class Sender:
         self._closed.set()
         for send in list(self._unfinished.values()):
             if isinstance(send, _AsyncSend):
-                send.end(None, self.closed_error(None))
+                send.end_by_close()
 
     def close(self, timeout: float) -> None:
         """End the sender threads within ``timeout`` seconds."""
@@ -319,10 +316,11 @@ class _AsyncSend:
 
     def _ask(self, *, may_block: bool) -> None:
         kernel, outgoing, attempts = self._sender.kernel, self._outgoing, self._attempts
-        if not self._queues and not attempts.is_over:
-            self._queues = kernel.queues(outgoing.topic, attempts.left_ms)
+        if not self._queues:  # also when the time is over: the name server may be the reason
+            self._queues = kernel.queues(outgoing.topic, max(0.0, attempts.left_ms))
         queue = self._queue or attempts.next(self._queues)
-        if queue is None:
+        # In this order: who closes in between finds that there may be an attempt.
+        if queue is None or self._sender.is_closed:
             self.end(attempts.result, None)
             return
         address = kernel.known_address(queue)
@@ -333,7 +331,7 @@ class _AsyncSend:
         self._queue = None
         if address is None:
             try:
-                address = kernel.address_of(queue)
+                address = kernel.address_of(queue, attempts.left_ms)
             except MQClientException as error:
                 attempts.failed(error, asked=False)
                 self._go_on()
@@ -410,6 +408,10 @@ class _AsyncSend:
         else:
             self._on_sender_thread()
 
+    def end_by_close(self) -> None:
+        """End now because the producer does; `_ask` begins no attempt after that."""
+        self.end(None, closed_error(stored=self._attempts.possibly_stored))
+
     def end(self, result: SendResult | None, error: Exception | None) -> None:
         """Decide the outcome, unless it is decided already; None twice: as the attempts say."""
         try:
@@ -421,7 +423,7 @@ class _AsyncSend:
         else:
             error = error or self._attempts.error()
             if self._sender.is_closed and isinstance(error, (MQClientException, RemotingException)):
-                closed = self._sender.closed_error(error)
+                closed = closed_error(stored=_is_stored(error))
                 closed.__cause__ = error
                 error = closed
             self.future.set_exception(error)
@@ -429,6 +431,19 @@ class _AsyncSend:
             instance = self._sender.kernel.instance
             instance.submit_callback(_call_back, self._callback, result, error)
         self._sender.leave(self)
+
+
+def closed_error(*, stored: bool) -> ClientClosedError:
+    """Build the error of a send that the end of the producer has ended."""
+    told = "a broker may have stored the message" if stored else "no broker has the message"
+    return ClientClosedError(f"the producer was shut down before an answer came: {told}")
+
+
+def _is_stored(error: Exception) -> bool:
+    """Whether a broker may have a message although its send ended so."""
+    if isinstance(error, SendFailedError):
+        return error.possibly_stored
+    return possibly_stored(error)
 
 
 def _call_back(callback: SendCallback, result: SendResult | None, error: Exception | None) -> None:

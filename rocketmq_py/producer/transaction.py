@@ -22,6 +22,7 @@ from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import EndTransactionContext, EndTransactionHook, RPCHook
 from rocketmq_py.config import ClientConfig
 from rocketmq_py.errors import (
+    ClientClosedError,
     ConfigError,
     DelayConflictError,
     MQClientException,
@@ -268,7 +269,7 @@ class TransactionMQProducer(DefaultMQProducer):
     def _send_half(self, prepared: Message, timeout: int | None) -> SendResult:
         try:
             return self.send(prepared, timeout=timeout)
-        except MQClientException:
+        except (MQClientException, ClientClosedError):
             raise
         except RocketMQError as error:
             raise MQClientException(

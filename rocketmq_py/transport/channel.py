@@ -8,6 +8,7 @@ harm. Must not know routes or retries. Read on in ``tcp.py`` and ``inproc_channe
 
 import itertools
 import logging
+import threading
 from _thread import LockType, allocate_lock
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -35,10 +36,24 @@ PROMPT_MS = 10_000
 NEVER = float("inf")
 LOOK_PAUSE_S = 0.005
 """Calls out of time are looked for no sooner again."""
+LET_GO_S = 0.05
+"""Who waits and has a ``stop`` looks so often whether it is set; answers are faster, mostly."""
 ENDING_S = 1.0
 """How long a caller waits for whoever has taken its call out to end it."""
 
 _opaques = itertools.count(1)
+
+
+def wait_for(lock: LockType, seconds: float, stop: threading.Event | None = None) -> bool:
+    """Take a lock, waiting so long, but not when ``stop`` is set; says whether it was taken."""
+    if stop is None:
+        return lock.acquire(timeout=max(0.0, seconds))
+    deadline = monotonic() + seconds
+    while not lock.acquire(timeout=max(0.0, min(seconds, LET_GO_S))):
+        seconds = deadline - monotonic()
+        if seconds <= 0 or stop.is_set():
+            return False
+    return True
 
 
 class Handle(Protocol):
@@ -79,10 +94,12 @@ class Channel(Protocol):
         it proves nothing.
         """
 
-    def invoke(self, command: RemotingCommand, timeout_ms: float) -> RemotingCommand:
-        """Call and wait for the answer, whatever its code.
+    def invoke(
+        self, command: RemotingCommand, timeout_ms: float, stop: threading.Event | None = None
+    ) -> RemotingCommand:
+        """Call and wait for the answer, whatever its code; no longer than until ``stop`` is set.
 
-        Raises `RemotingSendRequestException` (closed before or while waiting),
+        Raises `RemotingSendRequestException` (closed before or while waiting, or stopped),
         `RemotingTimeoutException`, `RemotingTooMuchRequestException`.
         """
 
@@ -297,7 +314,12 @@ class CallTable:
             self._look_before(following, (following - monotonic()) * 1000)
 
     def outcome(
-        self, command: RemotingCommand, call: Call, deadline: float, timeout_ms: float
+        self,
+        command: RemotingCommand,
+        call: Call,
+        deadline: float,
+        timeout_ms: float,
+        stop: threading.Event | None = None,
     ) -> RemotingCommand:
         """Wait for the end of an armed call until ``deadline``; give its answer, raise its error.
 
@@ -306,7 +328,7 @@ class CallTable:
         waiter = call.waiter
         if (
             waiter is not None
-            and not waiter.acquire(timeout=max(0.0, deadline - monotonic()))
+            and not wait_for(waiter, deadline - monotonic(), stop)
             and not self.drop(command)
         ):
             waiter.acquire(timeout=ENDING_S)  # somebody is ending the call this very moment
@@ -315,6 +337,8 @@ class CallTable:
         if call.error is not None:
             raise call.error
         self.drop(command)
+        if stop is not None and stop.is_set():
+            raise self._given_up(call)
         raise self.timed_out(timeout_ms, call)
 
     def drop(self, command: RemotingCommand) -> bool:
@@ -350,8 +374,7 @@ class CallTable:
 
     def timed_out(self, timeout_ms: float, call: Call) -> RemotingTimeoutException:
         """Build the error of a call without answer; what was not written yet never will be."""
-        unwritten = call.unwritten
-        left = call.left if unwritten is None else not unwritten.withdraw()
+        left = _has_left(call)
         hint = (
             "the request may have been carried out; raise the timeout or look at the server"
             if left
@@ -367,13 +390,23 @@ class CallTable:
 
     def broken(self, reason: str, *, left: bool = False) -> RemotingSendRequestException:
         """Build the error of calls on a connection that ended."""
+        return self._unanswered(f"connection to {self._address} ended: {reason}", left=left)
+
+    def _given_up(self, call: Call) -> RemotingSendRequestException:
+        reason = f"the answer of {self._address} is not waited for: whoever asked was shut down"
+        return self._unanswered(reason, left=_has_left(call))
+
+    def _unanswered(self, reason: str, *, left: bool) -> RemotingSendRequestException:
         told = "may or may not have been carried out" if left else "has not left this client"
-        error = RemotingSendRequestException(
-            f"connection to {self._address} ended: {reason}; the request {told}",
-            address=self._address,
-        )
+        error = RemotingSendRequestException(f"{reason}; the request {told}", address=self._address)
         error.request_left = left
         return error
+
+
+def _has_left(call: Call) -> bool:
+    """Say whether the server may have a call's request; one that waits here is taken back."""
+    unwritten = call.unwritten
+    return call.left if unwritten is None else not unwritten.withdraw()
 
 
 def future_of(begin: Callable[[Done], None]) -> Future[RemotingCommand]:

@@ -60,6 +60,11 @@ class Connecting:
         sock = self._sock
         return -1 if sock is None else sock.fileno()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the outcome is decided, and no socket is held any more."""
+        return self._over
+
     def cancel(self) -> None:
         """Give up; whoever waits is told."""
         self._end(None, OSError(errno.ECANCELED, "the client gave up"))
@@ -85,7 +90,11 @@ class Connecting:
         """Try the next address; those that are left share what is left of the time."""
         while self._places:
             family, place = self._places.pop(0)
-            sock = socket.socket(family, socket.SOCK_STREAM)
+            try:
+                sock = socket.socket(family, socket.SOCK_STREAM)
+            except OSError as trouble:  # no descriptor is left, or no such family is here
+                error = trouble
+                continue
             sock.setblocking(False)
             code = sock.connect_ex(place)
             if code in {0, errno.EINPROGRESS}:

@@ -82,7 +82,9 @@ class InprocChannel:
 
     # --- calling ---------------------------------------------------------------------------
 
-    def invoke(self, command: RemotingCommand, timeout_ms: float) -> RemotingCommand:
+    def invoke(
+        self, command: RemotingCommand, timeout_ms: float, stop: threading.Event | None = None
+    ) -> RemotingCommand:
         """Call and wait; most answers are there when the hand-over returns."""
         self.last_used = now = monotonic()
         call = self._calls.open(command)
@@ -92,7 +94,7 @@ class InprocChannel:
         except BaseException:
             self._calls.drop(command)
             raise
-        return self._calls.outcome(command, call, now + timeout_ms / 1000, timeout_ms)
+        return self._calls.outcome(command, call, now + timeout_ms / 1000, timeout_ms, stop)
 
     def begin(self, command: RemotingCommand, timeout_ms: float, done: Done) -> None:
         """Call without waiting; ``done`` may run before this returns."""

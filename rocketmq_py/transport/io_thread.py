@@ -182,8 +182,8 @@ if sys.platform == "linux":
 def _wake_up(sender: socket.socket) -> None:
     try:
         sender.send(b"\0")
-    except BlockingIOError:
-        return  # plenty of wake-ups are waiting already
+    except OSError:
+        return  # plenty of wake-ups are waiting already, or the thread has ended
 
 
 class IoThread:
@@ -268,6 +268,8 @@ class IoThread:
                 connection = self._readables.get(fd)
                 if connection is not None:
                     self._let(connection.on_readable)
+        with self._lock:  # `close` has woken this thread before: its call needs a descriptor
+            self.drop_inherited()
 
     def _let(self, act: Callable[[], None]) -> None:
         try:
@@ -283,22 +285,26 @@ class IoThread:
             return
 
     def close(self, timeout: float) -> None:
-        """End the thread within ``timeout`` seconds; connections must be closed before."""
+        """End the thread within ``timeout`` seconds; connections must be closed before.
+
+        The thread itself releases the descriptors, last of all, however long it takes.
+        """
         with self._lock:
             if self._closing:
                 return
             self._closing = True
             thread = self._thread
-        _wake_up(self._sender)
-        if thread is not None and not self.is_current():
+            if thread is None:
+                self.drop_inherited()
+                return
+            _wake_up(self._sender)
+        if not self.is_current():
             thread.join(timeout)
             if thread.is_alive():
                 _log.warning("thread %s is still busy after %.1f s", thread.name, timeout)
-                return  # its descriptors must outlive it
-        self.drop_inherited()
 
     def drop_inherited(self) -> None:
-        """Release the descriptors without touching the (parent's) thread."""
+        """Release the descriptors; those of a thread that runs here are its own to release."""
         self._watch.close()
         self._receiver.close()
         self._sender.close()

@@ -25,7 +25,16 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import PROMPT_MS, Call, CallTable, Channel, Done, Schedule
+from rocketmq_py.transport.channel import (
+    LET_GO_S,
+    NEVER,
+    PROMPT_MS,
+    Call,
+    CallTable,
+    Channel,
+    Done,
+    Schedule,
+)
 from rocketmq_py.transport.io_thread import IoThread
 from rocketmq_py.transport.outbox import Frame, Outbox
 
@@ -124,7 +133,9 @@ class TcpChannel:
 
     # --- calling ---------------------------------------------------------------------------
 
-    def invoke(self, command: RemotingCommand, timeout_ms: float) -> RemotingCommand:
+    def invoke(
+        self, command: RemotingCommand, timeout_ms: float, stop: threading.Event | None = None
+    ) -> RemotingCommand:
         """Call and wait: reading the answer itself when nothing else is in flight."""
         self.last_used = now = monotonic()
         if self.asked_at is None and timeout_ms < PROMPT_MS:
@@ -142,7 +153,7 @@ class TcpChannel:
         try:
             self._write(command.encode(), (call,))
             if call.waiter is None:
-                self._read_own(call, deadline)
+                self._read_own(call, deadline, stop)
         except BaseException:
             self._calls.drop(command)
             if call.waiter is None and self._holds_bytes:
@@ -151,7 +162,7 @@ class TcpChannel:
         finally:
             if call.waiter is None:
                 self._hand_back()
-        return self._calls.outcome(command, call, deadline, timeout_ms)
+        return self._calls.outcome(command, call, deadline, timeout_ms, stop)
 
     def begin(self, command: RemotingCommand, timeout_ms: float, done: Done) -> None:
         """Call without waiting; ``done`` runs on the thread that reads the answer."""
@@ -266,13 +277,16 @@ class TcpChannel:
         for call, response in answered:
             call.finish(response, None)
 
-    def _read_own(self, call: Call, deadline: float) -> None:
+    def _read_own(self, call: Call, deadline: float, stop: threading.Event | None) -> None:
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
+        longest = NEVER if stop is None else LET_GO_S
         while call.response is None and call.error is None:
             left = deadline - monotonic()
-            if left <= 0 or not poll.poll(left * 1000):
+            if left <= 0 or (stop is not None and stop.is_set()):
                 return
+            if not poll.poll(min(left, longest) * 1000):
+                continue
             for answered, response in self._read_available():
                 answered.finish(response, None)
 

@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
@@ -17,12 +19,16 @@ from embedded_broker import EmbeddedBroker
 from rocketmq_py import (
     ClientClosedError,
     DefaultMQProducer,
+    LocalTransactionState,
     Message,
+    MessageExt,
     MQClientException,
+    NameServerUnavailableError,
     SendFailedError,
     SendResult,
     SendTimeoutError,
     TooManySendsError,
+    TransactionMQProducer,
 )
 from rocketmq_py.errors import (
     FlowControlError,
@@ -36,15 +42,19 @@ from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, ScriptedServe
 from tests.waiting import until
 
 SEND = RequestCode.SEND_MESSAGE_V2
-Face = Callable[[DefaultMQProducer, int], SendResult]
+Face = Callable[..., SendResult]
 
 
-def blocking(producer: DefaultMQProducer, timeout_ms: int) -> SendResult:
-    return producer.send(Message("T", b"x"), timeout=timeout_ms)
+def blocking(
+    producer: DefaultMQProducer, timeout_ms: int, message: Message | None = None
+) -> SendResult:
+    return producer.send(message or Message("T", b"x"), timeout=timeout_ms)
 
 
-def future(producer: DefaultMQProducer, timeout_ms: int) -> SendResult:
-    return producer.send_async(Message("T", b"x"), timeout=timeout_ms).result(20)
+def future(
+    producer: DefaultMQProducer, timeout_ms: int, message: Message | None = None
+) -> SendResult:
+    return producer.send_async(message or Message("T", b"x"), timeout=timeout_ms).result(20)
 
 
 FACES = pytest.mark.parametrize("send", [blocking, future])
@@ -146,6 +156,53 @@ def test_the_end_of_the_producer_in_the_middle_of_a_send_is_told_as_such(
     thread.join(5)
     assert [type(error) for error in found] == [ClientClosedError]
     assert "may have stored" in str(found[0])
+
+
+class NoWork:
+    """A transaction's listener that is never asked."""
+
+    def execute_local_transaction(self, message: Message, arg: object) -> LocalTransactionState:
+        raise AssertionError((message, arg))
+
+    def check_local_transaction(self, message: MessageExt) -> LocalTransactionState:
+        raise AssertionError(message)
+
+
+def test_the_end_of_a_producer_in_the_middle_of_a_transaction_is_told_as_such(
+    cluster: ScriptedCluster,
+) -> None:
+    cluster.brokers[0].silent(SEND)
+    producer = TransactionMQProducer(
+        "G", namesrv_addr=cluster.namesrv_addr, transaction_listener=NoWork()
+    )
+    producer.start()
+    with ThreadPoolExecutor(1) as threads:
+        send = partial(producer.send_message_in_transaction, timeout=20_000)
+        future = threads.submit(send, Message("T", b"x"))
+        cluster.brokers[0].wait_for(SEND)
+        producer.shutdown(0.05)
+        with pytest.raises(ClientClosedError, match="may have stored"):
+            future.result(10)
+
+
+@FACES
+def test_all_who_wait_for_a_silent_name_server_are_told_the_same(
+    send: Face, cluster: ScriptedCluster, producer: DefaultMQProducer
+) -> None:
+    """Only one at a time asks, and some get their turn when their time is over."""
+    cluster.name_server.silent(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+
+    def failed(_: int) -> type[BaseException] | None:
+        try:
+            send(producer, 300, Message("New", b"x"))
+        except Exception as error:  # noqa: BLE001 - told to the test
+            return type(error)
+        return None
+
+    count = 2 * producer.async_sender_threads
+    with ThreadPoolExecutor(count) as threads:
+        found = Counter(threads.map(failed, range(count)))
+    assert found == {NameServerUnavailableError: count}
 
 
 @FACES

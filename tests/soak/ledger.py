@@ -19,6 +19,8 @@ EARLY_S = 0.01
 """A message that comes so long before its time does not: two clocks measured it."""
 
 ERROR_LENGTH = 200
+REFUSALS_MAX = 10
+"""So many are told at a time: the others say the same."""
 
 
 @define
@@ -46,6 +48,7 @@ class Ledger:
         self._open: dict[int, Sent] = {}
         self._waiting: dict[int, Sent] = {}
         self._refused: dict[int, Sent] = {}
+        self._refusals: list[str] = []
 
     @property
     def now(self) -> float:
@@ -77,6 +80,9 @@ class Ledger:
             self.counts[f"{type(error).__name__}{', possibly stored' if possibly else ''}"] += 1
             if possibly:
                 return
+            if not isinstance(error, TimeoutError) and len(self._refusals) < REFUSALS_MAX:
+                sent.told = f"{type(error).__name__} at {self.now:.3f} s: {error}"
+                self._refusals.append(_line(sent))
             sent.told = f"refused at {self.now:.1f} s: {str(error)[:ERROR_LENGTH]}"
             self._refused[number] = sent
             if sent.came_at:
@@ -104,6 +110,12 @@ class Ledger:
         with self._lock:
             late = [sent for sent in self._waiting.values() if sent.due_at <= until]
             return [f"{_line(sent)}: did not come" for sent in late]
+
+    def refusals(self) -> list[str]:
+        """The sends that failed at once since the last call, in sentences."""
+        with self._lock:
+            told, self._refusals = self._refusals, []
+            return told
 
     def _came_though_refused(self, sent: Sent) -> None:
         self.wrong.append(f"{_line(sent)}: came all the same, at {sent.came_at:.1f} s")

@@ -108,6 +108,11 @@ class Soak:
             f"{after.memory / MIB:.1f} MiB at the end; {after.threads.total()} threads"
         )
         self._tell(_told(self.ledger.counts))
+        self._tell_refusals()
+
+    def _tell_refusals(self) -> None:
+        for line in self.ledger.refusals():
+            self._tell(f"            {line}")
 
     def _one(self, drawn: Drawn) -> float:
         """Play one fault and wait until all is well; give when the fault ended."""
@@ -120,6 +125,7 @@ class Soak:
         calm_s = self.ledger.now - ended
         counts = _told(self.ledger.counts - counted)
         self._tell(f"{began:7.1f} s  {drawn}; calm {calm_s:.1f} s after it: {counts}")
+        self._tell_refusals()
         return ended
 
     def _within(

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from rocketmq_py import MessageQueue, SendFailedError, SendResult, SendStatus
+from rocketmq_py import MessageQueue, SendFailedError, SendResult, SendStatus, SendTimeoutError
 from tests.pages import ROOT
-from tests.soak.ledger import Ledger
+from tests.soak.ledger import REFUSALS_MAX, Ledger
 
 MINUTES, SEED = 1.75, 2
 STORED = SendResult(
@@ -70,3 +70,19 @@ def test_only_a_message_that_no_broker_can_have_must_not_come(
     assert len(ledger.wrong) == (0 if possibly else 1)
     assert all("on purpose: came all the same" in line for line in ledger.wrong)
     assert ledger.missing(ledger.now) == []
+
+
+def test_refusals_are_told_in_full_once_and_time_outs_are_not() -> None:
+    ledger = Ledger()
+    stored = SendFailedError("perhaps")
+    stored.possibly_stored = True
+    for error in (SendFailedError("refused " * 100), SendTimeoutError("too late"), stored):
+        ledger.failed(ledger.sending(0.0), error)
+    (told,) = ledger.refusals()
+    assert told.startswith("message 1, sent at ")
+    assert "SendFailedError at " in told
+    assert "refused " * 100 in told
+    assert ledger.refusals() == []
+    for _ in range(REFUSALS_MAX + 5):
+        ledger.failed(ledger.sending(0.0), SendFailedError("refused"))
+    assert len(ledger.refusals()) == REFUSALS_MAX

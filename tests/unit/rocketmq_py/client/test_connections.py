@@ -6,10 +6,11 @@ import logging
 import socket
 import threading
 from contextlib import closing
+from typing import Any
 
 import pytest
 
-from rocketmq_py.client.connections import Wait
+from rocketmq_py.client.connections import Connections, Wait
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.errors import (
     RemotingConnectException,
@@ -205,6 +206,71 @@ def test_the_end_lets_everybody_go(make_instance: InstanceMaker) -> None:
         assert [str(one.error).count("shut down") for one in waiting] == [1, 1, 1]
         assert len(blocked) == 1
         assert "shut down" in str(Waiting(instance, hole.address).error)
+
+
+class Sockets:
+    """Remembers the sockets that are made from now on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = self.made = list[socket.socket]()
+
+        class Kept(socket.socket):
+            def __init__(self, *args: Any, **settings: Any) -> None:  # Any: as of any socket
+                super().__init__(*args, **settings)
+                made.append(self)
+
+        monkeypatch.setattr(socket, "socket", Kept)
+
+    @property
+    def open(self) -> list[socket.socket]:
+        return [one for one in self.made if one.fileno() != -1]
+
+
+def test_a_connection_that_opens_while_somebody_looks_for_one_is_the_only_one(
+    cluster: ScriptedCluster, instance: ClientInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, others = Connections.get, list[Waiting]()
+
+    def look_too_early(self: Connections, address: str) -> Channel | None:
+        found = look(self, address)
+        monkeypatch.setattr(Connections, "get", look)
+        others.append(Waiting(instance, address))
+        assert others[0].error is None
+        return found
+
+    monkeypatch.setattr(Connections, "get", look_too_early)
+    late = Waiting(instance, cluster.brokers[0].address)
+    assert late.error is None
+    assert late.outcomes == others[0].outcomes
+
+
+def test_a_try_at_a_host_that_no_route_names_any_more_ends_with_the_client(
+    make_instance: InstanceMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with BlackHole() as hole:
+        instance = make_instance("", connect_timeout=60_000)
+        sockets = Sockets(monkeypatch)
+        assert isinstance(Waiting(instance, hole.address, 10).error, RemotingConnectException)
+        instance.connections.keep_only(["127.0.0.1:1"])
+        assert sockets.open
+        instance.end(1)
+        assert sockets.open == []
+
+
+def test_who_takes_the_end_badly_leaves_no_connection_open(
+    cluster: ScriptedCluster, make_instance: InstanceMaker
+) -> None:
+    address = cluster.brokers[0].address
+
+    def take_it_badly(_channel: object, _error: object) -> None:
+        raise RuntimeError("failed on purpose")
+
+    with BlackHole() as hole:
+        instance = make_instance("")
+        instance.connections.reach(hole.address, Wait(60_000), take_it_badly)
+        channel = instance.connections.channel(address, Wait(5_000))
+        instance.end(1)
+        assert not channel.is_open
 
 
 class Restarting:

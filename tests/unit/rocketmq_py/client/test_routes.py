@@ -220,6 +220,34 @@ def test_failures_are_logged_once_a_minute_and_topic(
     assert len(instance.routes._logged) <= LOGGED_TOPICS_MAX
 
 
+def test_a_name_server_that_answers_again_is_told_once(
+    cluster: ScriptedCluster, instance: ClientInstance, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failed() -> None:
+        for topic in ("A", "B"):
+            instance.routes.log_failure(topic, NameServerUnavailableError("silent"))
+
+    failed()
+    for _ in range(2):
+        instance.routes.update("T")
+    failed()
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert told == [
+        "route refresh failed topic=A: silent",
+        f"name server {cluster.namesrv_addr} answers again",
+        "route refresh failed topic=A: silent",
+    ]
+
+
+def test_nobody_is_asked_without_time_for_an_answer(
+    cluster: ScriptedCluster, instance: ClientInstance
+) -> None:
+    asked = len(cluster.name_server.of(ROUTE))
+    with pytest.raises(NameServerUnavailableError, match="used up"):
+        instance.routes.update("T", 0.9)
+    assert len(cluster.name_server.of(ROUTE)) == asked
+
+
 def test_a_route_that_is_used_is_never_changed_in_place(
     cluster: ScriptedCluster,
     instance: ClientInstance,

@@ -6,6 +6,7 @@ scheduled or submitted work runs when the test says so, in the test's thread.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
@@ -94,7 +95,9 @@ class FakeEngine(ClientInstance):
     def subscribe_queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         return self.queues.get(topic)
 
-    def update(self, topic: str, timeout_ms: float | None = None) -> bool:
+    def update(
+        self, topic: str, timeout_ms: float | None = None, stop: threading.Event | None = None
+    ) -> bool:
         self.route_questions.append(topic)
         self.log.append(f"route {topic}")
         if topic in self.name_server:

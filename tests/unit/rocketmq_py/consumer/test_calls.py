@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
 
 from rocketmq_py.consumer.calls import ConsumerCalls, java_order
 from rocketmq_py.consumer.settings import PushConsumerConfig
-from rocketmq_py.errors import MQBrokerException, MQClientException
+from rocketmq_py.errors import MQBrokerException, MQClientException, RemotingTimeoutException
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.send_result import MessageQueue
 from tests.unit.rocketmq_py.consumer.fake_engine import (
     ADDRESS,
@@ -38,6 +41,16 @@ def test_an_error_answer_carries_code_remark_and_address() -> None:
     with pytest.raises(MQBrokerException, match="no consumer") as raised:
         calls(engine).consumer_ids([ADDRESS], 1_000)
     assert (raised.value.code, raised.value.broker_addr) == (1, ADDRESS)
+
+
+def test_who_was_asked_first_is_named_when_nobody_tells_the_members(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = FakeEngine()
+    monkeypatch.setattr(engine, "invoke_async", lambda *_: Future[RemotingCommand]())
+    with pytest.raises(RemotingTimeoutException) as raised:
+        calls(engine).consumer_ids([ADDRESS, "10.0.0.9:10911"], 10)
+    assert raised.value.address == ADDRESS
 
 
 def test_a_broker_that_is_in_no_route_is_named_after_the_route_was_asked() -> None:

@@ -355,9 +355,9 @@ def test_a_pull_that_cannot_be_asked_any_more_after_the_stop_is_no_failure(
     bench.engine.addresses.clear()
     stop = bench.engine.update
 
-    def stopped_meanwhile(topic: str, timeout_ms: float | None = None) -> bool:
+    def stopped_meanwhile(topic: str, *_: object) -> bool:
         bench.loop.stop()
-        return stop(topic, timeout_ms)
+        return stop(topic)
 
     bench.engine.update = stopped_meanwhile  # type: ignore[method-assign] # the moment
     bench.loop.pull(bench.state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -133,3 +134,25 @@ def test_addresses_of_a_name_share_the_time(
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         _, outcome = begin("1.2.3.4:5", 200)
         assert outcome.wait() is None
+
+
+def test_a_place_for_which_there_is_no_socket_is_one_that_fails(
+    begin: Try, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, left = socket.socket, [1]
+    with BlackHole() as hole:
+
+        def run_out(*args: int) -> socket.socket:
+            if not left:
+                raise OSError(errno.EMFILE, "no descriptor is left")
+            left.pop()
+            return make(*args)
+
+        places = [("127.0.0.1", hole.port), ("127.0.0.1", server.port)]
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place) for place in places]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        monkeypatch.setattr(socket, "socket", run_out)
+        _, outcome = begin("1.2.3.4:5", 200)
+        error = outcome.wait()
+    assert error is not None
+    assert error.errno == errno.EMFILE

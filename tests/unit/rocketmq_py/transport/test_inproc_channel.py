@@ -107,6 +107,15 @@ def test_answers_on_the_spot_and_from_another_thread_end_the_same_call(
     assert channel.in_flight == 0
 
 
+def test_who_is_let_go_waits_no_more(channel: InprocChannel) -> None:
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(RemotingSendRequestException, match="shut down") as caught:
+        channel.invoke(RemotingCommand(3), 60_000, stop)
+    assert caught.value.request_left
+    assert channel.in_flight == 0
+
+
 def test_no_answer_ends_by_time(channel: InprocChannel) -> None:
     with pytest.raises(RemotingTimeoutException) as waiting:
         channel.invoke(RemotingCommand(3), 20)

@@ -97,3 +97,32 @@ def test_closing_joins_the_thread_and_is_idempotent(io: IoThread, pipe: Pipe) ->
     assert "watcher" not in {thread.name for thread in threading.enumerate()}
     io.add(pipe)  # too late: nothing starts again
     assert "watcher" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.parametrize("portable", [False, True])
+def test_a_thread_that_was_busy_at_the_end_releases_everything_when_it_ends(
+    pipe: Pipe,
+    portable: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    busy, is_over = threading.Event(), threading.Event()
+    ends = socket.socketpair()
+    monkeypatch.setattr(socket, "socketpair", lambda: ends)
+
+    def block() -> None:
+        busy.set()
+        assert is_over.wait(10)
+
+    monkeypatch.setattr(pipe, "on_readable", block)
+    io = IoThread("blocked-watcher", portable=portable)
+    io.add(pipe)
+    (thread,) = [one for one in threading.enumerate() if one.name == "blocked-watcher"]
+    pipe.far.send(b"x")
+    assert busy.wait(5)
+    io.close(0)
+    assert "still busy" in caplog.text
+    assert [end.fileno() == -1 for end in ends] == [False, False]
+    is_over.set()
+    thread.join(5)
+    assert [end.fileno() == -1 for end in ends] == [True, True]

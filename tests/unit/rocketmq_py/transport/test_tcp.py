@@ -177,6 +177,25 @@ def test_a_lonely_caller_notices_the_closing_peer(
         connect().invoke(command(SILENT), 60_000)
 
 
+def test_a_caller_that_is_let_go_leaves_the_connection_to_the_others(
+    server: ScriptedServer, connect: ChannelMaker
+) -> None:
+    """It reads itself here, unless the platform cannot take a socket out of the watch."""
+    server.silent(SILENT)
+    server.on(ECHO, echo)
+    channel, stop = connect(), threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(channel.invoke, command(SILENT), 60_000, stop)
+        server.wait_for(SILENT)
+        assert channel.invoke(command(ECHO, b"other"), 5_000).body == b"other"
+        stop.set()
+        with pytest.raises(RemotingSendRequestException, match="shut down") as caught:
+            call.result(10)
+    assert caught.value.request_left
+    assert channel.in_flight == 0
+    assert channel.invoke(command(ECHO, b"next"), 5_000).body == b"next"
+
+
 @pytest.mark.case("W11")
 def test_a_late_answer_is_dropped_and_the_next_call_is_fine(
     server: ScriptedServer, connect: ChannelMaker
