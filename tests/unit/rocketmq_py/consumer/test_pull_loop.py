@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
 
@@ -353,11 +354,13 @@ def test_a_pull_that_cannot_be_asked_any_more_after_the_stop_is_no_failure(
 ) -> None:
     bench = Bench()
     bench.engine.addresses.clear()
-    stop = bench.engine.update
+    ask = bench.engine.update
 
-    def stopped_meanwhile(topic: str, *_: object) -> bool:
+    def stopped_meanwhile(
+        topic: str, timeout_ms: float | None = None, stop: threading.Event | None = None
+    ) -> bool:
         bench.loop.stop()
-        return stop(topic)
+        return ask(topic, timeout_ms, stop)
 
     bench.engine.update = stopped_meanwhile  # type: ignore[method-assign] # the moment
     bench.loop.pull(bench.state)
