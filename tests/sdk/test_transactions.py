@@ -68,7 +68,7 @@ def test_a_committed_message_arrives_and_a_rolled_back_one_does_not(
     assert dropped.send_status is result.send_status is SendStatus.SEND_OK
     got = arrived.expect("pay")
     assert (got.msg_id, got.tags, got.keys) == (result.msg_id, "a", ["k"])
-    assert result.transaction_id == result.msg_id
+    assert result.transaction_id in {None, result.msg_id}  # brokers of 4.9 name none
     arrived.expect_nothing()
 
 
