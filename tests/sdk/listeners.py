@@ -14,8 +14,8 @@ from rocketmq_py import (
 )
 from tests.unit.rocketmq_py.consumer.inbox import Inbox
 
-SOON: dict[str, int] = {"poll_name_server_interval": 500}
-"""Settings of a consumer that finds new topics soon, as that of its retries, not twice a minute."""
+SOON_MS = 500
+"""How often a consumer that has new topics, as that of its retries, asks for routes."""
 ONE_SECOND_LEVEL = 1
 
 

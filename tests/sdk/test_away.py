@@ -113,9 +113,11 @@ def test_clients_start_and_end_in_their_time(
 ) -> None:
     producer.send(Message(rocketmq_topic, b"there"))  # now the way is known
     HARMS[harm][0](way)
-    settings = {"namesrv_addr": rocketmq_broker.namesrv_addr}
-    other = DefaultMQProducer("other", address_mapper=way, topics=[rocketmq_topic], **settings)
-    consumer = DefaultMQPushConsumer(rocketmq_group, address_mapper=way, **settings)
+    names = rocketmq_broker.namesrv_addr
+    other = DefaultMQProducer(
+        "other", namesrv_addr=names, address_mapper=way, topics=[rocketmq_topic]
+    )
+    consumer = DefaultMQPushConsumer(rocketmq_group, namesrv_addr=names, address_mapper=way)
     consumer.subscribe(rocketmq_topic)
     consumer.register_message_listener(Inbox())
     for client in (other, consumer):

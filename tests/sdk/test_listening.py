@@ -15,7 +15,7 @@ from rocketmq_py import (
     RocketMQError,
 )
 from tests.sdk.conftest import GUARD_S, Forward
-from tests.sdk.listeners import SOON, Held, SoonAgain, queues_of
+from tests.sdk.listeners import SOON_MS, Held, SoonAgain, queues_of
 from tests.unit.rocketmq_py.consumer.inbox import DONE, LATER, Inbox
 from tests.waiting import until
 
@@ -47,7 +47,7 @@ def test_what_a_listener_refuses_comes_again_after_ten_seconds_as_the_second_att
     forward: Forward,
 ) -> None:
     inbox = Inbox(lambda message: DONE if message.reconsume_times else LATER)
-    rocketmq_consumer(None, rocketmq_topic, inbox, **SOON)
+    rocketmq_consumer(None, rocketmq_topic, inbox, poll_name_server_interval=SOON_MS)
     sent = rocketmq_producer.send(Message(rocketmq_topic, b"again", tags="a", keys=["k"]))
     forward(lambda: len(inbox) >= 2)
     first, second = inbox.messages
@@ -75,7 +75,7 @@ def test_a_listener_that_answers_nonsense_gets_the_message_again(
         return nonsense
 
     inbox = SoonAgain(answer)
-    rocketmq_consumer(None, rocketmq_topic, inbox, **SOON)
+    rocketmq_consumer(None, rocketmq_topic, inbox, poll_name_server_interval=SOON_MS)
     rocketmq_producer.send(Message(rocketmq_topic, b"again"))
     forward(lambda: len(inbox) >= 2)
     assert inbox.bodies == [b"again", b"again"]
@@ -99,7 +99,9 @@ def test_after_its_last_attempt_a_message_lies_in_the_dead_letters(
     forward: Forward,
 ) -> None:
     inbox = SoonAgain(lambda _message: LATER)
-    rocketmq_consumer(None, rocketmq_topic, inbox, max_reconsume_times=2, **SOON)
+    rocketmq_consumer(
+        None, rocketmq_topic, inbox, max_reconsume_times=2, poll_name_server_interval=SOON_MS
+    )
     rocketmq_producer.send(Message(rocketmq_topic, b"poison", keys=["K"]))
     forward(lambda: len(inbox) >= 3)
     until(lambda: dead_letters(rocketmq_producer, rocketmq_group), GUARD_S)
@@ -174,7 +176,7 @@ def test_a_topic_may_be_subscribed_and_unsubscribed_while_running(
 ) -> None:
     inbox, late = Inbox(), f"{rocketmq_topic}-late"
     rocketmq_producer.create_topic("TBW102", late, 2)
-    running = rocketmq_consumer(None, rocketmq_topic, inbox, **SOON)
+    running = rocketmq_consumer(None, rocketmq_topic, inbox, poll_name_server_interval=SOON_MS)
     running.subscribe(late)
     until(lambda: len(queues_of(running, late)) == 2, GUARD_S)
     rocketmq_producer.send(Message(late, b"late"))
