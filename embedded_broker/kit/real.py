@@ -41,6 +41,10 @@ SETTINGS: Final[dict[str, str]] = {
     "timerWheelEnable": "true",
     "recallMessageEnable": "true",
     "enablePropertyFilter": "true",
+    # An open transaction is asked about soon. What has ended is noted before that: else it would be
+    # asked about, too, and a second answer would deliver it twice.
+    "transactionCheckInterval": "5000",
+    "transactionOpBatchInterval": "100",
     # Small files: a broker for a test has a few messages, and reserves a gigabyte by default.
     "mappedFileSizeCommitLog": "67108864",
     "mappedFileSizeConsumeQueue": "600000",

@@ -1,4 +1,7 @@
-"""Tests of the kit on real brokers, by the option alone: what these cannot do is skipped."""
+"""Tests of the SDK on real brokers, by the option of the kit: what these cannot do is skipped.
+
+``tests/sdk`` is written for any broker, and `make test` runs it on the embedded one.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,18 @@ import pytest
 from tests.interop.java_tools import CACHE, ROOT
 from tests.pages import commands_of, files_of, is_as_shown, printed
 
-FILES = ("tests/kit/test_delays_anywhere.py", "tests/kit/test_crashes_anywhere.py")
+ROOM = "tests/sdk"
+DELAYS = "tests/sdk/test_delays.py"
 LONG_SECONDS = 280
 PAGE = "TUTORIAL.md"
 COMMANDS = commands_of(PAGE)
 
 
-def outcomes(backend: str) -> tuple[dict[str, int], str]:
-    """Run the files on a backend; how many tests passed and were skipped, and what was printed."""
+def outcomes(backend: str, tests: str = ROOM) -> tuple[dict[str, int], str]:
+    """Run tests on a backend; how many tests passed and were skipped, and what was printed."""
     plain = ["-q", "-rs", "-p", "no:randomly", "-p", "no:cacheprovider", "-o", "timeout=120"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *plain, f"--rocketmq={backend}", *FILES],
+        [sys.executable, "-m", "pytest", *plain, f"--rocketmq={backend}", tests],
         cwd=ROOT,
         env={**os.environ, "ROCKETMQ_PY_CACHE": str(CACHE)},
         capture_output=True,
@@ -44,25 +48,25 @@ def counts(passed: int, skipped: int) -> dict[str, int]:
 
 def test_embedded() -> None:
     found, _ = outcomes("embedded")
-    assert found == counts(6, 0)
+    assert found == counts(66, 0)
 
 
 @pytest.mark.smoke
 def test_a_process_of_5x() -> None:
     found, said = outcomes("process:5.3.3")
-    assert found == counts(5, 1)
+    assert found == counts(65, 1)
     assert "rocketmq_clock: process:5.3.3 does not offer a clock that the test moves" in said
 
 
 def test_a_process_of_49() -> None:
     found, said = outcomes("process:4.9.7")
-    assert found == counts(2, 4)
+    assert found == counts(61, 5)
     assert "process:4.9.7 does not offer delays of any length: RocketMQ has them since" in said
 
 
 def test_a_container(engine_image: str) -> None:
-    found, said = outcomes(f"container:{engine_image}")
-    assert found == counts(3, 3)
+    found, said = outcomes(f"container:{engine_image}", DELAYS)
+    assert found == counts(4, 2)
     assert "does not offer a store that is opened again" in said
 
 

@@ -22,7 +22,6 @@ from rocketmq_py import (
     Message,
     MessageSelector,
     MQClientException,
-    NoRouteError,
     NotStartedError,
     UnsupportedOperationError,
 )
@@ -52,16 +51,6 @@ def wait_requests(broker: EmbeddedBroker, code: RequestCode, count: int) -> None
 
 
 # --- life -------------------------------------------------------------------------------------
-
-
-@pytest.mark.case("T3")
-def test_a_second_start_is_refused_and_the_consumer_still_works(broker: EmbeddedBroker) -> None:
-    inbox = Inbox()
-    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}) as running:
-        with pytest.raises(MQClientException, match="start"):
-            running.start()
-        broker.send("T", b"still works")
-        wait(broker, inbox, 1)
 
 
 @pytest.mark.case("T3")
@@ -250,17 +239,6 @@ def test_many_starts_and_shutdowns_leave_no_thread(broker: EmbeddedBroker) -> No
 # --- what arrives -----------------------------------------------------------------------------
 
 
-@pytest.mark.case("T69")
-def test_only_messages_with_one_of_the_two_tags_arrive(broker: EmbeddedBroker) -> None:
-    inbox = Inbox()
-    with consumer("G", broker.namesrv_addr, inbox, {"T": "TagA || BB"}):
-        for tag in ("TagA", "TagB", "Aa", "BB", None):  # Aa has the hash of BB
-            broker.send("T", str(tag).encode(), tags=tag, queue=0)
-        broker.send("T", b"last", tags="TagA", queue=0)
-        wait(broker, inbox, 3)
-    assert sorted(inbox.bodies) == [b"BB", b"TagA", b"last"]
-
-
 def test_a_selector_subscribes_like_its_expression(broker: EmbeddedBroker) -> None:
     inbox = Inbox()
     selecting = consumer("G", broker.namesrv_addr, inbox, {})
@@ -278,28 +256,6 @@ def test_a_selector_subscribes_like_its_expression(broker: EmbeddedBroker) -> No
 def test_an_impossible_subscription_is_refused(topic: str, expression: str) -> None:
     with pytest.raises(MQClientException):
         DefaultMQPushConsumer("G").subscribe(topic, expression)
-
-
-@pytest.mark.case("T52")
-def test_a_delayed_message_arrives_as_it_was_sent_with_the_id_of_the_send(
-    broker: EmbeddedBroker,
-) -> None:
-    inbox = Inbox()
-    body = bytes(range(256))
-    with (
-        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
-        consumer("G", broker.namesrv_addr, inbox, {"T": "*"}),
-    ):
-        message = Message("T", body, tags="TagA", keys="k1 k2", delay=timedelta(seconds=10))
-        message.put_user_property("color", "red")
-        sent = producer.send(message)
-        broker.clock.advance(10)
-        wait(broker, inbox, 1)
-    (got,) = inbox.messages
-    assert (got.topic, got.tags, got.keys, got.body) == ("T", "TagA", ["k1", "k2"], body)
-    assert got.get_user_property("color") == "red"
-    assert got.msg_id == sent.msg_id
-    assert got.reconsume_times == 0
 
 
 @pytest.mark.case("T53")
@@ -336,18 +292,6 @@ def test_a_failed_timer_message_comes_back_after_the_retry_delay_and_not_the_tim
         wait(broker, inbox, 2)
     first, second = inbox.messages
     assert (second.topic, second.body, second.msg_id) == ("T", b"timer", first.msg_id)
-
-
-@pytest.mark.case("T12")
-def test_a_compressed_body_arrives_plain(broker: EmbeddedBroker) -> None:
-    inbox = Inbox()
-    with (
-        DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr) as producer,
-        consumer("G", broker.namesrv_addr, inbox, {"T": "*"}),
-    ):
-        producer.send(Message("T", b"a" * 50_000))
-        wait(broker, inbox, 1)
-    assert inbox.bodies == [b"a" * 50_000]
 
 
 # --- where a group begins ---------------------------------------------------------------------
@@ -408,107 +352,7 @@ def test_a_message_that_always_fails_comes_seventeen_times_and_then_lies_in_the_
     assert (dead.body, dead.tags, dead.keys) == (b"poison", "TagA", ("K",))
 
 
-@pytest.mark.case("T73")
-@pytest.mark.parametrize("nonsense", [None, "yes", LookupError("theirs")], ids=str)
-def test_a_listener_that_answers_nonsense_gets_the_message_again(
-    broker: EmbeddedBroker, nonsense: object, caplog: pytest.LogCaptureFixture
-) -> None:
-    def answer(message: object) -> object:
-        if len(inbox) > 1:
-            return DONE
-        if isinstance(nonsense, Exception):
-            raise nonsense
-        return nonsense
-
-    inbox = Inbox(answer)
-    with (
-        caplog.at_level(logging.WARNING),
-        consumer("G", broker.namesrv_addr, inbox, {"T": "*"}),
-    ):
-        broker.send("T", b"again")
-        wait_requests(broker, RequestCode.CONSUMER_SEND_MSG_BACK, 1)
-        broker.clock.advance(10)
-        wait(broker, inbox, 2)
-    assert inbox.bodies == [b"again", b"again"]
-    told = [r for r in caplog.records if r.name == "rocketmq_py.consumer.concurrent"]
-    assert len(told) == 1
-
-
-@pytest.mark.case("T73")
-def test_a_message_can_be_sent_straight_to_the_dead_letters(broker: EmbeddedBroker) -> None:
-    inbox = Inbox()
-    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}) as running:
-        broker.send("T", b"hopeless")
-        wait(broker, inbox, 1)
-        running.send_message_back(inbox.messages[0], -1)
-    assert [message.body for message in broker.messages.in_topic("%DLQ%G")] == [b"hopeless"]
-
-
 # --- while it runs ----------------------------------------------------------------------------
-
-
-@pytest.mark.case("T80")
-def test_nothing_arrives_while_suspended_and_everything_after(broker: EmbeddedBroker) -> None:
-    inbox = Inbox()
-    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}) as running:
-        running.suspend()
-        for number in range(8):
-            broker.send("T", str(number).encode(), queue=number % 4)
-        wait_requests(broker, RequestCode.PULL_MESSAGE, 4)
-        assert len(inbox) == 0
-        running.resume()
-        wait(broker, inbox, 8)
-    assert len(set(inbox.bodies)) == 8
-
-
-def test_two_members_share_the_queues_and_a_leaving_one_gives_its_back(
-    broker: EmbeddedBroker,
-) -> None:
-    first_box, second_box = Inbox(), Inbox()
-    with consumer("G", broker.namesrv_addr, first_box, {"T": "*"}) as first:
-        assert sum(queue.topic == "T" for queue in first.assigned_queues()) == 4
-        with consumer("G", broker.namesrv_addr, second_box, {"T": "*"}) as second:
-            broker.wait_for(
-                lambda _: (
-                    sorted(
-                        sum(queue.topic == "T" for queue in each.assigned_queues())
-                        for each in (first, second)
-                    )
-                    == [2, 2]
-                ),
-                timeout=PATIENCE,
-            )
-            assert not set(first.assigned_queues()) & set(second.assigned_queues())
-            for queue in range(4):
-                broker.send("T", str(queue).encode(), queue=queue)
-            broker.wait_for(lambda _: len(first_box) + len(second_box) >= 4, timeout=PATIENCE)
-            assert len(first_box) == len(second_box) == 2
-        broker.wait_for(
-            lambda _: sum(queue.topic == "T" for queue in first.assigned_queues()) == 4,
-            timeout=PATIENCE,
-        )
-
-
-def test_a_topic_may_be_subscribed_and_unsubscribed_while_running(broker: EmbeddedBroker) -> None:
-    inbox = Inbox()
-    broker.topics.create("U")
-    with consumer("G", broker.namesrv_addr, inbox, {"T": "*"}) as running:
-        running.subscribe("U")
-        broker.wait_for(
-            lambda _: any(queue.topic == "U" for queue in running.assigned_queues()),
-            timeout=PATIENCE,
-        )
-        broker.send("U", b"late")
-        wait(broker, inbox, 1)
-        running.unsubscribe("U")
-        broker.wait_for(
-            lambda _: all(queue.topic != "U" for queue in running.assigned_queues()),
-            timeout=PATIENCE,
-        )
-        queues = running.fetch_subscribe_message_queues("U")
-        assert [queue.queue_id for queue in queues] == [0, 1, 2, 3]
-        with pytest.raises(NoRouteError):
-            running.fetch_subscribe_message_queues("nowhere")
 
 
 def test_a_topic_that_appears_later_is_found(broker: EmbeddedBroker) -> None:

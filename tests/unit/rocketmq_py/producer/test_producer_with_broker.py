@@ -9,7 +9,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.api.views import StoredMessage
-from rocketmq_py import DefaultMQProducer, DelayKind, Message, MessageQueue
+from rocketmq_py import DefaultMQProducer, DelayKind, Message
 from rocketmq_py.errors import (
     DelayConflictError,
     DelayOutOfRangeError,
@@ -263,18 +263,6 @@ def test_a_delayed_message_arrives_as_it_was_sent(
     assert producer.view_message("T", result.msg_id).msg_id == result.msg_id
 
 
-@pytest.mark.case("T56")
-def test_a_recalled_message_never_arrives(
-    broker: EmbeddedBroker, producer: DefaultMQProducer
-) -> None:
-    result = producer.send(Message("T", b"x", delay=timedelta(seconds=10)))
-    assert result.recall is not None
-    assert result.recall.uniq_key == result.msg_id
-    assert producer.recall_message("T", result.recall_handle or "") == result.msg_id
-    broker.clock.advance(60)
-    assert broker.messages.in_topic("T") == []
-
-
 @pytest.mark.case("T57")
 def test_a_recall_that_is_too_late_or_of_another_topic_is_refused(
     broker: EmbeddedBroker, producer: DefaultMQProducer
@@ -287,50 +275,6 @@ def test_a_recall_that_is_too_late_or_of_another_topic_is_refused(
     with pytest.raises(MQBrokerException) as late:
         producer.recall_message("T", handle)
     assert (other.value.code, late.value.code) == (604, 604)
-
-
-@pytest.mark.case("T6")
-def test_an_unknown_topic_is_created_with_four_queues(
-    broker: EmbeddedBroker, producer: DefaultMQProducer
-) -> None:
-    producer.send(Message("T", b"x"))
-    assert broker.topics["T"].queues == 4
-
-
-@pytest.mark.case("T30")
-def test_a_batch_is_stored_as_single_messages_with_their_own_ids(
-    broker: EmbeddedBroker, producer: DefaultMQProducer
-) -> None:
-    result = producer.send_batch([Message("T", b"%d" % n) for n in range(10)])
-    stored = sorted(broker.messages.in_topic("T"), key=lambda message: message.offset)
-    assert [message.body for message in stored] == [b"%d" % n for n in range(10)]
-    assert ",".join(message.msg_id for message in stored) == result.msg_id
-    assert len(broker.journal.requests(code=RequestCode.SEND_BATCH_MESSAGE)) == 1
-
-
-@pytest.mark.parametrize("inproc", [False, True], ids=["tcp", "inproc"])
-def test_administration_sees_what_was_sent(inproc: bool) -> None:
-    with (
-        EmbeddedBroker(clock=VirtualClock(), inproc=inproc) as broker,
-        DefaultMQProducer("G", namesrv_addr=broker.namesrv_addr) as producer,
-    ):
-        producer.create_topic("TBW102", "made", 2)
-        queues = producer.fetch_publish_message_queues("made")
-        assert [queue.queue_id for queue in queues] == [0, 1]
-        sent = producer.send(Message("made", b"x", keys="k"), queue=queues[1])
-        queue = MessageQueue("made", "broker-a", 1)
-        assert (producer.min_offset(queue), producer.max_offset(queue)) == (0, 1)
-        now_ms = broker.clock.now_ms
-        assert producer.earliest_msg_store_time(queue) == now_ms
-        assert producer.search_offset(queue, now_ms + 1) == 1
-        found = producer.query_message("made", "k", 10, now_ms - 10_000, now_ms + 10_000)
-        assert [message.msg_id for message in found.message_list] == [sent.msg_id]
-        by_place = producer.view_message("made", sent.offset_msg_id)
-        assert (by_place.body, by_place.msg_id) == (b"x", sent.msg_id)
-        for missing in ("nothing", "A" * 32):
-            with pytest.raises(MQClientException) as caught:
-                producer.view_message("made", missing)
-            assert caught.value.response_code == 208
 
 
 def test_levels_are_no_timers_and_have_no_handle(producer: DefaultMQProducer) -> None:

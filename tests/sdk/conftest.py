@@ -1,0 +1,53 @@
+"""What the tests of this room have beside the fixtures of the kit, on any broker.
+
+``pytest tests/sdk --rocketmq=process:5.3.3`` names the broker; without it each test has an embedded
+one. So only public names are used here, and nothing looks inside a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import QueueAccess
+from tests.sdk.way import Way
+from tests.waiting import until
+
+GUARD_S = 60.0
+"""A hang guard: a real broker on a busy machine takes seconds for what takes none elsewhere."""
+
+Forward = Callable[[Callable[[], object]], None]
+
+
+@pytest.fixture
+def forward(rocketmq_broker: EmbeddedBroker) -> Forward:
+    """Goes forward in the broker's time until something holds: ``forward(lambda: ...)``.
+
+    What waits for no time of the broker, such as a rebalance, is waited for with `until`.
+    """
+    # A broker that is not embedded has no clock to ask for: the question would skip the test.
+    clock = rocketmq_broker.clock if isinstance(rocketmq_broker, EmbeddedBroker) else None
+
+    def go(holds: Callable[[], object]) -> None:
+        if isinstance(clock, VirtualClock):
+            clock.run_until(holds, at_most=GUARD_S)
+        else:
+            until(holds, GUARD_S)
+
+    return go
+
+
+@pytest.fixture
+def access(rocketmq_broker: EmbeddedBroker) -> Iterator[QueueAccess]:
+    """Reads what the broker has stored."""
+    with QueueAccess(namesrv_addr=rocketmq_broker.namesrv_addr) as started:
+        yield started
+
+
+@pytest.fixture
+def way() -> Iterator[Way]:
+    """The way to the broker for the clients that get it as ``address_mapper``."""
+    with Way() as made:
+        yield made
