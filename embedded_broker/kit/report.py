@@ -18,9 +18,10 @@ from embedded_broker.remoting.journal import JournalEntry
 from rocketmq_py import RequestCode, ResponseCode
 
 SERVER_LINES: Final = 15
-LOG_COLUMNS: Final = 158
-"""Two rows of a screen. The middle is left out: the reason stands at the end."""
+LOG_COLUMNS: Final = 79
+"""One row of a screen. The middle is left out: the reason stands at the end."""
 _OURS: Final = re.compile(r"\b(?:rocketmq_py|embedded_broker)\.[\w.]+:")
+_PLACE: Final = re.compile(r"(?<=WARNING  )[\w.]+:\w+\.py:\d+ ")
 _BEGINS: Final = re.compile(r"[A-Z]{4,} ")
 _ROUTINE: Final = frozenset(
     {
@@ -148,7 +149,9 @@ def _short_lines(lines: list[str]) -> Iterator[str]:
             left_out += leave_out
             heard.add(found[0])
             if len(line) > LOG_COLUMNS and line.startswith("WARNING"):
-                half = LOG_COLUMNS // 2 - 1
+                line = _PLACE.sub("", line, count=1)  # noqa: PLW2901 - who says it is clear
+            if len(line) > LOG_COLUMNS and line.startswith("WARNING"):
+                half = LOG_COLUMNS // 2
                 line = f"{line[:half]}…{line[-half:]}"  # noqa: PLW2901
         elif _BEGINS.match(line):  # what does not begin like this belongs to the line before
             leave_out = False

@@ -78,6 +78,8 @@ class _Waiter:
     reached: Reached
     patient: bool
     size: int
+    late: bool = False
+    """Came while a try was under way: how that ends says nothing of the server of now."""
     limit: TimerHandle | None = None
 
 
@@ -208,6 +210,7 @@ class Connections:
     def _enter(self, door: _Door, wait: Wait, waiter: _Waiter) -> bool:
         """Let somebody wait, under the lock; True when a try must begin now."""
         door.asked_at = monotonic()
+        waiter.late = door.trying
         door.waiters[waiter] = None
         door.size += waiter.size
         waiter.limit = self._timer.schedule_after(wait.ms, partial(self._give_up, door, waiter))
@@ -320,8 +323,10 @@ class Connections:
     ) -> None:
         """Take how a TCP connect ended, on the I/O thread or another one."""
         if sock is None:
-            is_silence = not isinstance(error, ConnectionError)
-            self._failed(door, error, is_silence=is_silence)
+            # A name that nobody knows is told at once, as a refusal is, or it takes its time.
+            took_long = monotonic() - door.began_at >= SILENT_AFTER_S
+            is_silence = took_long and not isinstance(error, ConnectionError)
+            self._failed(door, error, is_silence=is_silence or isinstance(error, TimeoutError))
             return
         from rocketmq_py.transport import tcp
 
@@ -361,19 +366,22 @@ class Connections:
         self._tell(waiters, channel, lambda: self._unreachable(door))
 
     def _failed(self, door: _Door, problem: Exception | None, *, is_silence: bool) -> None:
-        """Tell who is not patient, and try again later for those who are."""
+        """Tell who is not patient, and try again: at once for who came late, else later."""
         with self._lock:
             door.trying, door.problem = False, problem
             is_news = is_silence and not self._closed and self._note_silence(door)
-            left = [] if self._closed else [one for one in door.waiters if one.patient]
-            told = [one for one in door.waiters if self._closed or not one.patient]
+            late = [] if is_silence else [one for one in door.waiters if one.late]
+            left = [] if self._closed else [o for o in door.waiters if o.patient or o in late]
+            told = [one for one in door.waiters if one not in left]
+            for one in late:
+                one.late = False
             door.waiters = dict.fromkeys(left)
             door.size = sum(one.size for one in left)
             wanted = door.silent and monotonic() - door.asked_at < PROBE_FOR_S
             if self._closed or self._doors.get(door.address) is not door:
                 pass
             elif left or wanted:
-                wait_ms = door.pause_ms if left else PROBE_WAIT_MS
+                wait_ms = 0 if late else door.pause_ms if left else PROBE_WAIT_MS
                 door.pause_ms = min(door.pause_ms * 2, AGAIN_MAX_MS)
                 door.again = self._timer.schedule_after(wait_ms, partial(self._again, door))
             else:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self, Unpack
 
+from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.life import Life, checked_patience
 from rocketmq_py.clock import Clock, SystemClock
 from rocketmq_py.config import ClientConfig, attributes_of
@@ -75,7 +77,7 @@ class DefaultMQPushConsumer(_Settings):
 
     After a failed pull, so also after a crash of the broker, a queue waits for
     `pull_time_delay_millis_when_exception` (1000 ms): tests of crashes set it to 10. All settings
-    are explained in `PushConsumerConfig` and `ClientConfig`.
+    are explained in `PushConsumerConfig` and `ClientConfig`. ``rpc_hooks`` see every remote call.
 
     Two programs with different subscriptions in one group lose messages: give each its own group.
     Threads are daemons, so the program must stay alive by itself and call `shutdown` (or use
@@ -97,11 +99,13 @@ class DefaultMQPushConsumer(_Settings):
         *,
         config: ClientConfig | None = None,
         clock: Clock | None = None,
+        rpc_hooks: Iterable[RPCHook] = (),
         **settings: Unpack[PushConsumerSettings],
     ) -> None:
         self.consumer_group = consumer_group
         self.config = PushConsumerConfig.build(config, settings)
         self._clock = SystemClock() if clock is None else clock
+        self._rpc_hooks = tuple(rpc_hooks)
         self._subscriptions = SubscriptionTable(self._clock)
         self._consume: ConsumeFunction | None = None
         self._life = Life(self._who)
@@ -288,7 +292,7 @@ class DefaultMQPushConsumer(_Settings):
                 "group %s: no topic is subscribed, so nothing will arrive: call subscribe()", group
             )
         self._subscriptions.put(retry_topic(group), SUBSCRIBE_ALL)
-        instance = acquire_instance(self.config)
+        instance = acquire_instance(self.config, self._rpc_hooks)
         member = GroupMember(
             group=group,
             engine=instance,

@@ -342,7 +342,7 @@ def test_it(rocketmq_broker, rocketmq_consumer, rocketmq_clock):
     short.stdout.fnmatch_lines(
         [
             "*of the test's own",
-            "WARNING  rocketmq_py.consumer.pull_loop:*…x*x",
+            "WARNING  pull 0 x*…x*x",
             "*ZeroDivisionError: of the listener",
             "*at the end",
             "*21 more lines of the same loggers (pytest -v shows them all)",

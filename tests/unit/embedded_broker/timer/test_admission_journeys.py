@@ -134,10 +134,11 @@ def commit_log(directory: Path) -> list[MessageRecord]:
 def test_the_slot_is_the_last_one_that_ends_no_earlier_than_the_asked_time(
     start: Start, connect: Connect, deliver_ms: int, out_ms: int
 ) -> None:
-    broker = start(at=datetime(1970, 1, 1, 0, 0, 10, tzinfo=UTC))
-    assert broker.clock.now_ms == 10_000
-    send(connect(broker), {"TIMER_DELIVER_MS": str(deliver_ms)})
-    assert the_one(broker, TIMERS).properties["TIMER_OUT_MS"] == str(out_ms)
+    base_ms = 2_000_000_000_000  # our client takes earlier times than 2001 for seconds
+    broker = start(at=datetime.fromtimestamp(base_ms / 1000 + 10, UTC))
+    assert broker.clock.now_ms == base_ms + 10_000
+    send(connect(broker), {"TIMER_DELIVER_MS": str(base_ms + deliver_ms)})
+    assert the_one(broker, TIMERS).properties["TIMER_OUT_MS"] == str(base_ms + out_ms)
 
 
 WAYS: list[Properties] = [
@@ -594,13 +595,10 @@ class Answers:
 @pytest.mark.case("R3")
 def test_a_timer_that_is_sent_back_gets_no_recall_handle(broker: EmbeddedBroker) -> None:
     answers, inbox = Answers(), Inbox(lambda _: LATER)
-    consumer = DefaultMQPushConsumer("G", namesrv_addr=broker.namesrv_addr, instance_name="both")
+    consumer = DefaultMQPushConsumer("G", namesrv_addr=broker.namesrv_addr, rpc_hooks=[answers])
     consumer.subscribe("T")
     consumer.register_message_listener(inbox)
-    # Clients of one instance share its calls, so the producer's hook sees the consumer's.
-    producer = DefaultMQProducer(
-        "P", namesrv_addr=broker.namesrv_addr, instance_name="both", rpc_hooks=[answers]
-    )
+    producer = DefaultMQProducer("P", namesrv_addr=broker.namesrv_addr, rpc_hooks=[answers])
     with producer, consumer:
         sent = send(producer, {"TIMER_DELAY_SEC": "5"})
         broker.clock.advance(5)

@@ -81,6 +81,32 @@ def test_a_refusal_is_told_at_once_and_leaves_nothing_behind(instance: ClientIns
     server.close()
 
 
+def test_who_comes_during_a_try_that_fails_gets_one_of_its_own(
+    cluster: ScriptedCluster, make_instance: InstanceMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, port = cluster.brokers[0].address.split(":")
+    look_up, is_asked, may_fail = socket.getaddrinfo, threading.Event(), threading.Event()
+
+    def unknown_at_first(host: str, *rest: Any, **others: Any) -> Any:
+        if others.get("flags") or host != "late.invalid":
+            return look_up(host, *rest, **others)
+        if not is_asked.is_set():
+            is_asked.set()
+            assert may_fail.wait(10)
+            raise socket.gaierror(socket.EAI_NONAME, "not known yet")
+        return look_up("127.0.0.1", int(port), type=socket.SOCK_STREAM)
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown_at_first)
+    instance = make_instance("")
+    early = Waiting(instance, f"late.invalid:{port}")
+    assert is_asked.wait(10)
+    late = Waiting(instance, f"late.invalid:{port}")
+    may_fail.set()
+    assert isinstance(early.error, RemotingConnectException)
+    assert late.error is None
+    assert instance.connections.silent == frozenset()
+
+
 def test_who_is_patient_gets_a_connection_when_the_server_comes(instance: ClientInstance) -> None:
     port = free_port()
     address = f"127.0.0.1:{port}"
