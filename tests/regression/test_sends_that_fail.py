@@ -61,13 +61,6 @@ FACES = pytest.mark.parametrize("send", [blocking, future])
 
 
 @pytest.fixture
-def cluster() -> Iterator[ScriptedCluster]:
-    made = ScriptedCluster()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def producer(cluster: ScriptedCluster) -> Iterator[DefaultMQProducer]:
     made = DefaultMQProducer("G", namesrv_addr=cluster.namesrv_addr, topics=["T"])
     made.start()
