@@ -19,6 +19,7 @@ import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Final, NamedTuple
 
 from attrs import define, field
@@ -66,6 +67,8 @@ WHAT: Final = "transaction check"
 HOUR_MS: Final = 3_600_000
 PROGRESS_EVERY_MARKS: Final = 256
 """Removal marks between two points to which the committed offset of the marks can move."""
+MARKS_AT_ONCE: Final = 256
+"""Removal marks that are missing and written by one call, at most: the door waits for them."""
 SWEEP_FROM: Final = 64
 FINISHED_BOUNDS_S: Final = (5, 60, 600, 3600, 12 * 3600, 24 * 3600)
 
@@ -119,6 +122,11 @@ class TransactionalMessageService:
     _asked_in_jump: list[int] = field(factory=list, init=False)
     _asks_in_jump: bool = field(default=False, init=False)
     _known_as: dict[int, int] = field(factory=dict, init=False)
+    _unmarked: dict[int, int] = field(factory=dict, init=False)
+    """Which open half messages have ended, their mark found no room: by what offset it names them.
+
+    Nobody is asked about these again: what was delivered would be delivered twice.
+    """
     _since_ms: int | None = field(default=None, init=False)
     _turn: int = field(default=0, init=False)
     _mark_points: deque[tuple[int, int]] = field(factory=deque, init=False)
@@ -168,7 +176,7 @@ class TransactionalMessageService:
 
     def count(self) -> int:
         """How many transactions are open."""
-        return len(self._open)
+        return len(self._open) - len(self._unmarked)
 
     def needed_offset(self) -> int | None:
         """Give the commit-log offset of the oldest open half message; None without any."""
@@ -219,18 +227,33 @@ class TransactionalMessageService:
 
     def is_open(self, queue_offset: int) -> bool:
         """Say whether the half message at this offset still waits for its end."""
-        return self._known_as.get(queue_offset, queue_offset) in self._open
+        return self._waits(self._known_as.get(queue_offset, queue_offset))
 
-    def remove(self, queue_offset: int) -> bool:
-        """End a half message: store its removal mark; False when that failed, and it stays open."""
-        half = self._open.get(self._known_as.get(queue_offset, queue_offset))
-        if not self._remove(queue_offset):
-            return False
-        if half is not None:
-            self.finished.observe((self._clock.now_ms - half.since_ms) / 1000)
-        return True
+    def _waits(self, offset: int) -> bool:
+        return offset in self._open and offset not in self._unmarked
 
-    def _remove(self, queue_offset: int) -> bool:
+    def remove(self, queue_offset: int) -> None:
+        """End a half message by a removal mark; one that cannot be stored is stored later."""
+        current = self._known_as.get(queue_offset, queue_offset)
+        if self._waits(current):
+            age_ms = self._clock.now_ms - self._open[current].since_ms
+            self.finished.observe(age_ms / 1000)
+        self._end(current, queue_offset)
+
+    def _end(self, current: int, queue_offset: int) -> None:
+        if self._mark(queue_offset):
+            self._write_missing_marks()
+        elif current in self._open:
+            self._unmarked[current] = queue_offset
+
+    def _write_missing_marks(self) -> None:
+        """Write the marks that found no room, now that there may be some."""
+        for queue_offset in [*islice(self._unmarked.values(), MARKS_AT_ONCE)]:
+            if not self._mark(queue_offset):
+                return
+
+    def _mark(self, queue_offset: int) -> bool:
+        """Store the removal mark of a half message; False when that failed."""
         offsets = [queue_offset]
         if queue_offset in self._known_as:
             offsets.append(self._known_as[queue_offset])
@@ -247,6 +270,7 @@ class TransactionalMessageService:
         self._known_as.pop(queue_offset, None)
         for offset in offsets:
             self._open.pop(offset, None)
+            self._unmarked.pop(offset, None)
         self._pass_mark(result.queue_offset, max(offsets))
         return True
 
@@ -257,7 +281,7 @@ class TransactionalMessageService:
         if self._asked_in_jump and not self._jumping:
             self.end_jump()
         heap = self._heap
-        while heap and heap[0][1] not in self._open:
+        while heap and not self._waits(heap[0][1]):
             heappop(heap)
         return Deadline(heap[0][0], WHAT) if heap else None
 
@@ -274,7 +298,7 @@ class TransactionalMessageService:
         while heap and heap[0][0] <= now_ms:
             offset = heappop(heap)[1]
             half = self._open.get(offset)
-            if half is None:
+            if half is None or offset in self._unmarked:
                 continue
             fired += self._check(offset, half, now_ms)
             if budget.exhausted():
@@ -343,9 +367,10 @@ class TransactionalMessageService:
 
     def _park(self, offset: int, record: MessageRecord, now_ms: int) -> bool:
         self._topics.ensure(TRANS_CHECK_MAX_TIME_TOPIC, 1)
-        if not self._put(parked(record)).ok or not self._remove(offset):
+        if not self._put(parked(record)).ok:
             self._push(now_ms + self._interval_ms, offset)
             return False
+        self._end(offset, offset)
         self.counters["parked"] += 1
         logger.warning(
             "transaction %s of group %s was not ended after %d checks. It was moved to %s",
@@ -440,6 +465,7 @@ class TransactionalMessageService:
 
     def _save_progress(self) -> None:
         """Commit what was done when last asked, if that is durable by now; then look again."""
+        self._write_missing_marks()
         captured = self._captured
         if captured is not None:
             if self._store.flushed_offset < captured.log_end:
@@ -449,6 +475,7 @@ class TransactionalMessageService:
 
     def save_last_progress(self) -> None:
         """Commit everything that is done, durable or not: the store closes."""
+        self._write_missing_marks()
         self._commit(self._progress())
 
     def _commit(self, progress: Progress) -> None:

@@ -278,21 +278,54 @@ def test_a_check_that_cannot_be_stored_is_tried_again(
     assert checks(peer) == 1
 
 
-def test_an_end_or_a_parking_that_cannot_be_stored_leaves_the_transaction_open(
+@pytest.mark.parametrize("outcome", [COMMIT, ROLLBACK])
+def test_an_end_whose_mark_finds_no_room_is_kept_in_mind_and_nobody_is_asked(
+    broker: EmbeddedBroker, peer: WirePeer, outcome: int
+) -> None:
+    peer.heartbeat("client", producers=["P"])
+    first, _second = send_half(peer), send_half(peer)
+    broker.put_hooks.append(Refuse(OP))
+    end(peer, first, outcome)
+    assert open_count(broker) == 1
+    broker.clock.advance(TIMEOUT_S)
+    assert checks(peer) == 1  # about the second one
+    assert again(broker).count() == 2
+
+    broker.put_hooks.remove("refuse")
+    end(peer, asked(peer.push()), ROLLBACK)  # a mark that finds room brings the missing one along
+
+    assert again(broker).count() == open_count(broker) == 0
+    assert len(stored(broker, "T")) == (outcome == COMMIT)
+
+
+def test_missing_marks_are_written_without_another_end(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    half = send_half(peer)
+    broker.put_hooks.append(Refuse(OP))
+    end(peer, half, COMMIT)
+    broker.put_hooks.remove("refuse")
+    assert again(broker).count() == 1
+    parts = broker._parts()
+    broker.wait_for(lambda _: parts.store.max_offset(OP, 0) == 1)
+    assert again(broker).count() == 0
+    assert len(stored(broker, "T")) == 1
+
+
+def test_a_parking_whose_mark_finds_no_room_parks_once(
     broker: EmbeddedBroker, peer: WirePeer
 ) -> None:
     broker.config.update(transactionCheckMax=0)
-    half = send_half(peer)
-    broker.put_hooks.append(Refuse(OP))
-    end(peer, half, ROLLBACK)
-    assert open_count(broker) == 1
-
+    send_half(peer)
+    broker.put_hooks.append(Refuse(PARKED))
     broker.clock.advance(TIMEOUT_S)
     assert open_count(broker) == 1
 
     broker.put_hooks.remove("refuse")
-    broker.clock.advance(INTERVAL_S)
-    assert open_count(broker) == 0
+    broker.put_hooks.append(Refuse(OP))
+    for _ in range(3):
+        broker.clock.advance(INTERVAL_S)
+    assert (open_count(broker), len(stored(broker, PARKED))) == (0, 1)
 
 
 def test_a_restart_knows_what_is_open_and_when_it_is_due(
@@ -347,7 +380,7 @@ def test_a_copy_that_a_real_broker_put_back_is_ended_by_its_first_offset(
     assert fresh.count() == 1
     assert fresh.is_open(half.queue_offset)
     with parts.door:
-        assert fresh.remove(half.queue_offset)
+        fresh.remove(half.queue_offset)
     assert fresh.count() == 0
     assert again(broker).count() == 0
 
