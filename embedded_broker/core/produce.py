@@ -12,6 +12,7 @@ Read on: ``incoming.py`` for the values, ``retries.py`` for the way to the dead 
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Final
 
 from attrs import define
@@ -223,24 +224,21 @@ class Produce:
             raise _illegal(
                 f"the batch holds more messages than {most}, the most allowed (maxMessagesInBatch)"
             )
+        flags, bodies, inner = zip(*items, strict=True)
         if size > 3 * _PROPERTIES_IN_BATCH_MAX:
-            properties = sum(text.count(2) for _, _, text in items)
-            if properties > _PROPERTIES_IN_BATCH_MAX:
+            count = sum(text.count(2) for text in inner)
+            if count > _PROPERTIES_IN_BATCH_MAX:
                 raise _illegal(
-                    f"the messages of the batch have {properties} properties, at most "
+                    f"the messages of the batch have {count} properties, at most "
                     f"{_PROPERTIES_IN_BATCH_MAX} are allowed"
                 )
         self._stamps.drop_pop(outer)
         queue_id = self._gate.queue_for(message, topic)
-        texts = self._item_texts([one[2] for one in items], outer, name)
-        born = message.born_timestamp
+        texts = self._item_texts(inner, outer, name)
         run = Run(
             name,
             queue_id,
-            [
-                (flag, born, body, text, code)
-                for (flag, body, _), text, code in zip(items, texts, tags_codes(texts), strict=True)
-            ],
+            [*zip(flags, repeat(message.born_timestamp), bodies, texts, tags_codes(texts))],
             stored_sys_flag(message.terms.sys_flag, topic),
             peer.packed_remote,
             message.terms.reconsume_times,

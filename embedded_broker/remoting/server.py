@@ -134,8 +134,10 @@ class TcpServer:
         loop = self._loop
         if loop is None:
             return
+        # The loop's own thread is awake: two system calls less.
+        is_here = self.thread_id == get_ident()
         try:
-            loop.call_soon_threadsafe(call)
+            (loop.call_soon if is_here else loop.call_soon_threadsafe)(call)
         except RuntimeError:  # the loop closed in between: its sockets are gone as well
             logger.debug("the TCP loop is closed")
 

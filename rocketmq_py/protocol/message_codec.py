@@ -18,7 +18,7 @@ Layout as in ``org.apache.rocketmq.store.MessageExtEncoder`` and ``MessageDecode
 ignores the CRC and gives up silently; ours checks it and says what is wrong and where.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - reads as the exception it is
@@ -171,25 +171,24 @@ def encode_neighbours(
         envelope.reconsume_times,
         envelope.prepared_transaction_offset,
     )
-    magic, topic_field = _topic_field(envelope.topic)
-    born_len, store_len = len(born_host), len(store_host)
-    bits = _HOST_BITS.get((born_len, store_len))
-    if bits is None:
-        raise RecordError(0, "host", f"{born_len} and {store_len} bytes, each must be 8 or 20")
-    pack = _HEADS[bits].pack
+    magic, topic_field, bits, pack, fixed_size = _frame(
+        envelope.topic, len(born_host), len(store_host)
+    )
     sys_flag = envelope.sys_flag & ~HOST_MASK | bits
-    fixed_size = 74 + born_len + store_len + len(topic_field)
     parts: list[bytes] = []
     entries: list[tuple[int, int, int]] = []
+    props_len = -1
     try:
         for number, item in enumerate(items, queue_offset):
             flag, born_timestamp, body, properties, tags_code = item
+            if len(properties) != props_len:  # those of a batch mostly have one length
+                props_len = len(properties)
+                if props_len > PROPERTIES_SIZE_MAX:
+                    limit = f"{props_len} bytes, at most {PROPERTIES_SIZE_MAX} can be stored"
+                    raise RecordError(0, "properties length", limit)
+                middle, size_but_body = topic_field + props_len.to_bytes(2), fixed_size + props_len
             body_len = len(body)
-            props_len = len(properties)
-            if props_len > PROPERTIES_SIZE_MAX:
-                limit = f"{props_len} bytes, at most {PROPERTIES_SIZE_MAX} can be stored"
-                raise RecordError(0, "properties length", limit)
-            size = fixed_size + body_len + props_len
+            size = size_but_body + body_len
             head = pack(
                 size,
                 magic,
@@ -207,7 +206,7 @@ def encode_neighbours(
                 prepared_offset,
                 body_len,
             )
-            parts += (head, body, topic_field, props_len.to_bytes(2), properties)
+            parts += (head, body, middle, properties)
             entries.append((commit_log_offset, size, tags_code))
             commit_log_offset += size
     except StructError as error:
@@ -327,11 +326,15 @@ def decode_batch(body: Buffer, most: int = 1 << 31) -> list[tuple[int, bytes, by
     head_size = _BATCH_HEAD.size
     offset = 0
     end = len(body)
-    while offset < end and len(items) <= most:
+    for _ in range(most + 1):
+        if offset >= end:
+            break
+        try:
+            flag, body_len = unpack_head(body, offset)
+        except StructError as error:
+            left = f"{end - offset} bytes left, an item has at least 22"
+            raise RecordError(offset, "size", left) from error
         body_at = offset + head_size
-        if body_at > end:
-            raise RecordError(offset, "size", f"{end - offset} bytes left, an item has at least 22")
-        flag, body_len = unpack_head(body, offset)
         properties_at = body_at + body_len + 2
         if body_len < 0 or properties_at > end:
             raise RecordError(offset, "body length", f"{body_len}, {end - body_at} bytes are left")
@@ -353,8 +356,24 @@ def _batch_properties_length(length: int, offset: int) -> bytes:
 
 
 @lru_cache(maxsize=_TOPICS_REMEMBERED)
+def _frame(
+    topic: str, born_len: int, store_len: int
+) -> tuple[int, bytes, int, Callable[..., bytes], int]:
+    """Give what the records of a topic share; remembered, since few topics recur.
+
+    That is the magic, the topic with its length, the bits of the hosts, what packs a head, and the
+    size of a record without body and properties.
+    """
+    bits = _HOST_BITS.get((born_len, store_len))
+    if bits is None:
+        raise RecordError(0, "host", f"{born_len} and {store_len} bytes, each must be 8 or 20")
+    magic, topic_field = _topic_field(topic)
+    fixed_size = 74 + born_len + store_len + len(topic_field)
+    return magic, topic_field, bits, _HEADS[bits].pack, fixed_size
+
+
 def _topic_field(topic: str) -> tuple[int, bytes]:
-    """Give magic and bytes of a topic with its length; remembered, since few topics recur."""
+    """Give magic and bytes of a topic with its length."""
     try:
         topic_bytes = topic.encode()
     except UnicodeEncodeError as error:

@@ -68,20 +68,11 @@ class WheelArrivals:
         source = arrivals.source
         if isinstance(source, TimerRun):
             self._take_run(arrivals, source)
+        elif isinstance(source, InnerMessage):
+            self._count_and_take(arrivals, 0, source.properties)
         elif source is not None:  # copies of ours are hops: a step reads them from the queue
-            for index, (offset, _, _) in enumerate(arrivals.entries):
-                if isinstance(source, InnerMessage):
-                    properties = source.properties
-                else:
-                    properties = arrivals.properties_at(index)
-                request = parse_request(properties)
-                if request is None:
-                    continue  # EnqueueGet counts it when it comes there
-                if request.deletes is None:
-                    self._state.metrics.add(request.real_topic, 1, arrivals.store_timestamp)
-                elif Prop.TIMER_SRC_OFFSET not in properties:
-                    self.unsettled.add(offset, request, victim_root(properties))
-                self._take(arrivals, index, properties, request)
+            for index in range(len(arrivals.entries)):
+                self._count_and_take(arrivals, index, arrivals.properties_at(index))
 
     def _take_run(self, arrivals: Arrivals, run: TimerRun) -> None:
         """Take note of timers that became visible together."""
@@ -117,6 +108,16 @@ class WheelArrivals:
             and self._pointers.keep_up(now_ms)
         )
 
+    def _count_and_take(self, arrivals: Arrivals, index: int, properties: dict[str, str]) -> None:
+        request = parse_request(properties)
+        if request is None:
+            return  # EnqueueGet counts it when it comes there
+        if request.deletes is None:
+            self._state.metrics.add(request.real_topic, 1, arrivals.store_timestamp)
+        elif Prop.TIMER_SRC_OFFSET not in properties:
+            self.unsettled.add(arrivals.entries[index][0], request, victim_root(properties))
+        self._take(arrivals, index, properties, request)
+
     def _take(
         self, arrivals: Arrivals, index: int, properties: dict[str, str], request: TimerRequest
     ) -> None:
@@ -124,23 +125,24 @@ class WheelArrivals:
         state, put = self._state, self._enqueue_put
         offset, size, _ = arrivals.entries[index]
         queue_offset, store_ms = arrivals.queue_offset + index, arrivals.store_timestamp
-        fields = (offset, size, store_ms, properties, request, queue_offset)
         is_usual = (
             request.deletes is None
             and Prop.TIMER_DUE_MS not in properties
             and Prop.TIMER_DEL_OFFSET not in properties
         )
         try:
-            if self._may_enter(queue_offset, store_ms) and (
-                (is_usual and put.put_usual(request.out_ms, offset, size, request.real_topic))
-                or put.put(TimerMessage(*fields), store_ms) is None
-            ):
-                state.curr_queue_offset += 1
-                return
+            if self._may_enter(queue_offset, store_ms):
+                if is_usual and put.put_usual(request.out_ms, offset, size, request.real_topic):
+                    state.curr_queue_offset += 1
+                    return
+                message = TimerMessage(offset, size, store_ms, properties, request, queue_offset)
+                if put.put(message, store_ms) is None:
+                    state.curr_queue_offset += 1
+                    return
         except StoreError as error:
             # It is stored and lies in the timer topic: it enters the wheel when that is possible.
             _LOG.warning("a timer waits for the timer log: %s", error)
-        message = TimerMessage(*fields)
+        message = TimerMessage(offset, size, store_ms, properties, request, queue_offset)
         self.note_time(store_ms)
         self._mark_at_once(message)
         if self._gates.entry_stopped and queue_offset == max(
