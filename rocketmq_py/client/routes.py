@@ -127,6 +127,11 @@ class RouteTable:
                 raise
         return self._routes.get(topic)
 
+    def configured_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return the queues of the topic's ORDER_TOPIC_CONFIG as last heard, () without one."""
+        route = self._routes.get(topic)
+        return _ordered_queues(topic, (route and route.order_topic_conf) or "")
+
     def update(self, topic: str, timeout_ms: float | None = None) -> bool:
         """Ask now; say whether the route changed. An unknown topic changes nothing."""
         return self._update(topic, self._deadline(timeout_ms), topic, None)
