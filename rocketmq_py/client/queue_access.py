@@ -37,6 +37,7 @@ from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
 from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
+from rocketmq_py.protocol.sysflag import without_compression
 from rocketmq_py.send_result import MessageQueue, SendStatus
 from rocketmq_py.transport.channel import Done
 
@@ -261,14 +262,21 @@ class QueueAccess(Caller):
         """
         return self._requests.search_offset(self._wire_queue(queue), timestamp_ms, boundary)
 
-    def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
-        """Return the message at an offset, or None when there is none to read."""
+    def message_at(
+        self, queue: MessageQueue, offset: int, *, with_body: bool = True
+    ) -> MessageExt | None:
+        """Return the message at an offset, or None when there is none to read.
+
+        Without ``with_body`` its body is left empty, so a broken one does no harm.
+        """
         pulled = self.pull(queue, offset, 1).result()
         if not pulled.found:
             return None
         record = decode_record(pulled.records)
         if record.queue_offset != offset:
             return None
+        if not with_body:
+            record.body, record.sys_flag = b"", without_compression(record.sys_flag)
         message = MessageExt.from_record(record, queue.broker_name)
         message.topic = self._bare(message.topic)
         return message

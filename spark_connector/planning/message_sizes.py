@@ -14,7 +14,7 @@ from rocketmq_py import MessageQueue, QueueAccess, RawPull
 from spark_connector.servers.access import SERVER_ERRORS
 
 SAMPLE_MESSAGES = 32
-SAMPLED_MOST = 256
+SAMPLED_MOST = 64
 UNKNOWN_SIZE = 1024.0
 
 

@@ -244,7 +244,7 @@ def first_at(
         return offset
 
     def is_older(place: int) -> bool:
-        stored = retrying(options, what, lambda: access.message_at(queue, place))
+        stored = retrying(options, what, lambda: access.message_at(queue, place, with_body=False))
         return stored is not None and stored.store_timestamp < moment
 
     if is_older(offset):

@@ -8,6 +8,7 @@ is calculated in ``backlog.py``. Must not know records, nor when brokers are ask
 import logging
 import threading
 from contextlib import suppress
+from random import randrange
 
 from rocketmq_py import (
     MessageQueue,
@@ -317,10 +318,17 @@ class Tracker:
         if limit.bytes_most is not None:
             sizes = dict.fromkeys(backlog.sizes, 1.0)
             sizes |= self._sizes.of({q: backlog.begins[q] for q, n in backlog.sizes.items() if n})
-        taken = limit.admitted(backlog.sizes, sizes, lambda queue: self._served.get(queue, 0))
+        taken = limit.admitted(backlog.sizes, sizes, self._turn_of)
         self._batches += 1
         self._served |= {queue: self._batches for queue, count in taken.items() if count}
         return taken
+
+    def _turn_of(self, queue: MessageQueue) -> int:
+        """Return the number of the batch that served a queue last.
+
+        Those that none has served come first, in no order that every restart repeats.
+        """
+        return self._served.setdefault(queue, -randrange(1 << 30))
 
 
 def _place(queue: MessageQueue) -> str:

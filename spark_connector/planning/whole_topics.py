@@ -45,26 +45,33 @@ class Look:
 
     def wanting(self, options: ReadOptions) -> list[str]:
         """Say what is not there, each thing once; nothing when the read is whole."""
-        required = options.required
-        topics = self.brokers.keys() | self.unknown.keys()
-        topics |= {one for one in required.topics if is_topic_subscribed(one, options)}
         said = [f"topic {topic} has no route" for topic in sorted(self.unknown)]
         for queue in sorted(self.expected - self.bounds.keys()):
             if queue.broker_name not in self.brokers.get(queue.topic, ()):
                 place = f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
                 error = self.failed.get(queue.broker_name)
                 said.append(place if error is None else f"{place} ({error})")
+        return said + self._required(options)
+
+    def _required(self, options: ReadOptions) -> list[str]:
+        """Say what is not there of what the options require."""
+        required = options.required
+        said: list[str] = []
+        if not (required.queues or required.brokers):
+            return said
+        topics = self.brokers.keys() | self.unknown.keys()
+        topics |= {one for one in required.topics if is_topic_subscribed(one, options)}
         for topic in sorted(topics):
-            have = {queue.broker_name for queue in self.bounds if queue.topic == topic}
+            there = [queue.broker_name for queue in self.bounds if queue.topic == topic]
             said += [
                 f"topic {topic}, broker {broker} (requiredBrokers)"
                 for broker in required.brokers_of(topic)
-                if broker not in have
+                if broker not in there
             ]
-            count = sum(queue.topic == topic for queue in self.bounds)
             least = required.queues_of(topic)
-            if count < least:
-                said.append(f"topic {topic}: {least - count} of {least} queues (requiredQueues)")
+            if len(there) < least:
+                lacking = least - len(there)
+                said.append(f"topic {topic}: {lacking} of {least} queues (requiredQueues)")
         return said
 
 

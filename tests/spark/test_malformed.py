@@ -17,7 +17,7 @@ if shutil.which("java") is None:
 
 from pyspark.errors import PySparkException
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import QueueAccess
 from tests.spark.queries import WORKER_LOGS, Seen, fill, logged, names, read_all, stream
 
@@ -71,6 +71,18 @@ def test_a_poison_message_fails_a_read_that_is_not_told_otherwise(
     # Nothing that was asked for is broken.
     offsets = batch(spark, broker, columns="queue_id,offset").collect()
     assert Counter(row.queue_id for row in offsets) == {0: 10, 1: 10}
+
+
+def test_a_start_at_the_time_of_a_poison_message_is_found(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    clock.advance(60)
+    poison(broker)
+    times = {"startingTimestamp": str(clock.now_ms), "endingTimestamp": str(clock.now_ms + 1)}
+    rows = batch(spark, broker, **times, mode="PERMISSIVE", columns="queue_id,offset").collect()
+    assert [(row.queue_id, row.offset) for row in rows] == [(1, 10)]
 
 
 @pytest.mark.parametrize("name", ["_corrupt_record", "broken"])

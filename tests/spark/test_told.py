@@ -25,7 +25,7 @@ from embedded_broker import EmbeddedBroker, EmbeddedCluster
 from rocketmq_py import QueueAccess
 from rocketmq_py.protocol.codes import RequestCode
 from tests.spark.cluster import Driver
-from tests.spark.queries import Seen, fill, forget, logged, names, running, stream, until
+from tests.spark.queries import fill, forget, logged, names, read_all, running, stream
 from tests.spark.test_batch_faults import refuse_one
 
 if TYPE_CHECKING:
@@ -48,11 +48,12 @@ def read(spark: SparkSession, broker: EmbeddedBroker, **options: str) -> DataFra
 def test_the_lag_after_a_restart_is_that_of_the_batch_that_was_not_finished(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    fill(broker, 0, 100)
     frame = stream(spark, broker)
-    with running(frame, tmp_path, Seen()) as query:
-        until(broker, query, lambda: logged(tmp_path, "commits") == [0])
-    forget(tmp_path, "commits", 0)
+    for first in (0, 50):
+        fill(broker, first, first + 50)
+        read_all(frame, tmp_path)
+    assert logged(tmp_path, "commits") == [0, 1]
+    forget(tmp_path, "commits", 1)
     fill(broker, 100, 500)
     seen: list[int] = []
 
@@ -64,10 +65,10 @@ def test_the_lag_after_a_restart_is_that_of_the_batch_that_was_not_finished(
     with running(frame, tmp_path, stop_after_one) as query:
         with pytest.raises(PySparkException, match="enough was seen"):
             query.awaitTermination(WAIT_S)
-        first = query.recentProgress[0]
-    assert seen == [100, 400]
-    assert first["numInputRows"] == 100
-    assert spark_connector.lag(first).total == 400
+        again = query.recentProgress[0]
+    assert seen == [50, 400]
+    assert (again["batchId"], again["numInputRows"]) == (1, 50)
+    assert spark_connector.lag(again).total == 400
 
 
 WRONG = {
@@ -90,7 +91,11 @@ WRONG = {
     "microseconds": ({"endingTimestamp": "1706745600000000"}, "looks like epoch microseconds"),
     "offsets": (
         {"startingOffsets": '{"T":{"0":5}}', "endingOffsets": '{"T":{"broker-a":{"0":3}}}'},
-        "end at 3, before it begins at 5, in topic T, broker broker-a, queue 0",
+        "endingOffsets 3 is before startingOffsets 5 in queue 0 of topic T",
+    ),
+    "an offset and a time": (
+        {"startingOffsets": '{"T":{"0":5}}', "endingTimestamp": "1706745600000"},
+        "end at 0, before it begins at 5, in topic T, broker broker-a, queue 0",
     ),
 }
 

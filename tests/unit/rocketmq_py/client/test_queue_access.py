@@ -269,3 +269,8 @@ def test_a_record_is_decoded_without_its_body(broker: EmbeddedBroker, access: Qu
     assert (message.body, message.sys_flag & 1, message.properties["KEYS"]) == (b"", 1, "k")
     with pytest.raises(BodyError, match="no zlib stream"):
         RawMessages.decode(records)
+    found = access.message_at(queue, 0, with_body=False)
+    assert found is not None
+    assert (found.body, found.properties["KEYS"]) == (b"", "k")
+    with pytest.raises(BodyError, match="no zlib stream"):
+        access.message_at(queue, 0)
