@@ -18,7 +18,7 @@ if shutil.which("java") is None:
 from pyspark.sql import functions
 
 from embedded_broker import EmbeddedBroker
-from tests.spark.queries import Seen, fill, names, read_all, running, stream, until
+from tests.spark.queries import Seen, fill, names, running, stream, until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,6 +85,5 @@ def test_no_task_has_more_than_so_many_records(
     limited = stream(spark, broker, maxRecordsPerPartition="30")
     writer = limited.writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path))
     assert writer.trigger(availableNow=True).start().awaitTermination(120)
-    assert (sum(tasks), max(tasks)) == (200, max(tasks))
+    assert sum(tasks) == 200
     assert max(tasks) <= 30
-    read_all(limited, tmp_path / "whole", Seen())

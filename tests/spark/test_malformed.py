@@ -52,10 +52,16 @@ def batch(spark: SparkSession, broker: EmbeddedBroker, **options: str) -> DataFr
 
 
 def with_logs(spark: SparkSession, frame: DataFrame) -> tuple[list[Any], list[str]]:
+    """The rows of a frame, and what its tasks have logged; Spark keeps what others did, too."""
+
+    def lines() -> Counter[str]:
+        return Counter(row.msg for row in spark.tvf.python_worker_logs().collect())
+
     spark.conf.set(WORKER_LOGS, "true")
     try:
+        before = lines()
         rows = frame.collect()
-        return rows, [row.msg for row in spark.tvf.python_worker_logs().collect()]
+        return rows, list((lines() - before).elements())
     finally:
         spark.conf.unset(WORKER_LOGS)
 
