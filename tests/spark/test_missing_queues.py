@@ -157,6 +157,7 @@ def test_a_broker_that_was_away_at_the_first_start_brings_back_no_old_messages(
         for number in range(210, 215):
             one.send("T", b"m%d" % number, queue=2)
         until(one, query, lambda: len(seen.rows) >= 15)
+        until(one, query, lambda: logged(tmp_path) == logged(tmp_path, "commits"))
     assert seen.bodies == names(200, 215)
     fill(two, 215, 220)
     again, _ = read_all(stream(spark, cluster), tmp_path)
@@ -196,6 +197,7 @@ def test_a_topic_that_is_not_subscribed_to_any_more_is_left_alone(
         until(one, query, lambda: len(seen.rows) >= 10)
         before = looks(one)
         until(one, query, lambda: looks(one) > before + 4)
+        until(one, query, lambda: logged(tmp_path) == logged(tmp_path, "commits"))
     assert seen.bodies == names(220, 230)
     ended, _ = read_all(only, tmp_path)
     assert ended.rows == []
