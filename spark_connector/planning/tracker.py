@@ -112,12 +112,8 @@ class Tracker:
         """Return the ends of all queues as last seen, None before the first look.
 
         Those of queues that are away are kept, so that nobody takes a lost broker for work done;
-        those that the stream goes on without are left out. A run that began with a batch of the run
-        before has not looked yet, so it does now.
+        those that the stream goes on without are left out.
         """
-        if not self._watch.last_seen:
-            with suppress(*SERVER_ERRORS):
-                self._watch.refresh()
         seen = self._watch.last_seen
         if not seen:
             return None
