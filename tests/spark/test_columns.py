@@ -185,6 +185,8 @@ def test_a_mistake_in_where_to_connect_is_told_soon_and_by_its_kind(
     config = {"autoCreateTopicEnable": False}
     with EmbeddedBroker(config=config, topics=["T"]) as broker:
         broker.send("T", b"x")
+        # Workers that run: the time that Python takes to start is not ours.
+        read_batch(spark, tmp_path, nameServer=broker.namesrv_addr, topic="T")
         for code in (RequestCode.GET_TOPIC_STATS_INFO, RequestCode.SEND_BATCH_MESSAGE):
             if mistake == "key":
                 broker.faults.on(code).always().respond(ResponseCode.SYSTEM_ERROR, ACL)
