@@ -52,7 +52,11 @@ class RocketMQDataSource(DataSource):
         the errors of later calls of a stream.
         """
         options = self._checked()
-        return ddl_of(options.columns, include_headers=options.include_headers)
+        return ddl_of(
+            options.columns,
+            include_headers=options.include_headers,
+            corrupt=options.column_name_of_corrupt_record,
+        )
 
     def _checked(self) -> ReadOptions:
         options = HiddenOptions(self.options)

@@ -8,6 +8,7 @@ heartbeat is sent, so brokers create no group for it. Must not know members of g
 or retries: a caller that wants another try makes one.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar, Unpack
@@ -28,6 +29,7 @@ from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings
 from rocketmq_py.errors import MQClientException, NoRouteError, RocketMQError
 from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.bodies.timers import RuntimeInfo
 from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
@@ -35,12 +37,15 @@ from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
 from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
+from rocketmq_py.protocol.sysflag import without_compression
 from rocketmq_py.send_result import MessageQueue, SendStatus
 from rocketmq_py.transport.channel import Done
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
 _T = TypeVar("_T")
+_UPTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+"""As ``StoreStatsService.getFormatRuntime`` writes it."""
 
 
 @frozen
@@ -172,6 +177,31 @@ class QueueAccess(Caller):
         masters = self._instance.routes.master_addresses(self._wire(topic))
         return [name for name, _ in masters]
 
+    def configured_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return the queues that an administrator has fixed for a topic, whoever is there now.
+
+        That is what the name server keeps as the topic's ``ORDER_TOPIC_CONFIG``, as last heard;
+        () without it, and for a topic without a route.
+        """
+        return self._bare_queues(self._instance.routes.configured_queues(self._wire(topic)))
+
+    def broker_time_ms(self, topic: str, broker_name: str) -> int:
+        """Return what a broker's clock says in epoch ms, up to a second late (28).
+
+        Raises ValueError for an answer that does not tell.
+        """
+        address = self._master(self._wire(topic), broker_name)
+        command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
+        answer = self._instance.remoting.invoke(address, command, self._timeout_ms)
+        check_answer(answer, address)
+        table = RuntimeInfo.decode(answer.body).table
+        uptime = _UPTIME.fullmatch(table.get("runtime", ""))
+        if uptime is None or not table.get("bootTimestamp", "").isdigit():
+            raise ValueError(f"broker {broker_name} does not tell its time")
+        days, hours, minutes, seconds = map(int, uptime.groups())
+        up_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        return int(table["bootTimestamp"]) + 1_000 * up_s
+
     def address_of(
         self, broker_name: str, broker_id: int = 0, *, only_this: bool = False
     ) -> str | None:
@@ -232,14 +262,21 @@ class QueueAccess(Caller):
         """
         return self._requests.search_offset(self._wire_queue(queue), timestamp_ms, boundary)
 
-    def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
-        """Return the message at an offset, or None when there is none to read."""
+    def message_at(
+        self, queue: MessageQueue, offset: int, *, with_body: bool = True
+    ) -> MessageExt | None:
+        """Return the message at an offset, or None when there is none to read.
+
+        Without ``with_body`` its body is left empty, so a broken one does no harm.
+        """
         pulled = self.pull(queue, offset, 1).result()
         if not pulled.found:
             return None
         record = decode_record(pulled.records)
         if record.queue_offset != offset:
             return None
+        if not with_body:
+            record.body, record.sys_flag = b"", without_compression(record.sys_flag)
         message = MessageExt.from_record(record, queue.broker_name)
         message.topic = self._bare(message.topic)
         return message

@@ -44,6 +44,8 @@ _TYPES: dict[str, tuple[str, ...]] = {
 }
 """Column to the types it can have, the usual one first."""
 
+PLACE = ("topic", "broker_name", "queue_id", "offset")
+"""Columns that are known of every message, whatever else of it cannot be read."""
 DEFAULT_COLUMNS = (
     "topic",
     "broker_name",
@@ -69,6 +71,10 @@ ALIASES = {
     "headers": "properties",
 }
 """Names of the old connector and of Kafka's, in lower case."""
+
+CORRUPT = "corrupt record"
+"""Source of the column that shows messages that cannot be decoded, whatever its name is."""
+CORRUPT_TYPES = ("binary", "string")
 
 PROPERTY_PREFIX = "property."
 PROPERTY_OF = {
@@ -110,7 +116,7 @@ _WORDS = {
 class Column:
     """One column of a read: the user's name, what it shows, and its Arrow type.
 
-    `source` is a column name of ours, or ``property.NAME``.
+    `source` is a column name of ours, ``property.NAME``, or `CORRUPT`.
     """
 
     name: str
@@ -126,30 +132,46 @@ class Column:
         return None
 
 
-def ddl_of(columns: Iterable[str], *, include_headers: bool = False) -> str:
+def ddl_of(
+    columns: Iterable[str], *, include_headers: bool = False, corrupt: str = "_corrupt_record"
+) -> str:
     """Return the Spark schema text of columns with their usual types; () means the default set.
 
-    Raises `SchemaError` for an unknown column.
+    ``corrupt`` is the name of the column of what cannot be decoded. Raises `SchemaError` for an
+    unknown column.
     """
     names = list(columns) or list(DEFAULT_COLUMNS)
-    if include_headers and "properties" not in map(source_of, names):
+    sources = [source_of(name, corrupt) for name in names]
+    if include_headers and "properties" not in sources:
         names.append("properties")
+        sources.append("properties")
     parts = []
-    for name in names:
-        source = source_of(name)
-        kind = "string" if source.startswith(PROPERTY_PREFIX) else _TYPES[source][0]
+    for name, source in zip(names, sources, strict=True):
+        kind = _types_of(source)[0]
         quoted = name.replace("`", "``")
         parts.append(f"`{quoted}` {_DDL[kind]}")
     return ", ".join(parts)
 
 
-def projection(schema: pa.Schema) -> tuple[Column, ...]:
-    """Check a requested schema; raises `SchemaError` for unknown columns and types."""
+def projection(
+    schema: pa.Schema, *, corrupt: str = "_corrupt_record", mode: str = "FAILFAST"
+) -> tuple[Column, ...]:
+    """Check a requested schema; raises `SchemaError` for unknown columns and types.
+
+    ``corrupt`` is as for `ddl_of`; ``mode`` says what happens to what cannot be decoded.
+    """
     columns = []
     for wanted in schema:
-        source = source_of(wanted.name)
+        source = source_of(wanted.name, corrupt)
         kind = _kind(wanted.type)
-        allowed = ("string",) if source.startswith(PROPERTY_PREFIX) else _TYPES[source]
+        allowed = _types_of(source)
+        if not wanted.nullable and (
+            source == CORRUPT or (mode == "PERMISSIVE" and source not in PLACE)
+        ):
+            raise SchemaError(
+                f"column {wanted.name} is NOT NULL, but messages that cannot be decoded have null "
+                "there: leave that out, or use another mode"
+            )
         if kind not in allowed:
             words = " or ".join(_WORDS.get(one, one) for one in allowed)
             raise SchemaError(f"column {wanted.name} cannot be {wanted.type}: it must be {words}")
@@ -157,9 +179,17 @@ def projection(schema: pa.Schema) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def source_of(name: str) -> str:
+def _types_of(source: str) -> tuple[str, ...]:
+    if source == CORRUPT:
+        return CORRUPT_TYPES
+    return ("string",) if source.startswith(PROPERTY_PREFIX) else _TYPES[source]
+
+
+def source_of(name: str, corrupt: str = "_corrupt_record") -> str:
     """Return what a column name shows; raises `SchemaError` with the nearest name."""
     lower = name.lower()
+    if lower == corrupt.lower():
+        return CORRUPT
     if lower.startswith(PROPERTY_PREFIX) and len(name) > len(PROPERTY_PREFIX):
         return PROPERTY_PREFIX + name[len(PROPERTY_PREFIX) :]
     source = ALIASES.get(lower, lower)

@@ -24,6 +24,7 @@ ALIASES = {
     "rocketmq.accesskey": "accesskey",
     "rocketmq.secretkey": "secretkey",
     "rocketmq.securitytoken": "securitytoken",
+    "invalidrows": "oninvalidrow",
     "path": "topic",  # spark.read.load("T")
 }
 IGNORED = ("provider", "owner", "checkpointlocation", "queryname", "outputmode")

@@ -70,7 +70,8 @@ startingOffsets (BS; text) = unset
     Where to begin: `earliest`, `latest` (streams only), `group`, `group:earliest`, `group:latest`,
     or offsets, `{"topic":{"broker-a":{"0":23}}}` (-2: earliest, -1: latest). Unset: batches begin
     at the earliest offset, streams at the latest. A stream with a checkpoint goes on from the
-    checkpoint.
+    checkpoint. What a stream finds later begins at its first message since the stream began, or
+    since its `startingTimestamp`; at its earliest one unless the stream began so.
 endingOffsets (B; text) = latest
     Where a batch ends: `latest`, or offsets as in `startingOffsets`. The end itself is not read.
     `latest` means the latest offset when the query is planned.
@@ -93,11 +94,12 @@ failOnDataLoss (BS; true, false) = true
     created anew, or a queue is missing for long. With `false` the query goes on behind them and
     logs a warning.
 maxOffsetsPerTrigger (S; 1 or more) = unset
-    Most offsets of one micro-batch. They are shared among the queues by their backlog. Messages
-    that a filter leaves out count, too.
+    Most offsets of one micro-batch. They are shared among the queues by their backlog, at least one
+    for each; with fewer offsets than queues these take turns. Messages that a filter leaves out
+    count, too.
 maxBytesPerTrigger (S; 1 or more) = unset
     About how many stored bytes one micro-batch may have. The size of a message is estimated from a
-    sample.
+    sample of each queue.
 minOffsetsPerTrigger (S; 1 or more) = unset
     A micro-batch waits until there are so many new offsets, but no longer than `maxTriggerDelay`.
 maxTriggerDelay (S; duration) = 15m
@@ -113,17 +115,23 @@ groupId (BS; text) = unset
 commitOffsets (S; true, false) = unset
     Whether a stream stores its progress as offsets of `groupId`, for dashboards. Unset: yes when
     `groupId` is given. A restarted stream goes on from its checkpoint, not from these offsets.
-fetchOffset.numRetries (BS; 0 or more) = 3
+fetchOffset.numRetries (BSW; 0 or more) = 3
     How often a failed question about topics, bounds and offsets is repeated.
-fetchOffset.retryIntervalMs (BS; 0 or more) = 1000
+fetchOffset.retryIntervalMs (BSW; 0 or more) = 1000
     Pause in ms before each of these repetitions.
 offsetPollIntervalMs (S; 1 or more) = 100
     Shortest time in ms between two questions of a stream for new messages. While there are none it
     grows to a second.
 routeRefreshMs (S; 1 or more) = 30000
     How often, in ms, a stream looks for new topics, brokers and queues.
-missingQueueGraceMs (S; 0 or more) = 600000
-    How many ms a queue of a stream may be missing before that counts as data loss.
+missingQueueGraceMs (BS; 0 or more) = 600000
+    How many ms a read waits for queues that are away, before that counts as data loss.
+requiredQueues (BS; text) = unset
+    How many queues a topic must have, for brokers that no route remembers: a number for each topic,
+    or `{"topic":8}`. A read waits for fewer queues as for one that is away.
+requiredBrokers (BS; text) = unset
+    Which brokers a topic must have: their names, separated by commas, for each topic, or
+    `{"topic":["broker-a"]}`. A read waits for a broker without queues as for a queue that is away.
 pullBatchSize (BS; 1 to 2147483647) = 1024
     Most messages that one request asks for. Brokers give fewer: 32 by default.
 pullTimeoutMs (BS; 1 or more) = 3000
@@ -136,6 +144,13 @@ arrowBatchRows (BS; 1 to 2147483647) = 4000
     Most rows of one Arrow batch that is handed to Spark.
 arrowBatchBytes (BS; 1 to 1073741824) = 8388608
     About how many bytes one such batch may have. The memory of a task grows with it.
+mode (BS; FAILFAST, PERMISSIVE, DROPMALFORMED) = FAILFAST
+    What to do with a message that cannot be decoded. `FAILFAST`: the task fails. `PERMISSIVE`: it
+    becomes a row with null for what cannot be read. `DROPMALFORMED`: it is left out. The last two
+    log how many there are, and where.
+columnNameOfCorruptRecord (BS; text) = _corrupt_record
+    Name of the column that shows such a message under `mode=PERMISSIVE`, for whoever asks for it:
+    its stored bytes, or as `string` what is wrong with it. Null for good messages.
 columns (BS; text) = unset
     Columns to read instead of the default ones, `topic,offset,body,property.region`. Fewer columns
     are faster. `.schema(...)` does the same and also sets types.
@@ -193,9 +208,9 @@ compression (W; none, zlib, lz4, zstd) = none
 compressOver (W; 0 or more) = 4096
     Only bodies of more than so many bytes are compressed.
 onInvalidRow (W; fail, skip, topic) = fail
-    What to do with rows that cannot be messages. `fail`: the write fails before anything of their
-    Arrow batch is sent. `skip`: they are left out and counted. `topic`: they are sent to
-    `invalidRowTopic`.
+    What to do with rows that cannot be messages, or whose topic does not exist. `fail`: the write
+    fails before anything of their Arrow batch is sent. `skip`: they are left out and counted.
+    `topic`: they are sent to `invalidRowTopic`.
 invalidRowTopic (W; text) = unset
     Topic for invalid rows under `onInvalidRow=topic`. The property `INVALID_REASON` says what is
     wrong with a row.

@@ -50,6 +50,8 @@ class WriteOptions:
     replay_guard: str | None
     replay_guard_take_over: bool
     progress_interval_ms: int
+    fetch_offset_num_retries: int
+    fetch_offset_retry_interval_ms: int
 
 
 def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:

@@ -57,13 +57,33 @@ def bounds_of(access: QueueAccess, options: ReadOptions) -> Bounds:
     return chosen(found, options)
 
 
-def chosen(found: Bounds, options: ReadOptions) -> Bounds:
-    """Keep the queues that ``assign`` names, all of them without it."""
+def is_subscribed(queue: MessageQueue, options: ReadOptions) -> bool:
+    """Whether a queue that was read once is one that these options mean."""
+    assigned = options.subscription.assigned
+    return is_topic_subscribed(queue.topic, options) if assigned is None else queue in assigned
+
+
+def is_topic_subscribed(topic: str, options: ReadOptions) -> bool:
+    """Whether these options mean a topic, if it exists."""
+    subscription = options.subscription
+    if subscription.pattern is not None:
+        return re.fullmatch(subscription.pattern, topic) is not None
+    named = subscription.topics or {one.topic for one in subscription.assigned or ()}
+    return topic in named
+
+
+def chosen(found: Bounds, options: ReadOptions, *, are_all_there: bool = True) -> Bounds:
+    """Keep the queues that ``assign`` names, all of them without it.
+
+    One that is not among them is an error, if all brokers that have any are there.
+    """
     assigned = options.subscription.assigned
     if assigned is None:
         return found
     kept: Bounds = {}
     for one in assigned:
+        if one not in found and not are_all_there:
+            continue
         if one not in found:
             where = f"broker {one.broker_name} has no queue {one.queue_id} of {one.topic}"
             raise OptionError(f"option assign: {where}")
@@ -224,7 +244,7 @@ def first_at(
         return offset
 
     def is_older(place: int) -> bool:
-        stored = retrying(options, what, lambda: access.message_at(queue, place))
+        stored = retrying(options, what, lambda: access.message_at(queue, place, with_body=False))
         return stored is not None and stored.store_timestamp < moment
 
     if is_older(offset):

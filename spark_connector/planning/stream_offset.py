@@ -7,8 +7,9 @@ A stream stores, compact and with sorted keys::
 
 ``topics`` is the next offset to read. ``from`` holds lower bounds that Spark does not keep: those
 of queues that were new, or all of them after the first offset, which Spark asks for twice and
-stores nowhere. ``reset`` holds new lower bounds of queues that began anew. Must not know Spark or
-the network.
+stores nowhere. ``reset`` holds new lower bounds of queues that began anew. ``since`` is the time in
+epoch ms from which on queues that are found later are read; without it they are read whole. Must
+not know Spark or the network.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,12 +26,13 @@ VERSION = 1
 
 @frozen
 class StreamOffset:
-    """One offset of a stream: `topics` next offsets, `lower` and `reset` as told above."""
+    """One offset of a stream: `topics` next offsets, the other fields as told above."""
 
     topics: Positions
     lower: Positions = field(factory=dict)
     reset: Positions = field(factory=dict)
     is_initial: bool = False
+    since_ms: int | None = None
 
     def to_json(self) -> dict[str, object]:
         """Write it for Spark; sorted, so that equal offsets are equal texts."""
@@ -41,6 +43,8 @@ class StreamOffset:
             written["init"] = 1
         if self.reset:
             written["reset"] = _written(self.reset)
+        if self.since_ms is not None:
+            written["since"] = self.since_ms
         written["topics"] = _written(self.topics)
         written["v"] = VERSION
         return written
@@ -63,7 +67,14 @@ class StreamOffset:
             where = f"offset in the checkpoint, {name}"
             parts.append(user_positions(where, part, low=0) if part else {})
         topics, lower, reset = parts
-        return cls(topics, lower, reset, is_initial=bool(value.get("init")))
+        since = value.get("since")
+        return cls(
+            topics,
+            lower,
+            reset,
+            is_initial=bool(value.get("init")),
+            since_ms=since if isinstance(since, int) else None,
+        )
 
     def ranges(self, end: "StreamOffset") -> Iterator[QueueRange]:
         """Give the range of every queue with news.

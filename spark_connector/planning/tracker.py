@@ -7,6 +7,8 @@ is calculated in ``backlog.py``. Must not know records, nor when brokers are ask
 
 import logging
 import threading
+from contextlib import suppress
+from random import randrange
 
 from rocketmq_py import (
     MessageQueue,
@@ -16,20 +18,23 @@ from rocketmq_py import (
     QueueBounds,
     TopicNotExistError,
 )
-from rocketmq_py.clock import monotonic
+from rocketmq_py.clock import monotonic, wall_ms
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.positions import Positions, in_order
 from spark_connector.options.read_options import ReadOptions
-from spark_connector.planning.backlog import Limit, backlog_of
+from spark_connector.planning.backlog import Backlog, Limit, backlog_of
 from spark_connector.planning.broker_watch import Watch
 from spark_connector.planning.group_offsets import GroupProgress
-from spark_connector.planning.start_places import bounds_of, resolve
+from spark_connector.planning.message_sizes import MessageSizes
+from spark_connector.planning.start_places import Bounds, chosen, first_at, is_subscribed, resolve
 from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.whole_topics import look_once, whole_bounds
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
 
 _log = logging.getLogger("spark_connector")
 
-SAMPLE_MESSAGES = 32
+CLOCK_SLACK_MS = 60_000
+"""How far the driver's clock may be ahead of the brokers', where no broker tells its time."""
 
 
 class Tracker:
@@ -48,15 +53,20 @@ class Tracker:
         self._targets: dict[MessageQueue, int] | None = None
         self._initial: StreamOffset | None = None
         self._fired_at = monotonic()
-        self._mean_size: float | None = None
+        self._sizes = MessageSizes(access)
+        self._batches = 0
+        self._served: dict[MessageQueue, int] = {}
+        self._later: dict[MessageQueue, int] = {}
+        self._is_whole = False
+        self._told_unsubscribed: set[str] = set()
 
     # --- what Spark asks -------------------------------------------------------------------------
 
     def initial(self) -> StreamOffset:
         """Return where the stream begins: the same answer every time."""
         if self._initial is None:
-            bounds = bounds_of(self._access, self._options)
-            self._watch.take(bounds)
+            began = monotonic()
+            bounds = self._whole({})
             if self._targets is not None:
                 # "latest" of a run that ends is the end that it was given.
                 bounds = {
@@ -65,12 +75,17 @@ class Tracker:
                 }
             options = self._options
             found = resolve(self._access, options, options.start, bounds, is_end=False)
-            self._initial = StreamOffset(found, is_initial=True)
+            since_ms = self._since_ms(bounds, began)
+            self._initial = StreamOffset(found, is_initial=True, since_ms=since_ms)
         return self._initial
 
     def freeze(self) -> None:
-        """Fix the present ends as the targets of a run that ends when they are reached."""
-        bounds = bounds_of(self._access, self._options)
+        """Fix the present ends as the targets of a run that ends when they are reached.
+
+        Those of queues that are away are fixed when these are back.
+        """
+        look = look_once(self._access, self._options, is_patient=True)
+        bounds = chosen(look.bounds, self._options, are_all_there=False)
         self._watch.take(bounds)
         self._targets = {queue: one.max_offset for queue, one in bounds.items()}
 
@@ -80,13 +95,15 @@ class Tracker:
         Raises `RocketMQDataLossError` for queues that are gone too long or went backwards, and
         `MQClientException` for those that a broker has refused for too long.
         """
+        if self._targets is not None and not self._is_whole:
+            self._whole(start.topics)
         self._refresh()
         self._wait_for_missing(start)
         self._ask_for_missing(start)
-        backlog = backlog_of(start, self._watch.bounds, self._targets)
+        backlog = backlog_of(start, self._bounds_after(start), self._targets)
         for queue, (offset, one) in backlog.went_back.items():
             self._tell_went_back(queue, offset, one)
-        taken = self._admitted(backlog.sizes, limit)
+        taken = self._admitted(backlog, limit)
         if not any(taken.values()) and not start.is_initial and not backlog.reset:
             return None
         return backlog.after(taken)
@@ -118,6 +135,55 @@ class Tracker:
         if self._group is not None:
             self._group.finish(self._done, self._watch.bounds)
 
+    # --- where queues begin ----------------------------------------------------------------------
+
+    def _whole(self, known: Positions) -> Bounds:
+        """Wait until all queues are there; of a run that ends, give each its target."""
+        wanted = [queue for queue in known if is_subscribed(queue, self._options)]
+        bounds = whole_bounds(self._access, self._options, wanted)
+        self._watch.take(bounds)
+        if self._targets is not None:
+            for queue, one in bounds.items():
+                self._targets.setdefault(queue, one.max_offset)
+        self._told_missing.update(queue for queue in wanted if queue not in bounds)
+        self._is_whole = True
+        return bounds
+
+    def _since_ms(self, bounds: Bounds, began: float) -> int | None:
+        """Return the time from which on queues that are found later are read, None: all of them.
+
+        A broker that was away at the start must not bring back what it had. By the clock of a
+        broker, because the store times that it is compared with are theirs.
+        """
+        start = self._options.start
+        if start.kind == "timestamp":
+            return start.timestamp_ms
+        if start.kind == "earliest" or start.otherwise != "latest":
+            return None
+        now_ms = wall_ms() - CLOCK_SLACK_MS
+        for topic, broker in sorted({(queue.topic, queue.broker_name) for queue in bounds}):
+            with suppress(*SERVER_ERRORS, ValueError):
+                now_ms = self._access.broker_time_ms(topic, broker)
+                break
+        return now_ms - round((monotonic() - began) * 1000)
+
+    def _bounds_after(self, start: StreamOffset) -> Bounds:
+        """Return the bounds of all queues; those found later begin where the stream began."""
+        bounds = self._watch.bounds
+        if start.since_ms is None or bounds.keys() <= start.topics.keys():
+            return bounds
+        bounds = dict(bounds)
+        for queue in bounds.keys() - start.topics.keys():
+            one = bounds.pop(queue)
+            with suppress(*SERVER_ERRORS):  # then it is found at a later look
+                begin = self._later.get(queue)
+                if begin is None:
+                    begin = first_at(self._access, self._options, queue, one, start.since_ms)
+                    self._later[queue] = begin
+                least = max(begin, one.min_offset)
+                bounds[queue] = QueueBounds(min(least, one.max_offset), one.max_offset)
+        return bounds
+
     # --- missing queues --------------------------------------------------------------------------
 
     def _ask_for_missing(self, start: StreamOffset) -> None:
@@ -140,6 +206,9 @@ class Tracker:
 
     def _is_missed(self, queue: MessageQueue, offset: int) -> bool:
         """Whether the stream should have more of a queue that is away."""
+        if not is_subscribed(queue, self._options):
+            self._tell_unsubscribed(queue.topic)
+            return False
         if self._targets is not None and offset >= self._targets.get(queue, offset + 1):
             return False
         if self._refusal(queue) is not None:
@@ -150,6 +219,15 @@ class Tracker:
         """Whether a queue that is away was read to its end, so that nothing is lost."""
         seen = self._watch.last_seen.get(queue)
         return seen is not None and offset >= seen.max_offset
+
+    def _tell_unsubscribed(self, topic: str) -> None:
+        if topic not in self._told_unsubscribed:
+            self._told_unsubscribed.add(topic)
+            _log.warning(
+                "the checkpoint has queues of topic %s that are not subscribed to any more: they "
+                "are read no further, and from where they stand if they are subscribed to again",
+                topic,
+            )
 
     def _tell_missing(self, queue: MessageQueue, offset: int) -> None:
         grace = f"for {self._options.missing_queue_grace_ms} ms (missingQueueGraceMs)"
@@ -194,8 +272,7 @@ class Tracker:
         return None if is_transient(error) else error
 
     def _refresh(self) -> None:
-        if self._watch.refresh():
-            self._mean_size = None
+        self._watch.refresh()
         self._forget_found()
 
     def _forget_found(self) -> None:
@@ -224,29 +301,30 @@ class Tracker:
 
     # --- limits ----------------------------------------------------------------------------------
 
-    def _admitted(self, backlog: dict[MessageQueue, int], limit: Limit) -> dict[MessageQueue, int]:
-        total = sum(backlog.values())
+    def _admitted(self, backlog: Backlog, limit: Limit) -> dict[MessageQueue, int]:
+        total = sum(backlog.sizes.values())
         if limit.wants_more(total) and self._targets is None:
             waited_ms = (monotonic() - self._fired_at) * 1000
             if waited_ms < self._options.max_trigger_delay_ms:
-                return dict.fromkeys(backlog, 0)
-        if total:
-            self._fired_at = monotonic()
-        size = self._size_of_one(backlog) if limit.bytes_most is not None and total else 1.0
-        return limit.admitted(backlog, size)
+                return dict.fromkeys(backlog.sizes, 0)
+        if not total:
+            return backlog.sizes
+        self._fired_at = monotonic()
+        sizes = None
+        if limit.bytes_most is not None:
+            sizes = dict.fromkeys(backlog.sizes, 1.0)
+            sizes |= self._sizes.of({q: backlog.begins[q] for q, n in backlog.sizes.items() if n})
+        taken = limit.admitted(backlog.sizes, sizes, self._turn_of)
+        self._batches += 1
+        self._served |= {queue: self._batches for queue, count in taken.items() if count}
+        return taken
 
-    def _size_of_one(self, backlog: dict[MessageQueue, int]) -> float:
-        """Return the mean stored size of a message, from a sample of the fullest queue."""
-        if self._mean_size is None:
-            queue = max(backlog, key=lambda one: backlog[one])
-            first = self._watch.bounds[queue].max_offset - backlog[queue]
-            try:
-                sample = self._access.pull(queue, first, SAMPLE_MESSAGES).result()
-            except SERVER_ERRORS:
-                return 1024.0
-            if sample.found and sample.next_offset > first:
-                self._mean_size = len(sample.records) / (sample.next_offset - first)
-        return self._mean_size or 1024.0
+    def _turn_of(self, queue: MessageQueue) -> int:
+        """Return the number of the batch that served a queue last.
+
+        Those that none has served come first, in no order that every restart repeats.
+        """
+        return self._served.setdefault(queue, -randrange(1 << 30))
 
 
 def _place(queue: MessageQueue) -> str:

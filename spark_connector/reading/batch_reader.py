@@ -15,15 +15,20 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from spark_connector.decoding.read_columns import projection
+from spark_connector.errors import OptionError
 from spark_connector.options.positions import in_order
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.queue_ranges import QueueRange, split
-from spark_connector.planning.start_places import bounds_of, first_at, resolve
+from spark_connector.planning.start_places import first_at, resolve
+from spark_connector.planning.whole_topics import whole_bounds
 from spark_connector.reading.pulling import lost
 from spark_connector.reading.pushed_filters import Narrowing, narrowing_of
 from spark_connector.reading.range_reader import read_range
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
+
+NAMED_PLACES = {"offsets", "timestamp", "timestamps"}
+"""Kinds of a start and an end that are places: the wrong way round they are a mistake."""
 
 
 class RangePartition(InputPartition):
@@ -41,13 +46,13 @@ def tasks_of(ranges: Iterable[QueueRange], options: ReadOptions) -> list[RangePa
     return [RangePartition(one) for one in cut]
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
+def arrow_schema(schema: StructType, options: ReadOptions) -> pa.Schema:
     """Return the exact Arrow schema that Spark expects of record batches.
 
     Raises `SchemaError` for a column that topics do not have.
     """
     arrow = to_arrow_schema(schema, timezone="UTC")
-    projection(arrow)
+    projection(arrow, corrupt=options.column_name_of_corrupt_record, mode=options.mode)
     return arrow.remove_metadata()
 
 
@@ -56,19 +61,25 @@ class BatchReader(Shipped, DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options: ReadOptions = read_options(options, streaming=False)
-        self.schema = arrow_schema(schema)
+        self.schema = arrow_schema(schema, self.options)
         self.narrowing = Narrowing()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask for the bounds of every queue and cut the ranges into tasks."""
         options = self.options
         access = access_for(options.connection)
-        bounds = bounds_of(access, options)
+        bounds = whole_bounds(access, options)
         # Of all queues, wanted or not: what is wrong is so with and without filters.
         start = resolve(access, options, options.start, bounds, is_end=False)
         end = resolve(access, options, options.end, bounds, is_end=True)
+        are_named = {options.start.kind, options.end.kind} <= NAMED_PLACES
         ranges = []
         for queue, one in in_order(bounds):
+            if are_named and start[queue] > end[queue]:
+                raise OptionError(
+                    f"the read would end at {end[queue]}, before it begins at {start[queue]}, in "
+                    f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
+                )
             if not self.narrowing.takes(queue):
                 continue
             place = queue.topic, queue.broker_name, queue.queue_id

@@ -32,12 +32,13 @@ def read_range(
     of many tries ran into.
     """
     decoder = Decoder(
-        projection(schema),
+        projection(schema, corrupt=options.column_name_of_corrupt_record, mode=options.mode),
         topic=wanted.topic,
         broker_name=wanted.broker_name,
         tags=named_tags(options.expression) if options.expression_type == "TAG" else (),
         strict_text=options.body_charset_errors == "strict",
         check_crc=options.check_crc,
+        mode=options.mode,
     )
     losses = Losses(options, wanted)
     dense = is_dense(options)
@@ -60,6 +61,7 @@ def read_range(
             yield from _cut(batch, options.arrow_batch_rows)
     finally:
         losses.tell()
+        decoder.malformed.tell(str(wanted), options.mode)
 
 
 class _Joined:

@@ -36,7 +36,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self.options: ReadOptions = read_options(options, streaming=True)
-        self.schema = arrow_schema(schema)
+        self.schema = arrow_schema(schema, self.options)
         self._tracker: Tracker | None = None
 
     def carried(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from rocketmq_py import MessageQueue, RawMessages, RemotingCommandException
 from spark_connector.errors import OptionError
 from spark_connector.options.write_options import WriteOptions, write_options
-from spark_connector.servers.access import access_for
+from spark_connector.servers.access import access_for, retrying
 from spark_connector.writing.queue_choice import first_queues
 from spark_connector.writing.replay_guard import ReplayGuard
 from spark_connector.writing.row_answers import Answers
@@ -60,8 +60,10 @@ class WriteTask:
         keys are spread over, the same for every task. Raises `NoRouteError` for a topic that
         does not exist, `NameServerUnavailableError`.
         """
-        topic = self.options.topic
-        queues = first_queues(access_for(self.options.connection), topic)
+        options, topic = self.options, self.options.topic
+        access = access_for(options.connection)
+        asking = "asking for the brokers" if topic is None else f"asking for topic {topic}"
+        queues = retrying(options, asking, lambda: first_queues(access, topic))
         if topic is not None and queues and "sharding_key" in self.meanings.values():
             self.fixed_queues = {topic: queues}
         self.is_planned = True
@@ -92,6 +94,7 @@ class WriteTask:
             # A query that is past its first batch has found its topic before.
             planned=self.is_planned or (here is not None and here[1] > 0),
             dedupe=dedupe,
+            partition=partition_id(),
             answers=answers,
         )
 
@@ -134,6 +137,14 @@ def log_abort(messages: list[Any]) -> None:
     """Say how many rows of finished tasks stay stored although the write failed."""
     stored = sum(one.report.stored for one in messages if isinstance(one, WrittenMessage))
     _log.warning("the write failed; at least %d rows are stored and stay", stored)
+
+
+def partition_id() -> int | None:
+    """Return the number of this task's partition, None outside of a task."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else int(context.partitionId())
 
 
 def micro_batch() -> tuple[str, int, int] | None:

@@ -174,7 +174,12 @@ def test_a_read_whose_executor_is_killed_gives_every_row_once(
     held = broker.faults.on(PULL, nth=10).drop().always()
     job = driver.begin("read", address=broker.namesrv_addr, topic="T", pullTimeoutMs="500")
     broker.wait_for(lambda _b: held.hits >= EXECUTORS, timeout=WAIT_S)
-    victim = executor_of(workers_asking(broker, PULL).pop())
+    readers = {executor_of(worker) for worker in workers_asking(broker, PULL)}
+    assert len(readers) == EXECUTORS  # both have got messages, and wait for more
+    victim = readers.pop()
+    pulled = {entry.fields["queueOffset"] for entry in broker.journal.requests(code=PULL)}
+    assert len(pulled) > 1
+    assert not job.done()
     kill(victim)
     held.end()
     assert sorted(job.result(JOB_S)) == expected
@@ -196,10 +201,20 @@ def test_a_write_whose_executor_is_killed_stores_every_row_at_least_once(
         batchBytes="16384",
         sendTimeoutMs="20000",
     )
-    broker.wait_for(lambda _b: held.hits >= 1, timeout=WAIT_S)
-    kill(executor_of(workers_asking(broker, SEND).pop()))
+    # Both wait for the answer of a send, and have had others answered.
+    broker.wait_for(
+        lambda _b: held.hits and len(workers_asking(broker, SEND)) >= EXECUTORS, timeout=WAIT_S
+    )
+    writers = {executor_of(worker) for worker in workers_asking(broker, SEND)}
+    assert len(writers) == EXECUTORS
+    before = len(broker.messages.in_topic("T"))
+    assert 0 < before < 20_000
+    assert not job.done()
+    victim = writers.pop()
+    kill(victim)
     held.end()
     job.result(JOB_S)
+    assert victim not in {executor_of(worker) for worker in workers_asking(broker, SEND)}
     found = Counter(one.properties["DEDUPE_ID"] for one in broker.messages.in_topic("T"))
     assert set(found) == {str(number) for number in range(20_000)}
     repeated = sum(found.values()) - len(found)
@@ -244,6 +259,15 @@ def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
         pulls = [one.header for one in broker.journal._ring if one.entry().code == PULL]
         assert pulls
         assert all(b'"AccessKey":"who"' in one for one in pulls if isinstance(one, bytes))
+        # A file for TLS is found where Spark carried it; the client does not speak TLS yet.
+        certificate = elsewhere / "authority.pem"
+        tls = {"tls": "true", "tlsCa": certificate.name}
+        with pytest.raises(DriverError, match=r"tlsCa = 'authority.pem': there is no such file"):
+            driver.run("read", address=broker.namesrv_addr, topic="T", **tls)
+        certificate.touch()
+        driver.run("add_file", path=str(certificate))
+        with pytest.raises(DriverError, match="this client has no TLS yet"):
+            driver.run("read", address=broker.namesrv_addr, topic="T", **tls)
         with pytest.raises(DriverError, match="numpy"):
             driver.run("write", address=broker.namesrv_addr, topic="T", count=1)
 

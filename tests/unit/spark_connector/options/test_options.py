@@ -158,7 +158,7 @@ def test_starts_and_ends_can_be_moments_groups_and_places() -> None:
         "offsets",
         {MessageQueue("T", "", 0): 7, MessageQueue("T", "", 1): -2},
     )
-    times = start(startingOffsetsByTimestamp='{"T":{"b":{"0":5}}}')
+    times = start(startingOffsetsByTimestamp='{"T":{"b":{"0":1700000000000}}}')
     assert (times.kind, times.otherwise) == ("timestamps", "earliest")
 
 
@@ -272,6 +272,7 @@ COMPOSED = {
     "expression": ("subExpression", "sqlExpression"),
     "start": ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
     "end": ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    "required": ("requiredQueues", "requiredBrokers"),
     "tls": ("tlsCa", "tlsCert", "tlsKey"),
 }
 """Fields that are made of options of other names."""

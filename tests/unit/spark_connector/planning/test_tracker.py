@@ -9,16 +9,19 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
+from attrs import evolve
+
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MQClientException, QueueAccess
+from rocketmq_py.clock import wall_ms
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import RocketMQDataLossError
 from spark_connector.options.positions import user_positions
-from spark_connector.options.read_options import read_options
+from spark_connector.options.read_options import Subscription, read_options
 from spark_connector.planning.backlog import Limit, share
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.stream_offset import StreamOffset
-from spark_connector.planning.tracker import Tracker
+from spark_connector.planning.tracker import CLOCK_SLACK_MS, Tracker
 
 ANY = Limit()
 GUARD_S = 30.0
@@ -214,13 +217,14 @@ def test_a_queue_that_is_gone_too_long_is_a_loss_unless_told_otherwise(
 ) -> None:
     gone = at({"Gone": {"broker-a": {0: 5}}, "T": {"broker-a": {0: 0, 1: 0}}})
     with pytest.raises(RocketMQDataLossError, match="missing for 0 ms"):
-        tracker(access).latest(gone, ANY)
+        tracker(access, subscribe="Gone,T").latest(gone, ANY)
     caplog.clear()
-    tolerant = tracker(access, failOnDataLoss="false")
+    tolerant = tracker(access, subscribe="Gone,T", failOnDataLoss="false")
     for _ in range(3):  # Spark asks again and again; the user is told once
         assert tolerant.latest(gone, ANY) is None
     assert len([text for text in caplog.messages if "going on without it" in text]) == 1
-    assert tracker(access, missingQueueGraceMs=60_000).latest(gone, ANY) is None
+    patient = tracker(access, subscribe="Gone,T", missingQueueGraceMs=60_000)
+    assert patient.latest(gone, ANY) is None
 
 
 @pytest.mark.case("SP51", "SP52")
@@ -488,3 +492,72 @@ def test_the_ends_are_reported(broker: EmbeddedBroker, access: QueueAccess) -> N
     ends = one.ends()
     assert ends is not None
     assert ends == at({"T": {"broker-a": {0: 3, 1: 0}}})
+
+
+def test_what_is_found_later_is_read_from_where_the_stream_began(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    broker.topics.create("U", queues=1)
+    fill(broker, 4, topic="U")  # as old messages of a broker that is away at the start
+    clock.advance(10)
+    began = clock.now_ms
+    first = tracker(access, subscribePattern="T|U", startingOffsets="latest")
+    first._options = evolve(first._options, subscription=Subscription(topics=("T",)))
+    begin = first.initial()
+    assert begin.since_ms is not None
+    assert began - 5_000 < begin.since_ms <= began
+    later = tracker(access, subscribe="T,U", startingOffsets="earliest")
+    kept = StreamOffset.from_json(begin.to_json())
+    assert later.latest(kept, ANY) == StreamOffset(
+        kept.topics, lower=kept.topics, since_ms=begin.since_ms
+    )
+    clock.advance(1)
+    fill(broker, 2, topic="U")
+    end = later.latest(kept, ANY)
+    assert end is not None
+    assert [(one.topic, one.start, one.until) for one in kept.ranges(end)] == [("U", 4, 6)]
+    assert end.since_ms == begin.since_ms  # whoever goes on from it knows, too
+
+
+@pytest.mark.parametrize(
+    ("given", "since"),
+    [
+        ({"startingOffsets": "earliest"}, None),
+        ({"startingTimestamp": "1700000000000"}, 1_700_000_000_000),
+        ({"startingOffsets": "group:earliest", "groupId": "G"}, None),
+    ],
+)
+def test_a_start_at_a_time_or_at_the_beginning_says_where_others_begin(
+    access: QueueAccess, given: dict[str, str], since: int | None
+) -> None:
+    options = {"startingOffsetsByTimestampStrategy": "latest"} | given
+    assert tracker(access, **options).initial().since_ms == since
+
+
+def test_a_broker_that_does_not_tell_its_time_is_taken_for_a_minute_late(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    code = RequestCode.GET_BROKER_RUNTIME_INFO
+    broker.faults.on(code).always().respond(ResponseCode.NO_PERMISSION)
+    since = tracker(access, startingOffsets="latest").initial().since_ms
+    assert since is not None
+    assert 0 <= wall_ms() - CLOCK_SLACK_MS - since < 30_000
+
+
+def test_a_run_that_ends_looks_for_what_its_checkpoint_has(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    gone = at({"T": {"broker-a": {0: 0}, "broker-b": {0: 5}}})
+    strict = tracker(access)
+    strict.freeze()
+    with pytest.raises(RocketMQDataLossError, match="broker broker-b, queue 0"):
+        strict.latest(gone, ANY)
+    tolerant = tracker(access, failOnDataLoss="false")
+    tolerant.freeze()
+    assert ranges(gone, tolerant.latest(gone, ANY)) == [(0, 0, 3)]
+    elsewhere = tracker(access, subscribe="Nowhere", failOnDataLoss="false")
+    elsewhere.freeze()  # what its checkpoint knows is told later
+    assert elsewhere.latest(at({"Nowhere": {"broker-b": {0: 5}}}), ANY) is None
