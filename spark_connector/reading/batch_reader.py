@@ -5,6 +5,7 @@ travels in its partition. Must not know bytes. Read on: ``planning/start_places.
 ``range_reader.py``, ``pushed_filters.py``.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -17,28 +18,33 @@ from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from spark_connector.decoding.read_columns import projection
 from spark_connector.options.positions import in_order
 from spark_connector.options.read_options import ReadOptions, read_options
-from spark_connector.planning.queue_ranges import QueueRange, split
+from spark_connector.planning.message_sizes import MessageSizes
+from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.start_places import bounds_of, first_at, resolve
+from spark_connector.planning.task_plan import Task, TaskBounds, plan
 from spark_connector.reading.pulling import lost
 from spark_connector.reading.pushed_filters import Narrowing, narrowing_of
-from spark_connector.reading.range_reader import read_range
+from spark_connector.reading.range_reader import read_ranges
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
 
 
 class RangePartition(InputPartition):
-    """One task's range of a queue."""
+    """What one task reads: ranges of one or many queues."""
 
-    def __init__(self, wanted: QueueRange) -> None:
+    def __init__(self, wanted: Task) -> None:
         super().__init__(wanted)
         self.wanted = wanted
 
 
-def tasks_of(ranges: Iterable[QueueRange], options: ReadOptions) -> list[RangePartition]:
-    """Cut ranges into as many tasks as the options ask for."""
-    most = options.max_records_per_partition
-    cut = split(ranges, min_partitions=options.min_partitions, max_records=most)
-    return [RangePartition(one) for one in cut]
+def task_bounds(options: ReadOptions, cores: int | None) -> TaskBounds:
+    """Return the bounds that options and machine set; an unknown cluster is as large as this."""
+    return TaskBounds(
+        cores or os.cpu_count() or 1,
+        options.min_partitions,
+        options.max_partitions,
+        options.max_records_per_partition,
+    )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -54,9 +60,12 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 class BatchReader(Shipped, DataSourceReader):
     """Reads what is between two places of every queue when the query is planned."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, cores: int | None = None
+    ) -> None:
         self.options: ReadOptions = read_options(options, streaming=False)
         self.schema = arrow_schema(schema)
+        self.cores = cores
         self.narrowing = Narrowing()
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -79,13 +88,14 @@ class BatchReader(Shipped, DataSourceReader):
                 lost(options, asked, first, min(one.min_offset, past), available)
                 asked = QueueRange(*place, one.min_offset, past, asked.address)
             ranges.append(asked)
-        return tasks_of(ranges, options)
+        tasks = plan(ranges, task_bounds(options, self.cores), MessageSizes(access).of(ranges))
+        return [RangePartition(one) for one in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task's range; Spark makes a partition of its own when there is none."""
+        """Read one task's ranges; Spark makes a partition of its own when there is none."""
         if isinstance(partition, RangePartition):
             access = access_for(self.options.connection)
-            yield from read_range(access, self.options, partition.wanted, self.schema)
+            yield from read_ranges(access, self.options, partition.wanted, self.schema)
 
     def _narrowed(
         self, access: QueueAccess, queue: MessageQueue, one: QueueBounds, asked: tuple[int, int]
@@ -109,8 +119,10 @@ class FilteringBatchReader(BatchReader):
     refuses every read of a source that has this method.
     """
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        super().__init__(options, schema)
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, cores: int | None = None
+    ) -> None:
+        super().__init__(options, schema, cores)
         self._asked = self.options
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name

@@ -148,6 +148,13 @@ class RangePuller:
         self._progress_at = monotonic()
         self._losses = losses or Losses(options, wanted)
         self._lost_until = wanted.start
+        self._first: tuple[int, _Asked] | None = None
+
+    def start(self) -> None:
+        """Send the first pull already; `pieces` goes on with its answer."""
+        wanted = self._range
+        past = min(wanted.start + self._width.of_part(wanted.start), wanted.until)
+        self._first = past, self._ask(wanted.start, past)
 
     def pieces(self) -> Iterator[Piece]:
         """Give the records; raises `RocketMQDataLossError`, or what the last pull ran into.
@@ -157,8 +164,12 @@ class RangePuller:
         wanted = self._range
         if not len(wanted):
             return
-        first = min(wanted.start + self._width.of_part(wanted.start), wanted.until)
-        yield from self._part(wanted.start, first, None)
+        if self._first is None:
+            self.start()
+        first, self._first = self._first, None
+        self._progress_at = monotonic()
+        if first is not None:
+            yield from self._part(wanted.start, *first)
         flying: deque[tuple[int, int, _Asked]] = deque()
         next_part = self._reached
         while flying or next_part < wanted.until:
@@ -284,6 +295,15 @@ def before(records: bytes, past: int) -> bytes:
     while at < len(records) and int.from_bytes(records[at + 20 : at + 28]) < past:
         at += int.from_bytes(records[at : at + 4])
     return records[:at]
+
+
+def count_of(records: bytes) -> int:
+    """Return how many records there are."""
+    at = count = 0
+    while at < len(records):
+        at += max(1, int.from_bytes(records[at : at + 4]))
+        count += 1
+    return count
 
 
 def lost(

@@ -23,25 +23,34 @@ from pyspark.sql.types import StructType
 from rocketmq_py import RocketMQError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.backlog import Limit
+from spark_connector.planning.message_sizes import MessageSizes
 from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.task_plan import plan
 from spark_connector.planning.tracker import Tracker
-from spark_connector.reading.batch_reader import RangePartition, arrow_schema, tasks_of
-from spark_connector.reading.range_reader import read_range
+from spark_connector.reading.batch_reader import RangePartition, arrow_schema, task_bounds
+from spark_connector.reading.range_reader import read_ranges
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
+
+WORTH_A_SAMPLE = 1_000
+"""Of a topic with fewer new offsets it does not matter how large they are."""
 
 
 class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics from a first place on, batch after batch."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, cores: int | None = None
+    ) -> None:
         self.options: ReadOptions = read_options(options, streaming=True)
         self.schema = arrow_schema(schema)
+        self._bounds = task_bounds(self.options, cores)
         self._tracker: Tracker | None = None
+        self._sizes: MessageSizes | None = None
 
     def carried(self) -> dict[str, Any]:
         """Leave what belongs to this process behind: executors only read ranges."""
-        return {"options": self.options, "schema": self.schema, "_tracker": None}
+        return {"options": self.options, "schema": self.schema, "_tracker": None, "_sizes": None}
 
     # --- on the driver ---------------------------------------------------------------------------
 
@@ -78,9 +87,16 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return None if ends is None else ends.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Cut what lies between two offsets into tasks; asks nobody."""
-        ranges = StreamOffset.from_json(start).ranges(StreamOffset.from_json(end))
-        return tasks_of(ranges, self.options)
+        """Divide what lies between two offsets into tasks.
+
+        What is read depends on the two alone. How it is divided does not: for that brokers are
+        asked how large messages are, now and then and without waiting for long.
+        """
+        ranges = list(StreamOffset.from_json(start).ranges(StreamOffset.from_json(end)))
+        if self._sizes is None:
+            self._sizes = MessageSizes(access_for(self.options.connection))
+        sizes = self._sizes.of(ranges, WORTH_A_SAMPLE)
+        return [RangePartition(task) for task in plan(ranges, self._bounds, sizes)]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: comes a batch late; the group is told when the next batch is planned."""
@@ -114,10 +130,10 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- in a task -------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task's range."""
+        """Read one task's ranges."""
         if isinstance(partition, RangePartition):
             access = access_for(self.options.connection)
-            yield from read_range(access, self.options, partition.wanted, self.schema)
+            yield from read_ranges(access, self.options, partition.wanted, self.schema)
 
 
 class RefusingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
 from spark_connector.options.positions import Positions, user_positions
-from spark_connector.planning.queue_ranges import QueueRange, split
+from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.stream_offset import StreamOffset
 
 POSITIONS = st.dictionaries(
@@ -89,21 +89,3 @@ def test_two_offsets_alone_decide_what_is_read(
     start: StreamOffset, end: StreamOffset, expected: list[tuple[int, int, int]]
 ) -> None:
     assert [(one.queue_id, one.start, one.until) for one in start.ranges(end)] == expected
-
-
-@pytest.mark.case("SP15")
-@given(
-    st.lists(st.integers(0, 500), max_size=6),
-    st.one_of(st.none(), st.integers(1, 40)),
-    st.one_of(st.none(), st.integers(1, 60)),
-)
-def test_pieces_cover_every_offset_once(
-    sizes: list[int], parts: int | None, most: int | None
-) -> None:
-    ranges = [QueueRange("T", "b", number, 10, 10 + size) for number, size in enumerate(sizes)]
-    pieces = split(ranges, min_partitions=parts, max_records=most)
-    covered = [(one.queue_id, n) for one in pieces for n in range(one.start, one.until)]
-    assert covered == [(one.queue_id, n) for one in ranges for n in range(one.start, one.until)]
-    assert all(len(one) for one in pieces)
-    if most is not None:
-        assert all(len(one) <= most for one in pieces)
