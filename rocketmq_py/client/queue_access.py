@@ -8,7 +8,7 @@ heartbeat is sent, so brokers create no group for it. Must not know members of g
 or retries: a caller that wants another try makes one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar, Unpack
 
@@ -22,16 +22,18 @@ from rocketmq_py.client.queue_requests import (
     RawPull,
     pull_answer,
     queue_request,
+    side_by_side,
 )
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings
-from rocketmq_py.errors import MQClientException, NoRouteError, RocketMQError
+from rocketmq_py.errors import MQBrokerException, MQClientException, NoRouteError, RocketMQError
 from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
+from rocketmq_py.protocol.headers.consume import OffsetResponseHeader
 from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
@@ -185,11 +187,15 @@ class QueueAccess(Caller):
     # --- offsets ---------------------------------------------------------------------------
 
     def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of every queue of a topic: one request (202) per broker."""
-        found: dict[MessageQueue, QueueBounds] = {}
+        """Return the bounds of every queue of a topic: a request (202) per broker, all at once."""
         self.read_queues(topic)
-        for broker_name in self.broker_names(topic):
-            found |= self.bounds_at(topic, broker_name)
+        brokers = self.broker_names(topic)
+        answers = side_by_side(brokers, str, lambda name: self._begin_bounds(topic, name))
+        found: dict[MessageQueue, QueueBounds] = {}
+        for broker_name, answer in answers.items():
+            if isinstance(answer, RocketMQError):
+                raise answer
+            found |= self._bounds_in(topic, broker_name, answer)
         return found
 
     def bounds_at(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
@@ -200,12 +206,43 @@ class QueueAccess(Caller):
         """
         wire_topic = self._wire(topic)
         address = self._master(wire_topic, broker_name)
-        header = GetTopicStatsInfoRequestHeader(topic=wire_topic)
-        command = RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, ext_fields=header.to_ext())
+        command = _bounds_request(wire_topic)
         answer = self._instance.remoting.invoke(address, command, self._timeout_ms)
+        return self._bounds_in(topic, broker_name, answer)
+
+    def bounds_of(
+        self, topics: Iterable[str], broker_name: str
+    ) -> dict[str, dict[MessageQueue, QueueBounds] | RocketMQError]:
+        """Ask one broker for the bounds of many topics' queues side by side.
+
+        Returns for each topic what `bounds_at` returns or raises.
+        """
+        answers = side_by_side(
+            topics, lambda _: broker_name, lambda topic: self._begin_bounds(topic, broker_name)
+        )
+        found: dict[str, dict[MessageQueue, QueueBounds] | RocketMQError] = {}
+        for topic, answer in answers.items():
+            try:
+                if isinstance(answer, RocketMQError):
+                    raise answer
+                found[topic] = self._bounds_in(topic, broker_name, answer)
+            except RocketMQError as error:
+                found[topic] = error
+        return found
+
+    def _begin_bounds(self, topic: str, broker_name: str) -> Future[RemotingCommand]:
+        wire_topic = self._wire(topic)
+        address = self._master(wire_topic, broker_name)
+        command = _bounds_request(wire_topic)
+        return self._instance.remoting.invoke_async(address, command, self._timeout_ms)
+
+    def _bounds_in(
+        self, topic: str, broker_name: str, answer: RemotingCommand
+    ) -> dict[MessageQueue, QueueBounds]:
+        wire_topic = self._wire(topic)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return self._bounds_one_by_one(wire_topic, broker_name)
-        check_answer(answer, address, wire_topic)
+        check_answer(answer, self.address_of(broker_name), wire_topic)
         table = TopicStatsTable.decode(answer.body).offset_table
         return {
             MessageQueue(self._bare(key.topic), key.broker_name, key.queue_id): QueueBounds(
@@ -232,9 +269,46 @@ class QueueAccess(Caller):
         """
         return self._requests.search_offset(self._wire_queue(queue), timestamp_ms, boundary)
 
+    def search_offsets(
+        self, moments: Mapping[MessageQueue, int], boundary: Boundary = "LOWER"
+    ) -> dict[MessageQueue, int | RocketMQError]:
+        """Ask for the offset of a store time in each of many queues, side by side.
+
+        Returns for each queue what `search_offset` returns or raises.
+        """
+        asked: dict[MessageQueue, dict[str, object]] = {
+            queue: {"timestamp": moment, "boundary_type": boundary}
+            for queue, moment in moments.items()
+        }
+        return {
+            queue: answer
+            if isinstance(answer, RocketMQError)
+            else OffsetResponseHeader.from_ext(answer.ext_fields).offset
+            for queue, answer in self._ask_many(
+                RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, asked
+            ).items()
+        }
+
     def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
         """Return the message at an offset, or None when there is none to read."""
-        pulled = self.pull(queue, offset, 1).result()
+        return self._message_in(queue, offset, self.pull(queue, offset, 1).result())
+
+    def messages_at(
+        self, places: Iterable[tuple[MessageQueue, int]]
+    ) -> dict[tuple[MessageQueue, int], MessageExt | RocketMQError | None]:
+        """Ask for the message at each of many offsets, side by side.
+
+        Returns for each place what `message_at` returns or raises.
+        """
+        pulled = side_by_side(
+            places, lambda place: place[0].broker_name, lambda place: self.pull(*place, 1)
+        )
+        return {
+            place: answer if isinstance(answer, RocketMQError) else self._message_in(*place, answer)
+            for place, answer in pulled.items()
+        }
+
+    def _message_in(self, queue: MessageQueue, offset: int, pulled: RawPull) -> MessageExt | None:
         if not pulled.found:
             return None
         record = decode_record(pulled.records)
@@ -252,6 +326,44 @@ class QueueAccess(Caller):
     def store_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Tell the broker a group's offset and wait for its answer (15)."""
         self._requests.store_group_offset(self._wire(group), self._wire_queue(queue), offset)
+
+    def group_offsets(
+        self, group: str, queues: Iterable[MessageQueue]
+    ) -> dict[MessageQueue, int | RocketMQError | None]:
+        """Ask for a group's offsets in many queues, side by side.
+
+        Returns for each queue what `group_offset` returns or raises.
+        """
+        fields = {"consumer_group": self._wire(group), "set_zero_if_not_found": False}
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        found: dict[MessageQueue, int | RocketMQError | None] = {}
+        for queue, answer in self._ask_many(code, dict.fromkeys(queues, fields)).items():
+            if not isinstance(answer, RocketMQError):
+                found[queue] = OffsetResponseHeader.from_ext(answer.ext_fields).offset
+            else:
+                none = (
+                    isinstance(answer, MQBrokerException)
+                    and answer.code == ResponseCode.QUERY_NOT_FOUND
+                )
+                found[queue] = None if none else answer
+        return found
+
+    def store_group_offsets(
+        self, group: str, offsets: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, RocketMQError | None]:
+        """Tell brokers a group's offsets of many queues, side by side, and wait for the answers.
+
+        Returns for each queue what `store_group_offset` raises, None when it is stored.
+        """
+        asked: dict[MessageQueue, dict[str, object]] = {
+            queue: {"consumer_group": self._wire(group), "commit_offset": offset}
+            for queue, offset in offsets.items()
+        }
+        answers = self._ask_many(RequestCode.UPDATE_CONSUMER_OFFSET, asked)
+        return {
+            queue: answer if isinstance(answer, RocketMQError) else None
+            for queue, answer in answers.items()
+        }
 
     # --- messages --------------------------------------------------------------------------
 
@@ -381,6 +493,13 @@ class QueueAccess(Caller):
         )
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _ask_many(
+        self, code: RequestCode, asked: Mapping[MessageQueue, Mapping[str, object]]
+    ) -> dict[MessageQueue, RemotingCommand | RocketMQError]:
+        wire = {self._wire_queue(queue): fields for queue, fields in asked.items()}
+        answers = self._requests.ask_many(code, wire)
+        return {queue: answers[self._wire_queue(queue)] for queue in asked}
 
     def _bounds_one_by_one(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
         ask, found = self._requests, {}
@@ -516,6 +635,11 @@ class NamespacedQueueAccess(QueueAccess):
 
     def _bare(self, name: str) -> str:
         return without_namespace(self.namespace, name)
+
+
+def _bounds_request(wire_topic: str) -> RemotingCommand:
+    header = GetTopicStatsInfoRequestHeader(topic=wire_topic)
+    return RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, ext_fields=header.to_ext())
 
 
 def _then(asked: Future[RemotingCommand], read: Callable[[RemotingCommand], _T]) -> Future[_T]:

@@ -150,15 +150,17 @@ class Watch:
 
     def _asked(self, broker: str, topics: Iterable[str]) -> _Said:
         """Ask one broker now, on any thread; one that is silent or busy is so for all topics."""
-        said: _Said = []
-        for topic in topics:
-            try:
-                answer: Bounds | RocketMQError = self._access.bounds_at(topic, broker)
-            except SERVER_ERRORS as error:
-                answer = error
-            said.append(((topic, broker), answer, monotonic()))
-            if isinstance(answer, RocketMQError) and is_transient(answer):
-                break
+        first, *rest = topics
+        try:
+            answer: Bounds | RocketMQError = self._access.bounds_at(first, broker)
+        except SERVER_ERRORS as error:
+            answer = error
+        said: _Said = [((first, broker), answer, monotonic())]
+        if rest and not (isinstance(answer, RocketMQError) and is_transient(answer)):
+            for topic, one in self._access.bounds_of(rest, broker).items():
+                said.append(((topic, broker), one, monotonic()))
+                if isinstance(one, RocketMQError) and is_transient(one):
+                    break
         return said
 
     # --- answers ---------------------------------------------------------------------------------

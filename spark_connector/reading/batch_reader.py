@@ -20,8 +20,9 @@ from spark_connector.options.positions import in_order
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.message_sizes import MessageSizes
 from spark_connector.planning.queue_ranges import QueueRange
-from spark_connector.planning.start_places import bounds_of, first_at, resolve
+from spark_connector.planning.start_places import bounds_of, resolve
 from spark_connector.planning.task_plan import Task, TaskBounds, plan
+from spark_connector.planning.time_places import first_at
 from spark_connector.reading.pulling import lost
 from spark_connector.reading.pushed_filters import Narrowing, narrowing_of
 from spark_connector.reading.range_reader import read_ranges
@@ -76,12 +77,11 @@ class BatchReader(Shipped, DataSourceReader):
         # Of all queues, wanted or not: what is wrong is so with and without filters.
         start = resolve(access, options, options.start, bounds, is_end=False)
         end = resolve(access, options, options.end, bounds, is_end=True)
+        asked_for = self._narrowed(access, bounds, start, end)
         ranges = []
-        for queue, one in in_order(bounds):
-            if not self.narrowing.takes(queue):
-                continue
+        for queue, (first, past) in in_order(asked_for):
+            one = bounds[queue]
             place = queue.topic, queue.broker_name, queue.queue_id
-            first, past = self._narrowed(access, queue, one, (start[queue], end[queue]))
             asked = QueueRange(*place, first, past, access.address_of(queue.broker_name))
             if first < one.min_offset and first < past:
                 available = f"{one.min_offset} to {one.max_offset}"
@@ -98,18 +98,31 @@ class BatchReader(Shipped, DataSourceReader):
             yield from read_ranges(access, self.options, partition.wanted, self.schema)
 
     def _narrowed(
-        self, access: QueueAccess, queue: MessageQueue, one: QueueBounds, asked: tuple[int, int]
-    ) -> tuple[int, int]:
-        """Return the part of a range that the query's filters leave."""
-        first, past = self.narrowing.offsets.cut(*asked)
-        times = self.narrowing.times
-        if first < past and times.low is not None:
-            match = first_at(access, self.options, queue, one, times.low)
-            if match > one.min_offset:  # else lost messages before it might have matched
-                first = max(first, match)
-        if first < past and times.past is not None:
-            past = min(past, first_at(access, self.options, queue, one, times.past))
-        return first, past
+        self,
+        access: QueueAccess,
+        bounds: Mapping[MessageQueue, QueueBounds],
+        start: Mapping[MessageQueue, int],
+        end: Mapping[MessageQueue, int],
+    ) -> dict[MessageQueue, tuple[int, int]]:
+        """Return the parts of all ranges that the query's filters leave."""
+        offsets, times = self.narrowing.offsets, self.narrowing.times
+        found = {
+            queue: offsets.cut(start[queue], end[queue])
+            for queue in bounds
+            if self.narrowing.takes(queue)
+        }
+        for moment, is_start in ((times.low, True), (times.past, False)):
+            if moment is None:
+                continue
+            open_ = {queue: moment for queue, (first, past) in found.items() if first < past}
+            for queue, match in first_at(access, self.options, bounds, open_).items():
+                first, past = found[queue]
+                if not is_start:
+                    found[queue] = first, min(past, match)
+                elif match > bounds[queue].min_offset:
+                    # Else lost messages before it might have matched.
+                    found[queue] = max(first, match), past
+        return found
 
 
 class FilteringBatchReader(BatchReader):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
 from spark_connector.options.positions import Positions, user_positions
-from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.stream_offset import StreamOffset
 
 POSITIONS = st.dictionaries(

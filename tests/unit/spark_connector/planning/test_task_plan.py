@@ -47,7 +47,6 @@ def test_tasks_cover_every_offset_once_and_keep_to_their_bounds(
     for task in tasks:  # what belongs together is asked for together
         ids = [key for key, _ in groupby(task, attrgetter("queue_id"))]
         assert len(ids) == len(task)
-    offsets = sum(sizes)
     if records is not None:
         assert all(sum(map(len, task)) <= records for task in tasks)
     elif most is not None:

@@ -33,7 +33,8 @@ from spark_connector.decoding.decoder import Decoder
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.queue_ranges import QueueRange
-from spark_connector.planning.start_places import bounds_of, first_at, resolve
+from spark_connector.planning.start_places import bounds_of, resolve
+from spark_connector.planning.time_places import first_at
 from spark_connector.reading.range_reader import read_range
 from tests.unit.spark_connector.conftest import record
 
@@ -201,6 +202,10 @@ def test_a_server_that_is_gone_is_named(broker: EmbeddedBroker, access: QueueAcc
         offsets(access, 0, 3, pullTimeoutMs=200)
 
 
+def moment_in(access: QueueAccess, queue: MessageQueue, one: QueueBounds, moment: int) -> int:
+    return first_at(access, options(), {queue: one}, {queue: moment})[queue]
+
+
 @pytest.mark.case("SP5", "SP6")
 @pytest.mark.parametrize("profile", ["rocketmq-5.x", "rocketmq-4.9"])
 def test_a_moment_is_the_first_message_at_or_after_it(profile: ProfileName) -> None:
@@ -216,7 +221,7 @@ def test_a_moment_is_the_first_message_at_or_after_it(profile: ProfileName) -> N
             one = access.bounds("T")[queue]
             hour = 3_600_000
             moments = [begin - 1, begin, begin + 1, begin + hour, begin + 2 * hour + 1]
-            found = [first_at(access, options(), queue, one, moment) for moment in moments]
+            found = [moment_in(access, queue, one, moment) for moment in moments]
             assert found == [0, 0, 1, 1, 3]
             late = str(begin + 9 * hour)
             strict = options(startingTimestamp=late)
@@ -240,7 +245,7 @@ def test_a_moment_with_many_messages_is_the_first_of_them(profile: ProfileName) 
         queue = MessageQueue("T", "broker-a", 0)
         with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
             one = access.bounds("T")[queue]
-            found = [first_at(access, options(), queue, one, at) for at in (begin - 1, begin)]
+            found = [moment_in(access, queue, one, at) for at in (begin - 1, begin)]
             assert found == [3, 3]
 
 
@@ -250,12 +255,19 @@ class MiddleBroker:
     def __init__(self, times: list[int]) -> None:
         self.times = times
 
-    def search_offset(self, _queue: MessageQueue, moment: int) -> int:
-        hits = [at for at, one in enumerate(self.times) if one == moment]
-        return hits[len(hits) // 2]
+    def search_offsets(self, moments: dict[MessageQueue, int]) -> dict[MessageQueue, int]:
+        found = {}
+        for queue, moment in moments.items():
+            hits = [at for at, one in enumerate(self.times) if one == moment]
+            found[queue] = hits[len(hits) // 2]
+        return found
 
-    def message_at(self, _queue: MessageQueue, offset: int) -> MessageExt:
-        return MessageExt("T", store_timestamp=self.times[offset])
+    def messages_at(
+        self, places: Iterable[tuple[MessageQueue, int]]
+    ) -> dict[tuple[MessageQueue, int], MessageExt]:
+        return {
+            (queue, at): MessageExt("T", store_timestamp=self.times[at]) for queue, at in places
+        }
 
 
 @pytest.mark.case("SP5")
@@ -263,8 +275,8 @@ class MiddleBroker:
 def test_any_message_of_a_millisecond_leads_to_its_first(older: int) -> None:
     access = cast("QueueAccess", MiddleBroker([1] * older + [5] * 9 + [7]))
     bounds = QueueBounds(0, older + 10)
-    assert first_at(access, options(), MessageQueue("T", "b", 0), bounds, 5) == older
-    assert first_at(access, options(), MessageQueue("T", "b", 0), bounds, -5) == 0
+    assert moment_in(access, MessageQueue("T", "b", 0), bounds, 5) == older
+    assert moment_in(access, MessageQueue("T", "b", 0), bounds, -5) == 0
 
 
 @pytest.mark.case("SP3", "SP19")
