@@ -202,7 +202,8 @@ class Watch:
         for found in answered.values():
             bounds |= found
         is_new = bounds != self.bounds
-        self._keep(bounds)
+        if is_new:  # else the very same ones stay, by which others know that nothing changed
+            self._keep(bounds)
         return is_new
 
     def _keep(self, bounds: Bounds) -> None:

@@ -23,7 +23,7 @@ from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.backlog import Limit, backlog_of
 from spark_connector.planning.broker_watch import Watch
 from spark_connector.planning.group_offsets import GroupProgress
-from spark_connector.planning.start_places import bounds_of, resolve
+from spark_connector.planning.start_places import Bounds, bounds_of, resolve
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
 
@@ -49,6 +49,7 @@ class Tracker:
         self._initial: StreamOffset | None = None
         self._fired_at = monotonic()
         self._mean_size: float | None = None
+        self._idle: tuple[StreamOffset, Bounds] | None = None
 
     # --- what Spark asks -------------------------------------------------------------------------
 
@@ -81,6 +82,8 @@ class Tracker:
         `MQClientException` for those that a broker has refused for too long.
         """
         self._refresh()
+        if self._is_idle(start):
+            return None
         self._wait_for_missing(start)
         self._ask_for_missing(start)
         backlog = backlog_of(start, self._watch.bounds, self._targets)
@@ -88,8 +91,21 @@ class Tracker:
             self._tell_went_back(queue, offset, one)
         taken = self._admitted(backlog.sizes, limit)
         if not any(taken.values()) and not start.is_initial and not backlog.reset:
+            bounds = self._watch.bounds
+            if not any(backlog.sizes.values()) and start.topics.keys() <= bounds.keys():
+                self._idle = start, bounds
             return None
         return backlog.after(taken)
+
+    def _is_idle(self, start: StreamOffset) -> bool:
+        """Whether there was nothing to read last time, nothing is missing, and nothing changed.
+
+        Spark asks a hundred times a second, which is too often to look at thousands of queues.
+        """
+        if self._idle is None:
+            return False
+        last, bounds = self._idle
+        return start is last and bounds is self._watch.bounds
 
     def ends(self) -> StreamOffset | None:
         """Return the ends of all queues as last seen, None before the first look.
@@ -125,7 +141,7 @@ class Tracker:
 
         The back-off of the watch may outlast the grace, so its last answer may be old.
         """
-        away = {q: offset for q, offset in start.topics.items() if q not in self._watch.bounds}
+        away = {q: start.topics[q] for q in start.topics.keys() - self._watch.bounds.keys()}
         for queue, offset in in_order(away):
             if queue in self._watch.bounds or not self._is_missed(queue, offset):
                 continue
@@ -203,7 +219,8 @@ class Tracker:
         found = self._watch.bounds.keys()
         for queue in self._missing_since.keys() & found:
             del self._missing_since[queue]
-        self._told_missing -= found
+        if self._told_missing:
+            self._told_missing -= found
 
     def _wait_for_missing(self, start: StreamOffset) -> None:
         """In a run that ends, wait for queues that are away, until the grace is over."""

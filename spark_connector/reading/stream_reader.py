@@ -24,7 +24,7 @@ from rocketmq_py import RocketMQError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.backlog import Limit
 from spark_connector.planning.message_sizes import MessageSizes
-from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.stream_offset import KeptOffsets
 from spark_connector.planning.task_plan import plan
 from spark_connector.planning.tracker import Tracker
 from spark_connector.reading.batch_reader import RangePartition, arrow_schema, task_bounds
@@ -47,10 +47,11 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._bounds = task_bounds(self.options, cores)
         self._tracker: Tracker | None = None
         self._sizes: MessageSizes | None = None
+        self._offsets = KeptOffsets()
 
     def carried(self) -> dict[str, Any]:
         """Leave what belongs to this process behind: executors only read ranges."""
-        return {"options": self.options, "schema": self.schema, "_tracker": None, "_sizes": None}
+        return {"options": self.options, "schema": self.schema, "_tracker": None}
 
     # --- on the driver ---------------------------------------------------------------------------
 
@@ -71,15 +72,15 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins; the same for every call."""
-        return self._track().initial().to_json()
+        return self._offsets.write(self._track().initial())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next micro-batch: ``start`` itself when there is no news."""
         tracker = self._track()
-        begin = StreamOffset.from_json(start)
+        begin = self._offsets.read(start)
         end = tracker.latest(begin, self._limit(limit))
         tracker.push_group(begin)  # a run of one batch calls this once: the look comes first
-        return start if end is None else end.to_json()
+        return start if end is None else self._offsets.write(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return the ends of all queues, for the progress report."""
@@ -92,7 +93,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         What is read depends on the two alone. How it is divided does not: for that brokers are
         asked how large messages are, now and then and without waiting for long.
         """
-        ranges = list(StreamOffset.from_json(start).ranges(StreamOffset.from_json(end)))
+        ranges = list(self._offsets.read(start).ranges(self._offsets.read(end)))
         if self._sizes is None:
             self._sizes = MessageSizes(access_for(self.options.connection))
         sizes = self._sizes.of(ranges, WORTH_A_SAMPLE)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 from embedded_broker import EmbeddedCluster, TopicSpec, VirtualClock
+from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.profiles import ProfileName
 from rocketmq_py import MessageQueue, QueueAccess, TopicNotExistError
 from rocketmq_py.protocol.codes import RequestCode
@@ -49,6 +51,10 @@ def options(**given: str) -> ReadOptions:
     return read_options({"nameServer": "h:1", "subscribe": "T"} | given, streaming=False)
 
 
+def hit(fault: Fault, count: int, _broker: object) -> bool:
+    return fault.hits == count
+
+
 def rounds(
     cluster: EmbeddedCluster,
     session: VirtualClock,
@@ -63,7 +69,7 @@ def rounds(
     result = in_background(work)
     for code, count in asked.items():
         for one, fault in zip(cluster.brokers, held[code], strict=True):
-            one.wait_for(lambda _b, fault=fault: fault.hits == count, timeout=GUARD_S)
+            one.wait_for(partial(hit, fault, count), timeout=GUARD_S)
         session.advance(LATE_S)
     return result.result(GUARD_S)
 
@@ -129,7 +135,7 @@ def test_the_offsets_of_a_batch_are_stored_in_two_rounds(
     told = in_background(lambda: progress.tell(dict.fromkeys(queues, 7), set(queues)))
     for count in (1, QUEUES):
         for one, fault in zip(cluster.brokers, held, strict=True):
-            one.wait_for(lambda _b, fault=fault: fault.hits == count, timeout=GUARD_S)
+            one.wait_for(partial(hit, fault, count), timeout=GUARD_S)
         session.advance(LATE_S)
     told.result(GUARD_S)
     assert access.group_offsets("G", queues) == dict.fromkeys(queues, 7)
