@@ -242,7 +242,7 @@ class QueueAccess(Caller):
         wire_topic = self._wire(topic)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return self._bounds_one_by_one(wire_topic, broker_name)
-        check_answer(answer, self.address_of(broker_name), wire_topic)
+        check_answer(answer, self.address_of(broker_name) or broker_name, wire_topic)
         table = TopicStatsTable.decode(answer.body).offset_table
         return {
             MessageQueue(self._bare(key.topic), key.broker_name, key.queue_id): QueueBounds(

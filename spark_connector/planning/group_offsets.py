@@ -100,11 +100,11 @@ class GroupProgress:
             told.error, told.at = error, monotonic()
             return told
         told.stored[first] = offset
-        for queue, error in self._access.store_group_offsets(self._group, rest).items():
-            if error is None:
+        for queue, trouble in self._access.store_group_offsets(self._group, rest).items():
+            if trouble is None:
                 told.stored[queue] = rest[queue]
             elif told.error is None:
-                told.error, told.at = error, monotonic()
+                told.error, told.at = trouble, monotonic()
         return told
 
     def _collect(self) -> None:

@@ -62,8 +62,8 @@ class StreamOffset:
 
             raise OptionError(
                 f"the checkpoint holds offsets of version {version!r}, this connector "
-                f"({__version__}) reads versions {VERSION} and {PACKED}: use the connector that wrote "
-                "it, or a new checkpoint"
+                f"({__version__}) reads versions {VERSION} and {PACKED}: use the connector "
+                "that wrote it, or a new checkpoint"
             )
         lower: Positions = {}
         parts: list[Positions] = []

@@ -17,7 +17,14 @@ from socket import gethostname
 
 from attrs import frozen
 
-from rocketmq_py import MessageQueue, MQClientException, QueueAccess, RawPull, RemotingException
+from rocketmq_py import (
+    MessageQueue,
+    MQClientException,
+    QueueAccess,
+    RawPull,
+    RemotingCommandException,
+    RemotingException,
+)
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions
@@ -32,6 +39,10 @@ WIDEN_AFTER = 4
 """After so many parts one is twice as wide, to see whether pulls bring more than is asked for;"""
 WIDEN_AFTER_MOST = 256
 """each time that they do not, after twice as many, up to so many."""
+FRAME_BYTES = 16 << 20
+"""A longer answer ends the connection, as it does in the original's client;"""
+GOOD_FRAME_BYTES = FRAME_BYTES * 3 // 4
+"""so after one as many messages are asked for as had so many bytes."""
 NOTHING_HERE = 20
 """The answer's code when the broker went through its queue and had no message to give."""
 
@@ -79,10 +90,43 @@ class Losses:
 
 @frozen
 class _Asked:
-    """A pull in flight, and which broker it was sent to: that says what its answer means."""
+    """A pull in flight: for how many messages, and to which broker, which says what it means."""
 
     answer: Future[RawPull]
     broker_id: int
+    count: int
+
+
+class PullLimit:
+    """How many messages one pull may ask a broker for: fewer while its answers are too long.
+
+    A broker may be told to give more than its frames can carry. The ranges of a task share one.
+    """
+
+    def __init__(self, usual: int) -> None:
+        self.now = usual
+        self._usual = usual
+
+    def is_too_long(self, error: BaseException, count: int) -> bool:
+        """Whether a pull for so many failed by the length of an answer; then fewer are asked for.
+
+        All pulls of a connection fail together, so it may have been the answer of another one.
+        """
+        cause = error.__cause__
+        if not isinstance(cause, RemotingCommandException) or count <= 1:
+            return False
+        length = getattr(cause, "value", None)
+        if getattr(cause, "field", None) != "length" or not isinstance(length, int):
+            return False
+        if length < FRAME_BYTES // 2:  # no length at all
+            return False
+        self.now = min(self.now, max(1, count * GOOD_FRAME_BYTES // max(length, FRAME_BYTES)))
+        return True
+
+    def had_room(self, count: int, size: int) -> None:
+        """Ask for more again when a whole answer was far from too long."""
+        if count >= self.now < self._usual and size * 4 < GOOD_FRAME_BYTES:
+            self.now = min(2 * self.now, self._usual)
 
 
 class _Width:
@@ -136,6 +180,7 @@ class RangePuller:
         options: ReadOptions,
         wanted: QueueRange,
         losses: Losses | None = None,
+        limit: PullLimit | None = None,
     ) -> None:
         self._access = access
         self._options = options
@@ -143,6 +188,7 @@ class RangePuller:
         self._queue = MessageQueue(wanted.topic, wanted.broker_name, wanted.queue_id)
         self._broker_id = MASTER
         self._width = _Width(options.pull_batch_size)
+        self._limit = limit or PullLimit(options.pull_batch_size)
         self._reached = wanted.start
         self._address = wanted.address
         self._progress_at = monotonic()
@@ -182,11 +228,12 @@ class RangePuller:
 
     def _ask(self, start: int, past: int) -> _Asked:
         options, broker_id = self._options, self._broker_id
+        count = min(past - start, self._limit.now)
         try:
             answer = self._access.pull(
                 self._queue,
                 start,
-                min(past - start, options.pull_batch_size),
+                count,
                 expression=options.expression,
                 expression_type=options.expression_type,
                 broker_id=broker_id,
@@ -197,7 +244,7 @@ class RangePuller:
         except SERVER_ERRORS as error:
             answer = Future()
             answer.set_exception(error)
-        return _Asked(answer, broker_id)
+        return _Asked(answer, broker_id, count)
 
     def _part(self, start: int, past: int, asked: _Asked | None) -> Iterator[Piece]:
         """Give the records of [start, past); the first pull may be in flight already.
@@ -210,11 +257,12 @@ class RangePuller:
             try:
                 answer = asked.answer.result(self._options.pull_timeout_ms / 1000 + 1)
             except (*SERVER_ERRORS, FutureTimeout) as error:
+                if not self._limit.is_too_long(error, asked.count):
+                    self._wait_or_raise(error)
                 asked = None
-                self._wait_or_raise(error)
                 continue
             begin, start = start, self._after(answer, start, past, asked.broker_id)
-            asked = None
+            count, asked = asked.count, None
             if answer.found and start > begin:
                 records = answer.records
                 if answer.next_offset > past:
@@ -225,7 +273,8 @@ class RangePuller:
                 # What the consumer took its time for is no waiting for the broker.
                 self._progress_at = monotonic()
                 brought = max(brought, start - begin)
-                is_short |= start < min(past, begin + self._options.pull_batch_size)
+                is_short |= start < min(past, begin + count)
+                self._limit.had_room(count, len(records))
             self._reached = start
             if begin == self._range.start and start > begin:
                 break

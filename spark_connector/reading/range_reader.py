@@ -16,7 +16,14 @@ from spark_connector.decoding.decoder import Decoder
 from spark_connector.decoding.read_columns import projection
 from spark_connector.options.read_options import ReadOptions, named_tags
 from spark_connector.planning.queue_ranges import QueueRange
-from spark_connector.reading.pulling import Losses, Piece, RangePuller, count_of, is_dense
+from spark_connector.reading.pulling import (
+    Losses,
+    Piece,
+    PullLimit,
+    RangePuller,
+    count_of,
+    is_dense,
+)
 from spark_connector.servers.task_log import Progress
 
 ROOM_SHARE = 8
@@ -61,6 +68,7 @@ def _pieces(
     started: deque[tuple[QueueRange, Losses, RangePuller]] = deque()
     batch = options.pull_batch_size
     room = batch * options.prefetch
+    limits: dict[tuple[str, str], PullLimit] = {}
     while started or waiting:
         while waiting and len(started) < QUEUES_AHEAD:
             one = waiting[0]
@@ -68,7 +76,8 @@ def _pieces(
                 break
             room -= min(len(waiting.popleft()), batch)
             losses = Losses(options, one)
-            puller = RangePuller(access, options, one, losses)
+            limit = limits.setdefault(_home(one), PullLimit(batch))
+            puller = RangePuller(access, options, one, losses, limit)
             puller.start()
             started.append((one, losses, puller))
         one, losses, puller = started.popleft()
