@@ -10,6 +10,7 @@ or retries: a caller that wants another try makes one.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar, Unpack
 
 from attrs import define, frozen
@@ -32,13 +33,17 @@ from rocketmq_py.message import MessageExt
 from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.header_form import HeaderForm
 from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
 from rocketmq_py.protocol.headers.consume import OffsetResponseHeader
-from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
+from rocketmq_py.protocol.headers.send import (
+    PROPERTIES_SHORT,
+    SendMessageResponseHeader,
+    send_fields,
+)
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
 from rocketmq_py.send_result import MessageQueue, SendStatus
-from rocketmq_py.transport.channel import Done
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
@@ -454,16 +459,28 @@ class QueueAccess(Caller):
         now_ms = wall_ms()
         by_broker: dict[str, list[int]] = {}
         topics = [self._wire(message.queue.topic) for message in messages]
+        # Most messages go where the one before went, which need not be looked up again.
+        before: tuple[str, str] | None = None
+        some: list[int] = []
         for number, message in enumerate(messages):
+            place = topics[number], message.queue.broker_name
+            if place == before:
+                some.append(number)
+                continue
             try:
-                address = self._master(topics[number], message.queue.broker_name)
+                some = by_broker.setdefault(self._master(*place), [])
             except RocketMQError as error:
+                before = None
                 told(number, SendOutcome(None, error))
             else:
-                by_broker.setdefault(address, []).append(number)
+                before = place
+                some.append(number)
         for address, numbers in by_broker.items():
-            commands = [self._send_command(messages[n], topics[n], now_ms) for n in numbers]
-            dones = [self._telling(told, n, messages[n], topics[n], address) for n in numbers]
+            mine = [messages[n] for n in numbers]
+            commands = self._send_commands(mine, [topics[n] for n in numbers], now_ms)
+            dones = [
+                partial(self._tell, told, n, messages[n].queue, topics[n], address) for n in numbers
+            ]
             try:
                 self._instance.remoting.begin_many(address, commands, timeout_ms, dones)
             except RocketMQError as error:
@@ -510,19 +527,49 @@ class QueueAccess(Caller):
         return found
 
     def _send_command(self, message: PreparedMessage, topic: str, born_ms: int) -> RemotingCommand:
-        fields = send_fields(
+        return RemotingCommand(
+            _code_of(message),
+            ext_fields=self._send_fields(message, topic, born_ms, message.properties),
+            body=message.body,
+        )
+
+    def _send_fields(
+        self, message: PreparedMessage, topic: str, born_ms: int, properties: str
+    ) -> dict[str, str]:
+        return send_fields(
             self.producer_group,
             topic,
             queue_id=message.queue.queue_id,
             sys_flag=message.sys_flag,
             born_timestamp=born_ms,
             flag=message.flag,
-            properties=message.properties,
+            properties=properties,
             batch=message.batch,
             broker_name=message.queue.broker_name,
         )
-        code = RequestCode.SEND_BATCH_MESSAGE if message.batch else RequestCode.SEND_MESSAGE_V2
-        return RemotingCommand(code, ext_fields=fields, body=message.body)
+
+    def _send_commands(
+        self, messages: Sequence[PreparedMessage], topics: Sequence[str], born_ms: int
+    ) -> list[RemotingCommand]:
+        """Make the commands of many sends, most of which differ in little.
+
+        What is equal in their headers is written once, if nobody looks at the fields on the way.
+        """
+        if not self._instance.remoting.leaves_as_is:
+            return [
+                self._send_command(message, topic, born_ms)
+                for message, topic in zip(messages, topics, strict=True)
+            ]
+        forms: dict[tuple[object, ...], HeaderForm] = {}
+        commands: list[RemotingCommand] = []
+        for message, topic in zip(messages, topics, strict=True):
+            key = topic, message.queue, message.flag, message.sys_flag, message.batch
+            form = forms.get(key)
+            if form is None:
+                fields = self._send_fields(message, topic, born_ms, "")
+                form = forms[key] = HeaderForm.of(_code_of(message), fields, PROPERTIES_SHORT)
+            commands.append(form.command(message.properties, message.body))
+        return commands
 
     @property
     def _timeout_ms(self) -> int:
@@ -580,30 +627,30 @@ class QueueAccess(Caller):
         if status is None:
             raise broker_error(answer, address, topic=topic)
         told = SendMessageResponseHeader.from_ext(answer.ext_fields)
-        where = MessageQueue(self._bare(queue.topic), queue.broker_name, told.queue_id)
+        where = queue
+        if told.queue_id != queue.queue_id:
+            where = MessageQueue(queue.topic, queue.broker_name, told.queue_id)
         return RawSend(status, where, told.queue_offset, told.msg_id, told.recall_handle)
 
-    def _telling(
+    def _tell(
         self,
         told: Callable[[int, SendOutcome], None],
         number: int,
-        message: PreparedMessage,
+        queue: MessageQueue,
         topic: str,
         address: str,
-    ) -> Done:
-        """Give what tells how a message ended, on the reading thread."""
-
-        def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-            stored: RawSend | None = None
-            wrong: Exception | None = error
-            if answer is not None:
-                try:
-                    stored = self._stored(answer, message.queue, topic, address)
-                except Exception as refused:  # noqa: BLE001 - it belongs to whoever waits
-                    wrong = refused
-            told(number, SendOutcome(stored, wrong))
-
-        return done
+        answer: RemotingCommand | None,
+        error: RocketMQError | None,
+    ) -> None:
+        """Tell how a message ended, on the reading thread."""
+        stored: RawSend | None = None
+        wrong: Exception | None = error
+        if answer is not None:
+            try:
+                stored = self._stored(answer, queue, topic, address)
+            except Exception as refused:  # noqa: BLE001 - it belongs to whoever waits
+                wrong = refused
+        told(number, SendOutcome(stored, wrong))
 
 
 class NamespacedQueueAccess(QueueAccess):
@@ -635,6 +682,10 @@ class NamespacedQueueAccess(QueueAccess):
 
     def _bare(self, name: str) -> str:
         return without_namespace(self.namespace, name)
+
+
+def _code_of(message: PreparedMessage) -> RequestCode:
+    return RequestCode.SEND_BATCH_MESSAGE if message.batch else RequestCode.SEND_MESSAGE_V2
 
 
 def _bounds_request(wire_topic: str) -> RemotingCommand:
