@@ -31,6 +31,7 @@ BENCHES = (
     "spark_read",
     "spark_write",
     "spark_memory",
+    "spark_scale",
 )
 
 
