@@ -10,6 +10,7 @@ from concurrent.futures import Future, wait
 
 from rocketmq_py import MessageQueue, QueueAccess, RawPull
 from rocketmq_py.clock import monotonic
+from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.servers.access import SERVER_ERRORS
 from spark_connector.servers.back_off import PATIENCE_S
@@ -21,10 +22,11 @@ FRESH_S = 300.0
 
 
 class MessageSizes:
-    """Keeps the mean stored size of each topic's messages. One thread uses it."""
+    """Keeps how many bytes an offset of each topic brings, filtered or not. One thread uses it."""
 
-    def __init__(self, access: QueueAccess) -> None:
+    def __init__(self, access: QueueAccess, options: ReadOptions) -> None:
         self._access = access
+        self._options = options
         self._known: dict[str, tuple[float | None, float]] = {}
 
     def of(self, ranges: Iterable[QueueRange], worth: int = 1) -> dict[str, float]:
@@ -55,8 +57,17 @@ class MessageSizes:
 
     def _asked(self, one: QueueRange) -> Future[RawPull]:
         queue = MessageQueue(one.topic, one.broker_name, one.queue_id)
+        options = self._options
         try:
-            return self._access.pull(queue, one.start, SAMPLE_MESSAGES, address=one.address)
+            return self._access.pull(
+                queue,
+                one.start,
+                SAMPLE_MESSAGES,
+                expression=options.expression,
+                expression_type=options.expression_type,
+                address=one.address,
+                **({"group": options.group_id} if options.group_id else {}),
+            )
         except SERVER_ERRORS as error:
             failed: Future[RawPull] = Future()
             failed.set_exception(error)

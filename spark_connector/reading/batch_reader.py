@@ -88,7 +88,9 @@ class BatchReader(Shipped, DataSourceReader):
                 lost(options, asked, first, min(one.min_offset, past), available)
                 asked = QueueRange(*place, one.min_offset, past, asked.address)
             ranges.append(asked)
-        tasks = plan(ranges, task_bounds(options, self.cores), MessageSizes(access).of(ranges))
+        tasks = plan(
+            ranges, task_bounds(options, self.cores), MessageSizes(access, options).of(ranges)
+        )
         return [RangePartition(one) for one in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -95,7 +95,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """
         ranges = list(self._offsets.read(start).ranges(self._offsets.read(end)))
         if self._sizes is None:
-            self._sizes = MessageSizes(access_for(self.options.connection))
+            self._sizes = MessageSizes(access_for(self.options.connection), self.options)
         sizes = self._sizes.of(ranges, WORTH_A_SAMPLE)
         return [RangePartition(task) for task in plan(ranges, self._bounds, sizes)]
 
