@@ -17,6 +17,10 @@ from spark_connector.servers.back_off import PATIENCE_S
 
 SAMPLE_MESSAGES = 32
 TOPICS_MOST = 32
+WORTH_A_SAMPLE = 1_000
+"""Topics with fewer offsets to read are not asked about: their messages count as"""
+UNKNOWN_BYTES = 16384.0
+"""so large, lest a task gets very many large ones."""
 FRESH_S = 300.0
 """For so long a sample counts, and so does that there was none."""
 
@@ -29,22 +33,22 @@ class MessageSizes:
         self._options = options
         self._known: dict[str, tuple[float | None, float]] = {}
 
-    def of(self, ranges: Iterable[QueueRange], worth: int = 1) -> dict[str, float]:
-        """Return the sizes of the topics of some ranges, as far as they are known.
-
-        Topics with fewer offsets than ``worth`` are not asked for.
-        """
+    def of(self, ranges: Iterable[QueueRange]) -> dict[str, float]:
+        """Return the sizes of the topics of some ranges; who did not answer has none."""
         fullest: dict[str, QueueRange] = {}
         totals: dict[str, int] = {}
         for one in ranges:
             totals[one.topic] = totals.get(one.topic, 0) + len(one)
             if one.topic not in fullest or len(one) > len(fullest[one.topic]):
                 fullest[one.topic] = one
+        options = self._options
+        if len(totals) == 1 and options.min_partitions == options.max_partitions is not None:
+            return {}  # whoever says how many tasks there are asks for nothing else
         now = monotonic()
         unknown = [
             topic
             for topic, total in totals.items()
-            if total >= worth and now >= self._known.get(topic, (None, 0.0))[1]
+            if total >= WORTH_A_SAMPLE and now >= self._known.get(topic, (None, 0.0))[1]
         ]
         unknown.sort(key=lambda topic: -totals[topic])
         asked = {topic: self._asked(fullest[topic]) for topic in unknown[:TOPICS_MOST]}
@@ -52,8 +56,14 @@ class MessageSizes:
             wait(asked.values(), PATIENCE_S)
         for topic, answer in asked.items():
             self._known[topic] = _mean(answer, fullest[topic].start), now + FRESH_S
-        known = ((topic, self._known.get(topic, (None, 0.0))[0]) for topic in totals)
-        return {topic: size for topic, size in known if size is not None}
+        found: dict[str, float] = {}
+        for topic, total in totals.items():
+            size, _ = self._known.get(topic, (None, 0.0))
+            if size is None and total < WORTH_A_SAMPLE:
+                size = UNKNOWN_BYTES
+            if size is not None:
+                found[topic] = size
+        return found
 
     def _asked(self, one: QueueRange) -> Future[RawPull]:
         queue = MessageQueue(one.topic, one.broker_name, one.queue_id)

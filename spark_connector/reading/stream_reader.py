@@ -32,9 +32,6 @@ from spark_connector.reading.range_reader import read_ranges
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
 
-WORTH_A_SAMPLE = 1_000
-"""Of a topic with fewer new offsets it does not matter how large they are."""
-
 
 class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics from a first place on, batch after batch."""
@@ -96,7 +93,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         ranges = list(self._offsets.read(start).ranges(self._offsets.read(end)))
         if self._sizes is None:
             self._sizes = MessageSizes(access_for(self.options.connection), self.options)
-        sizes = self._sizes.of(ranges, WORTH_A_SAMPLE)
+        sizes = self._sizes.of(ranges)
         return [RangePartition(task) for task in plan(ranges, self._bounds, sizes)]
 
     def commit(self, end: dict[str, Any]) -> None:

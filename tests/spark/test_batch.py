@@ -181,19 +181,19 @@ def test_tasks_are_as_many_as_the_cores_of_the_cluster_ask_for(
     spark: SparkSession, broker: EmbeddedBroker
 ) -> None:
     broker.topics.create("Large", queues=3)
-    for number in range(60):
-        broker.send("Large", bytes(1 << 20), queue=number % 3)
+    for number in range(1_200):
+        broker.send("Large", bytes(60_000), queue=number % 3)
     columns = "queue_id int, offset bigint"
     frame = read(spark, broker, topic="Large", schema=columns)
     assert spark.sparkContext.defaultParallelism == 2
     assert frame.rdd.getNumPartitions() == 8  # four for each core, of less than 8 MiB each
-    assert len(set(frame.collect())) == 60
+    assert len(set(frame.collect())) == 1_200
     few = read(spark, broker, topic="Large", schema=columns, maxPartitions="2")
     assert few.rdd.getNumPartitions() == 2
-    assert len(set(few.collect())) == 60
-    many = read(spark, broker, topic="Large", schema=columns, maxRecordsPerPartition="3")
+    assert len(set(few.collect())) == 1_200
+    many = read(spark, broker, topic="Large", schema=columns, maxRecordsPerPartition="60")
     assert many.rdd.getNumPartitions() == 20
-    assert len(set(many.collect())) == 60
+    assert len(set(many.collect())) == 1_200
 
 
 @pytest.fixture(params=["rocketmq-5.x", "rocketmq-4.9"])

@@ -15,7 +15,7 @@ from rocketmq_py import QueueAccess, RawPull, RemotingConnectException
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning import message_sizes
-from spark_connector.planning.message_sizes import FRESH_S, MessageSizes
+from spark_connector.planning.message_sizes import FRESH_S, UNKNOWN_BYTES, MessageSizes
 from spark_connector.planning.queue_ranges import QueueRange
 
 
@@ -35,6 +35,7 @@ def test_the_fullest_queue_of_a_topic_is_looked_at_once(
 ) -> None:
     now = 0.0
     monkeypatch.setattr(message_sizes, "monotonic", lambda: now)
+    monkeypatch.setattr(message_sizes, "WORTH_A_SAMPLE", 41)
     for number in range(40):
         broker.send("T", bytes(50_000 if number % 2 else 10), tags="AB"[number % 2], queue=1)
     broker.send("T", b"x", queue=0)
@@ -42,7 +43,9 @@ def test_the_fullest_queue_of_a_topic_is_looked_at_once(
     with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
         access.read_queues("T")
         sizes = MessageSizes(access, options())
-        assert sizes.of(ranges, worth=42) == {}
+        assert sizes.of(ranges[1:]) == {"T": UNKNOWN_BYTES}
+        fixed = options(minPartitions="3", maxPartitions="3")
+        assert MessageSizes(access, fixed).of(ranges) == {}
         for _ in range(3):
             assert 20_000 < sizes.of(ranges)["T"] < 30_000
         pulls = broker.journal.requests(code=RequestCode.PULL_MESSAGE)
@@ -76,5 +79,5 @@ def test_without_an_answer_nothing_is_known_and_nobody_asks_again_at_once(
     deaf = Deaf(is_silent=is_silent)
     sizes = MessageSizes(cast("QueueAccess", deaf), options())
     for _ in range(3):
-        assert sizes.of([QueueRange("T", "b", 0, 0, 10)]) == {}
+        assert sizes.of([QueueRange("T", "b", 0, 0, 1_000)]) == {}
     assert deaf.asked == 1
