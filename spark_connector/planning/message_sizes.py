@@ -7,6 +7,7 @@ for. Read on: ``task_plan.py``.
 
 from collections.abc import Iterable
 from concurrent.futures import Future, wait
+from functools import partial
 
 from rocketmq_py import MessageQueue, QueueAccess, RawPull
 from rocketmq_py.clock import monotonic
@@ -68,16 +69,12 @@ class MessageSizes:
     def _asked(self, one: QueueRange) -> Future[RawPull]:
         queue = MessageQueue(one.topic, one.broker_name, one.queue_id)
         options = self._options
+        pull = partial(self._access.pull, address=one.address, expression=options.expression)
+        if options.group_id:
+            pull = partial(pull, group=options.group_id)
         try:
-            return self._access.pull(
-                queue,
-                one.start,
-                SAMPLE_MESSAGES,
-                expression=options.expression,
-                expression_type=options.expression_type,
-                address=one.address,
-                **({"group": options.group_id} if options.group_id else {}),
-            )
+            kind = options.expression_type
+            return pull(queue, one.start, SAMPLE_MESSAGES, expression_type=kind)
         except SERVER_ERRORS as error:
             failed: Future[RawPull] = Future()
             failed.set_exception(error)

@@ -1,7 +1,6 @@
 """Many queues, and rows one by one, this tree against an older one.
 
-`OLD_TREE=DIR python -m tests.perf spark_scale`; without it only this one. `TAKES=planning,packed`
-takes only some.
+`OLD_TREE=DIR python -m tests.perf spark_planning`; without `OLD_TREE` only this one is measured.
 
 Every value comes from a process of its own in which each tree runs its own code, old and new in
 turn. Clocks of the wall are noisy on a machine that others use: read the ratios.
@@ -18,7 +17,7 @@ from pathlib import Path
 
 from attrs import field, frozen
 
-from tests.perf.measure import ENVIRONMENT, ROOT, Figure, figure, keep
+from tests.perf.measure import ENVIRONMENT, ROOT, RUNS, Figure, figure, keep
 
 ENDS_WITHIN_S = 1_200.0
 
@@ -202,19 +201,17 @@ with telling_server() as server:
 
 @frozen
 class Take:
-    """A program that prints its figures as its last line, and how often it runs in each tree."""
+    """A program that prints its figures as its last line, and how often the older tree runs it."""
 
     program: str
-    runs: int
     old_runs: int
     units: dict[str, str]
     most: dict[str, float] = field(factory=dict)
 
 
-TAKES = {
-    "queues": Take(
+PARTS = {
+    "spark_queues": Take(
         _QUEUES,
-        3,
         1,
         {
             "1,600 queues of one row": "s",
@@ -223,23 +220,20 @@ TAKES = {
         },
         most={"1,600 queues / one queue": 3.0},
     ),
-    "million": Take(
+    "spark_eight_queues": Take(
         _MILLION,
-        3,
-        3,
+        RUNS,
         {"8 queues of 125,000 rows": "rows/s", "the same, 32 messages a pull": "rows/s"},
     ),
-    "planning": Take(
+    "spark_planning": Take(
         _PLANNING,
-        5,
-        2,
+        RUNS,
         {"800 queues by time": "s", "800 queues by group": "s", "800 commits": "s"},
         most={"800 queues by time": 0.82, "800 queues by group": 0.81, "800 commits": 0.81},
     ),
-    "packed": Take(
+    "spark_offsets": Take(
         _PACKED,
-        5,
-        2,
+        RUNS,
         {
             "10,000 queues: CPU of an idle latestOffset": "ms",
             "10,000 queues: idle latestOffset, 99 of 100": "ms",
@@ -254,10 +248,9 @@ TAKES = {
             "10,000 queues: memory of the planner": 150.0,
         },
     ),
-    "delayed": Take(
+    "spark_single_rows": Take(
         _DELAYED,
-        5,
-        5,
+        RUNS,
         {
             "delayed rows: CPU of the sender": "us/row",
             "delayed rows: CPU of the broker": "us/row",
@@ -283,25 +276,19 @@ def taken(tree: Path, program: str) -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    """Take the figures."""
+def main(part: str) -> None:
+    """Take the figures of a part."""
     old = Path(os.environ["OLD_TREE"]).resolve() if "OLD_TREE" in os.environ else None
-    names = os.environ.get("TAKES", ",".join(TAKES)).split(",")
+    take = PARTS[part]
+    runs: dict[str, list[float]] = defaultdict(list)
+    for number in range(RUNS):
+        if old is not None and number < take.old_runs:
+            for what, value in taken(old, take.program).items():
+                runs[f"{what}, before"].append(value)
+        for what, value in taken(ROOT, take.program).items():
+            runs[what].append(value)
     figures: list[Figure] = []
-    for name in names:
-        take = TAKES[name]
-        runs: dict[str, list[float]] = defaultdict(list)
-        for number in range(take.runs):
-            if old is not None and number < take.old_runs:
-                for what, value in taken(old, take.program).items():
-                    runs[f"{what}, before"].append(value)
-            for what, value in taken(ROOT, take.program).items():
-                runs[what].append(value)
-        for what, values in runs.items():
-            unit = take.units[what.removesuffix(", before")]
-            figures.append(figure(what, unit, values, at_most=take.most.get(what, 0.0)))
-        keep(f"spark_scale_{name}" if len(names) < len(TAKES) else "spark_scale", figures)
-
-
-if __name__ == "__main__":
-    main()
+    for what, values in runs.items():
+        unit = take.units[what.removesuffix(", before")]
+        figures.append(figure(what, unit, values, at_most=take.most.get(what, 0.0)))
+    keep(part, figures)
