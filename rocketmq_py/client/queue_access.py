@@ -410,9 +410,8 @@ class QueueAccess(Caller):
             queue.topic, queue.broker_name, broker_id=broker_id
         )
 
-        return _then(
-            self._instance.remoting.invoke_async(asked, command, timeout_ms),
-            lambda answer: pull_answer(answer, asked, queue.topic),
+        return self._begun(
+            asked, command, timeout_ms, lambda answer: pull_answer(answer, asked, queue.topic)
         )
 
     def send(
@@ -436,8 +435,10 @@ class QueueAccess(Caller):
         topic = self._wire(queue.topic)
         address = self._master(topic, queue.broker_name)
         command = self._send_command(message, topic, wall_ms())
-        return _then(
-            self._instance.remoting.invoke_async(address, command, timeout_ms),
+        return self._begun(
+            address,
+            command,
+            timeout_ms,
             lambda answer: self._stored(answer, queue, topic, address),
         )
 
@@ -504,12 +505,40 @@ class QueueAccess(Caller):
             broker_name=parsed.broker_name,
             producer_group=self.producer_group,
         )
-        return _then(
-            self._instance.remoting.invoke_async(address, command, timeout_ms),
-            lambda answer: recalled_id(answer, address, topic),
+        return self._begun(
+            address, command, timeout_ms, lambda answer: recalled_id(answer, address, topic)
         )
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _begun(
+        self,
+        address: str,
+        command: RemotingCommand,
+        timeout_ms: float,
+        read: Callable[[RemotingCommand], _T],
+    ) -> Future[_T]:
+        """Call without waiting; the future has what the answer says, read on the reading thread."""
+        result: Future[_T] = Future()
+
+        def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+            if not result.set_running_or_notify_cancel():
+                return  # the caller gave up
+            if answer is None:
+                result.set_exception(error)
+                return
+            try:
+                value = read(answer)
+            except Exception as trouble:  # noqa: BLE001 - it belongs to whoever waits
+                result.set_exception(trouble)
+            else:
+                result.set_result(value)
+
+        try:
+            self._instance.remoting.begin(address, command, timeout_ms, done)
+        except RocketMQError as error:
+            done(None, error)
+        return result
 
     def _ask_many(
         self, code: RequestCode, asked: Mapping[MessageQueue, Mapping[str, object]]
@@ -691,19 +720,3 @@ def _code_of(message: PreparedMessage) -> RequestCode:
 def _bounds_request(wire_topic: str) -> RemotingCommand:
     header = GetTopicStatsInfoRequestHeader(topic=wire_topic)
     return RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, ext_fields=header.to_ext())
-
-
-def _then(asked: Future[RemotingCommand], read: Callable[[RemotingCommand], _T]) -> Future[_T]:
-    """Turn the future of an answer into the future of what it says, on the reading thread."""
-    result: Future[_T] = Future()
-
-    def arrived(done: Future[RemotingCommand]) -> None:
-        try:
-            value = read(done.result())
-        except Exception as error:  # noqa: BLE001 - every failure belongs to whoever waits
-            result.set_exception(error)
-        else:
-            result.set_result(value)
-
-    asked.add_done_callback(arrived)
-    return result

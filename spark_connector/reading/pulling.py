@@ -35,6 +35,10 @@ _log = logging.getLogger("spark_connector")
 
 TRY_AGAIN_S = 0.1
 MASTER = 0
+SMALL_PULLS = 4
+"""Of pulls that bring few messages at most so many times ``prefetch`` are in flight,"""
+STEADY_AFTER = 16
+"""once so many in turn brought as many: before that, most of them would be too small or large."""
 WIDEN_AFTER = 4
 """After so many parts one is twice as wide, to see whether pulls bring more than is asked for;"""
 WIDEN_AFTER_MOST = 256
@@ -145,6 +149,12 @@ class _Width:
         self._pause = self._parts_left = WIDEN_AFTER
         self._tried: int | None = None
         self._brought = 0
+        self._same = 0
+
+    @property
+    def steady(self) -> int:
+        """How many offsets parts have had for a while; the most there are while that changes."""
+        return self._now if self._same >= STEADY_AFTER else self._most
 
     def of_part(self, start: int) -> int:
         """Return how wide the part is that begins at an offset; called once for each."""
@@ -164,6 +174,7 @@ class _Width:
             # Under a filter one answer can cover more offsets than were asked for.
             self._now = min(max(brought, least), self._most)
             self._brought = brought
+        self._same = self._same + 1 if self._now == before else 0
         if start == self._tried:
             self._tried = None
             is_wider = self._now > before
@@ -219,12 +230,24 @@ class RangePuller:
         flying: deque[tuple[int, int, _Asked]] = deque()
         next_part = self._reached
         while flying or next_part < wanted.until:
-            while next_part < wanted.until and len(flying) < self._options.prefetch:
+            most = self._in_flight_most()
+            # Several leave together: to write and to wake up for each one costs more than a pull.
+            room = most if 2 * len(flying) <= most else 0
+            while next_part < wanted.until and len(flying) < room:
                 past = min(next_part + self._width.of_part(next_part), wanted.until)
                 flying.append((next_part, past, self._ask(next_part, past)))
                 next_part = past
             start, past, asked = flying.popleft()
             yield from self._part(start, past, asked)
+
+    def _in_flight_most(self) -> int:
+        """Return how many pulls may be in flight: more where the broker gives few messages each.
+
+        All together they bring no more messages than ``prefetch`` whole pulls.
+        """
+        options = self._options
+        times = options.pull_batch_size // max(1, self._width.steady)
+        return options.prefetch * max(1, min(SMALL_PULLS, times))
 
     def _ask(self, start: int, past: int) -> _Asked:
         options, broker_id = self._options, self._broker_id
