@@ -70,7 +70,9 @@ def _pieces(
     room = batch * options.prefetch
     limits: dict[tuple[str, str], PullLimit] = {}
     while started or waiting:
-        while waiting and len(started) < QUEUES_AHEAD:
+        # Many leave together: to write and to wake up for each one costs more than a pull.
+        most = QUEUES_AHEAD if 2 * len(started) <= QUEUES_AHEAD else 0
+        while waiting and len(started) < most:
             one = waiting[0]
             if started and room < min(len(one), batch):
                 break
