@@ -50,7 +50,20 @@ def register(spark: SparkSession) -> None:
         from spark_connector.source import RocketMQDataSource
     except ImportError as error:
         raise _missing(error) from error
-    spark.dataSource.register(RocketMQDataSource)
+    cores = _cores(spark)
+    source = RocketMQDataSource if cores is None else RocketMQDataSource.on_cores(cores)
+    spark.dataSource.register(source)
+
+
+def _cores(spark: SparkSession) -> int | None:
+    """Return how many tasks the cluster runs at once, None where a session does not tell.
+
+    Executors that are still to come are not counted, unless ``spark.default.parallelism`` is set.
+    """
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001 - Connect has no context, and says so in its own way
+        return None
 
 
 def _missing(error: ImportError) -> ImportError:

@@ -28,6 +28,15 @@ from spark_connector.options.read_options import ReadOptions, read_options
 class RocketMQDataSource(DataSource):
     """Reads and writes RocketMQ topics; ``spark.read.format("rocketmq")`` and its three sisters."""
 
+    cores: int | None = None
+    """How many cores the cluster has, None when nobody told: see `on_cores`."""
+
+    @classmethod
+    def on_cores(cls, cores: int) -> "type[RocketMQDataSource]":
+        """Return this class for a cluster of so many cores: the planner cannot ask Spark itself."""
+        # Under a name that its module does not have, so that Spark's pickler sends it by value.
+        return type("RocketMQDataSourceOnCores", (cls,), {"cores": cores})
+
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
@@ -75,14 +84,14 @@ class RocketMQDataSource(DataSource):
         from spark_connector.reading.batch_reader import BatchReader, FilteringBatchReader
 
         kind = FilteringBatchReader if _wants_filters(self.options) else BatchReader
-        return kind(HiddenOptions(self.options), schema)
+        return kind(HiddenOptions(self.options), schema, self.cores)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Make the reader of a stream."""
         from spark_connector.reading.stream_reader import RefusingStreamReader, StreamReader
 
         try:
-            return StreamReader(HiddenOptions(self.options), schema)
+            return StreamReader(HiddenOptions(self.options), schema, self.cores)
         except (OptionError, SchemaError) as error:
             return RefusingStreamReader(error)
 

@@ -91,7 +91,7 @@ class Decoder:
     check_crc: bool = field(kw_only=True, default=False)
     fast: bool = field(kw_only=True, default=True)
     mode: str = field(kw_only=True, default="FAILFAST")
-    malformed: Malformed = field(init=False, factory=Malformed)
+    malformed: Malformed = field(kw_only=True, factory=Malformed)
     property_decodes: int = field(init=False, default=0)
     """How often properties were taken apart: stays 0 while no column needs them."""
 

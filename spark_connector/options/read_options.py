@@ -77,6 +77,7 @@ class ReadOptions:
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
     min_partitions: int | None
+    max_partitions: int | None
     max_records_per_partition: int | None
     group_id: str | None
     commit_offsets: bool
@@ -121,6 +122,9 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     least, most = values["min_offsets_per_trigger"], values["max_offsets_per_trigger"]
     if least is not None and most is not None and least > most:
         raise OptionError(f"option minOffsetsPerTrigger = {least} is over maxOffsetsPerTrigger")
+    least, most = values["min_partitions"], values["max_partitions"]
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"option minPartitions = {least} is over maxPartitions = {most}")
     values["commit_offsets"] = streaming and (group is not None if commits is None else commits)
     values["columns"] = _list(values["columns"])
     start, end = _start(given, streaming=streaming), Start("latest") if streaming else _end(given)

@@ -105,10 +105,15 @@ minOffsetsPerTrigger (S; 1 or more) = unset
 maxTriggerDelay (S; duration) = 15m
     How long `minOffsetsPerTrigger` may make a micro-batch wait: `500ms`, `30s`, `15m`, `2h`.
 minPartitions (BS; 1 or more) = unset
-    Cut the queues into about so many tasks. Unset: one task for each queue that has news. The
-    number of cores is a good value.
+    Fewest tasks, about: large queues are cut until there are so many. Unset: as `maxPartitions`
+    says.
+maxPartitions (BS; 1 or more) = unset
+    Most tasks. Tasks are about equal in bytes: small queues share one, a large queue is cut. Unset:
+    four for each core, fewer when a task had less than 8 MiB, more when it had over 512 MiB. The
+    cores are the cluster's when `register(spark)` was called, else those of the driver's machine.
 maxRecordsPerPartition (BS; 1 or more) = unset
-    Most offsets of one task. With small tasks a repeated task repeats little.
+    Most offsets of one task, however many tasks that makes. With small tasks a repeated task
+    repeats little.
 groupId (BS; text) = unset
     Group whose offsets `startingOffsets=group` begins at. A stream also stores its progress under
     this group. Reading needs no group.

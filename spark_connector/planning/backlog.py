@@ -19,7 +19,7 @@ _K = TypeVar("_K")
 
 @define
 class Backlog:
-    """Where each queue goes on, and how many offsets are there.
+    """Where each queue goes on, and how many offsets are there, of those where there are any.
 
     `went_back` has the offset and the bounds of queues that end before the stream's offset: they
     are read anew from their beginning. `lower` and `reset` are those of a `StreamOffset`.
@@ -34,7 +34,9 @@ class Backlog:
 
     def after(self, taken: Mapping[MessageQueue, int]) -> StreamOffset:
         """Return the offset behind so many of each queue."""
-        topics = {queue: begin + taken[queue] for queue, begin in self.begins.items()}
+        topics = self.begins.copy()
+        for queue, count in taken.items():
+            topics[queue] += count
         return StreamOffset(topics, lower=self.lower, reset=self.reset, since_ms=self.since_ms)
 
 
@@ -47,28 +49,30 @@ def backlog_of(
 
     ``targets`` are the ends of a run that ends when they are reached.
     """
-
-    def end_of(queue: MessageQueue, one: QueueBounds) -> int:
-        return one.max_offset if targets is None else targets.get(queue, one.min_offset)
-
-    found = Backlog(since_ms=start.since_ms)
-    for queue, offset in in_order(start.topics):
+    found = Backlog(
+        begins=dict(start.topics),
+        lower=dict(start.topics) if start.is_initial else {},
+        since_ms=start.since_ms,
+    )
+    for queue, offset in start.topics.items():
         one = bounds.get(queue)
-        begin = end = offset
-        if one is not None and one.max_offset < offset:
-            begin, end = one.min_offset, max(one.min_offset, one.max_offset)
+        if one is None:
+            continue
+        begin, end = offset, one.max_offset
+        if end < offset:
+            begin = one.min_offset
             found.went_back[queue] = offset, one
-            found.reset[queue] = begin
-        elif one is not None:
-            end = max(offset, end_of(queue, one))
-        found.begins[queue], found.sizes[queue] = begin, end - begin
-        if start.is_initial:
-            found.lower[queue] = offset
-    for queue, one in in_order(bounds):
-        if queue not in found.begins and end_of(queue, one) > one.min_offset:
-            found.begins[queue] = one.min_offset
-            found.sizes[queue] = end_of(queue, one) - one.min_offset
-            found.lower[queue] = one.min_offset
+            found.reset[queue] = found.begins[queue] = begin
+        elif targets is not None:
+            end = targets.get(queue, offset)
+        if end > begin:
+            found.sizes[queue] = end - begin
+    new = {queue: bounds[queue] for queue in bounds.keys() - found.begins.keys()}
+    for queue, one in in_order(new):
+        end = one.max_offset if targets is None else targets.get(queue, one.min_offset)
+        if end > one.min_offset:
+            found.begins[queue] = found.lower[queue] = one.min_offset
+            found.sizes[queue] = end - one.min_offset
     return found
 
 

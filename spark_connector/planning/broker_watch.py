@@ -20,6 +20,8 @@ from spark_connector.servers.back_off import PATIENCE_S, RECHECK_S, BackOff, Pla
 _log = logging.getLogger("spark_connector")
 
 IDLE_POLL_MOST_S = 1.0
+SOON_S = 0.5
+"""Who asks again within this time can take an answer then, and is not kept waiting for it."""
 
 _Said = list[tuple[Place, Bounds | RocketMQError, float]]
 """What a broker said of a topic, and when."""
@@ -46,6 +48,8 @@ class Watch:
         self._looks: dict[str, Future[_Said]] = {}
         self._patience_s = PATIENCE_S
         self._recheck_s = RECHECK_S
+        self._left_at: float | None = None
+        self._is_hurried = False
         assigned = options.subscription.assigned
         self._assigned = None if assigned is None else frozenset(assigned)
 
@@ -60,9 +64,10 @@ class Watch:
         """Ask again when the last look is old, less often while nothing changes; say what changed.
 
         A broker that was never asked is waited for, one that answered last time for
-        `PATIENCE_S`, with its last bounds standing in after that, one that did not for no time
-        worth mentioning.
+        `PATIENCE_S`, with its last bounds standing in after that. One that did not is waited for
+        no time worth mentioning, nor is any while this is asked again and again.
         """
+        self._is_hurried = self._left_at is not None and monotonic() - self._left_at < SOON_S
         is_late = any(look.done() for look in self._looks.values())
         is_new = is_late and self._collect()  # before it is asked anew
         now = monotonic()
@@ -79,6 +84,7 @@ class Watch:
                 self._wait_s = min(self._wait_s * 2, max(IDLE_POLL_MOST_S, least))
         if is_new:
             self._wait_s = least
+        self._left_at = monotonic()
         return is_new
 
     def last_failure(self, queue: MessageQueue) -> tuple[RocketMQError, float] | None:
@@ -146,19 +152,23 @@ class Watch:
         """Return how long to wait for a broker in seconds, None: until it has answered or not."""
         if self._away.last(("", broker)) is not None:
             return self._recheck_s
-        return self._patience_s if self._met.issuperset((t, broker) for t in topics) else None
+        if not self._met.issuperset((topic, broker) for topic in topics):
+            return None
+        return self._recheck_s if self._is_hurried else self._patience_s
 
     def _asked(self, broker: str, topics: Iterable[str]) -> _Said:
         """Ask one broker now, on any thread; one that is silent or busy is so for all topics."""
-        said: _Said = []
-        for topic in topics:
-            try:
-                answer: Bounds | RocketMQError = self._access.bounds_at(topic, broker)
-            except SERVER_ERRORS as error:
-                answer = error
-            said.append(((topic, broker), answer, monotonic()))
-            if isinstance(answer, RocketMQError) and is_transient(answer):
-                break
+        first, *rest = topics
+        try:
+            answer: Bounds | RocketMQError = self._access.bounds_at(first, broker)
+        except SERVER_ERRORS as error:
+            answer = error
+        said: _Said = [((first, broker), answer, monotonic())]
+        if rest and not (isinstance(answer, RocketMQError) and is_transient(answer)):
+            for topic, one in self._access.bounds_of(rest, broker).items():
+                said.append(((topic, broker), one, monotonic()))
+                if isinstance(one, RocketMQError) and is_transient(one):
+                    break
         return said
 
     # --- answers ---------------------------------------------------------------------------------
@@ -200,7 +210,8 @@ class Watch:
         for found in answered.values():
             bounds |= found
         is_new = bounds != self.bounds
-        self._keep(bounds)
+        if is_new:  # else the very same ones stay, by which others know that nothing changed
+            self._keep(bounds)
         return is_new
 
     def _keep(self, bounds: Bounds) -> None:

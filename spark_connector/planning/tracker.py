@@ -26,10 +26,12 @@ from spark_connector.planning.backlog import Backlog, Limit, backlog_of
 from spark_connector.planning.broker_watch import Watch
 from spark_connector.planning.group_offsets import GroupProgress
 from spark_connector.planning.message_sizes import MessageSizes
-from spark_connector.planning.start_places import Bounds, chosen, first_at, is_subscribed, resolve
+from spark_connector.planning.start_places import Bounds, chosen, is_subscribed, resolve
 from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.time_places import first_at
 from spark_connector.planning.whole_topics import look_once, whole_bounds
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
+from spark_connector.servers.asking import each_at_once
 
 _log = logging.getLogger("spark_connector")
 
@@ -38,9 +40,13 @@ CLOCK_SLACK_MS = 60_000
 
 
 class Tracker:
-    """Answers what a streaming query asks about offsets. One thread uses it."""
+    """Answers what a streaming query asks about offsets. One thread uses it.
+
+    `sizes` are those of the stream's messages, for whoever else wants to know.
+    """
 
     def __init__(self, access: QueueAccess, options: ReadOptions) -> None:
+        self.sizes = MessageSizes(access, options)
         self._access = access
         self._options = options
         self._watch = Watch(access, options)
@@ -53,12 +59,12 @@ class Tracker:
         self._targets: dict[MessageQueue, int] | None = None
         self._initial: StreamOffset | None = None
         self._fired_at = monotonic()
-        self._sizes = MessageSizes(access)
         self._batches = 0
         self._served: dict[MessageQueue, int] = {}
         self._later: dict[MessageQueue, int] = {}
         self._is_whole = False
         self._told_unsubscribed: set[str] = set()
+        self._idle: tuple[StreamOffset, Bounds] | None = None
 
     # --- what Spark asks -------------------------------------------------------------------------
 
@@ -98,15 +104,32 @@ class Tracker:
         if self._targets is not None and not self._is_whole:
             self._whole(start.topics)
         self._refresh()
+        if self._is_idle(start):
+            return None
         self._wait_for_missing(start)
         self._ask_for_missing(start)
-        backlog = backlog_of(start, self._bounds_after(start), self._targets)
+        bounds = self._bounds_after(start)
+        backlog = backlog_of(start, bounds, self._targets)
         for queue, (offset, one) in backlog.went_back.items():
             self._tell_went_back(queue, offset, one)
         taken = self._admitted(backlog, limit)
         if not any(taken.values()) and not start.is_initial and not backlog.reset:
+            seen = self._watch.bounds
+            is_whole = start.topics.keys() <= seen.keys() and len(bounds) == len(seen)
+            if is_whole and not any(backlog.sizes.values()):
+                self._idle = start, seen
             return None
         return backlog.after(taken)
+
+    def _is_idle(self, start: StreamOffset) -> bool:
+        """Whether there was nothing to read last time, nothing is missing, and nothing changed.
+
+        Spark asks a hundred times a second, which is too often to look at thousands of queues.
+        """
+        if self._idle is None:
+            return False
+        last, bounds = self._idle
+        return start is last and bounds is self._watch.bounds
 
     def ends(self) -> StreamOffset | None:
         """Return the ends of all queues as last seen, None before the first look.
@@ -172,17 +195,32 @@ class Tracker:
         bounds = self._watch.bounds
         if start.since_ms is None or bounds.keys() <= start.topics.keys():
             return bounds
+        later = {queue: bounds[queue] for queue in bounds.keys() - start.topics.keys()}
+        self._find_begins(later, start.since_ms)
         bounds = dict(bounds)
-        for queue in bounds.keys() - start.topics.keys():
-            one = bounds.pop(queue)
-            with suppress(*SERVER_ERRORS):  # then it is found at a later look
-                begin = self._later.get(queue)
-                if begin is None:
-                    begin = first_at(self._access, self._options, queue, one, start.since_ms)
-                    self._later[queue] = begin
-                least = max(begin, one.min_offset)
-                bounds[queue] = QueueBounds(min(least, one.max_offset), one.max_offset)
+        for queue, one in later.items():
+            begin = self._later.get(queue)
+            if begin is None:
+                del bounds[queue]
+            else:
+                begin = min(max(begin, one.min_offset), one.max_offset)
+                bounds[queue] = QueueBounds(begin, one.max_offset)
         return bounds
+
+    def _find_begins(self, later: Bounds, since_ms: int) -> None:
+        """Ask where queues that were found later begin; one that nobody tells is asked again."""
+        moments: dict[str, dict[MessageQueue, int]] = {}
+        for queue in later.keys() - self._later.keys():
+            moments.setdefault(queue.broker_name, {})[queue] = since_ms
+
+        def ask(broker: str) -> dict[MessageQueue, int]:
+            try:
+                return first_at(self._access, self._options, later, moments[broker])
+            except SERVER_ERRORS:
+                return {}
+
+        for begins in each_at_once(moments, ask).values():
+            self._later |= begins
 
     # --- missing queues --------------------------------------------------------------------------
 
@@ -191,7 +229,7 @@ class Tracker:
 
         The back-off of the watch may outlast the grace, so its last answer may be old.
         """
-        away = {q: offset for q, offset in start.topics.items() if q not in self._watch.bounds}
+        away = {q: start.topics[q] for q in start.topics.keys() - self._watch.bounds.keys()}
         for queue, offset in in_order(away):
             if queue in self._watch.bounds or not self._is_missed(queue, offset):
                 continue
@@ -280,7 +318,8 @@ class Tracker:
         found = self._watch.bounds.keys()
         for queue in self._missing_since.keys() & found:
             del self._missing_since[queue]
-        self._told_missing -= found
+        if self._told_missing:
+            self._told_missing -= found
 
     def _wait_for_missing(self, start: StreamOffset) -> None:
         """In a run that ends, wait for queues that are away, until the grace is over."""
@@ -312,8 +351,7 @@ class Tracker:
         self._fired_at = monotonic()
         sizes = None
         if limit.bytes_most is not None:
-            sizes = dict.fromkeys(backlog.sizes, 1.0)
-            sizes |= self._sizes.of({q: backlog.begins[q] for q, n in backlog.sizes.items() if n})
+            sizes = self.sizes.of_queues({queue: backlog.begins[queue] for queue in backlog.sizes})
         taken = limit.admitted(backlog.sizes, sizes, self._turn_of)
         self._batches += 1
         self._served |= {queue: self._batches for queue, count in taken.items() if count}

@@ -9,7 +9,6 @@ options, and from a stream's checkpoint. Must not know Spark, nor where a read b
 import logging
 import threading
 from collections.abc import Collection, Iterator
-from concurrent.futures import Future
 from functools import partial
 
 from attrs import define, field
@@ -19,7 +18,8 @@ from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.start_places import Bounds, chosen, find_topics, is_topic_subscribed
-from spark_connector.servers.access import SERVER_ERRORS, is_transient, retrying
+from spark_connector.servers.access import is_transient, retrying
+from spark_connector.servers.asking import each_at_once
 from spark_connector.servers.back_off import in_background
 
 _log = logging.getLogger("spark_connector")
@@ -123,40 +123,51 @@ def look_once(
     """
     look = Look()
     known_topics = {queue.topic for queue in known}
-    for topic in find_topics(access, options):
-        try:
-            asking = f"asking for topic {topic}"
-            queues = retrying(options, asking, partial(access.read_queues, topic))
-        except NoRouteError as error:
-            look.unknown[topic] = error
+    routes = each_at_once(find_topics(access, options), partial(_route_of, access, options))
+    for topic, queues in routes.items():
+        if isinstance(queues, NoRouteError):
+            look.unknown[topic] = queues
             if is_patient or topic in known_topics or not access.registered_brokers():
                 continue
-            error.add_note(f"This happened while {asking}.")
-            raise
+            raise queues
         look.brokers[topic] = set()
         look.expected.update(queues, access.configured_queues(topic))
-        _ask_brokers(access, topic, look)
+    _ask_brokers(access, look)
     look.expected.update(_named(options, look), known)
     if options.subscription.assigned is not None:
         look.expected.intersection_update(options.subscription.assigned)
     return look
 
 
-def _ask_brokers(access: QueueAccess, topic: str, look: Look) -> None:
-    brokers = access.broker_names(topic)
-    asked: dict[str, Future[Bounds]] = {
-        broker: in_background(partial(access.bounds_at, topic, broker)) for broker in brokers
+def _route_of(
+    access: QueueAccess, options: ReadOptions, topic: str
+) -> tuple[MessageQueue, ...] | NoRouteError:
+    try:
+        return retrying(options, f"asking for topic {topic}", partial(access.read_queues, topic))
+    except NoRouteError as error:
+        return error
+
+
+def _ask_brokers(access: QueueAccess, look: Look) -> None:
+    """Ask each broker for all that it has of the topics with a route."""
+    topics: dict[str, list[str]] = {}
+    for topic in look.brokers:
+        for broker in access.broker_names(topic):
+            topics.setdefault(broker, []).append(topic)
+    asked = {
+        broker: in_background(partial(access.bounds_of, some, broker))
+        for broker, some in topics.items()
     }
-    for broker, answer in asked.items():
-        try:
-            look.bounds |= answer.result()
-        except SERVER_ERRORS as error:
-            if not is_transient(error):
-                error.add_note(f"This happened while asking for topic {topic}.")
-                raise
-            look.failed[broker] = error
-        else:
-            look.brokers[topic].add(broker)
+    for broker, answers in asked.items():
+        for topic, answer in answers.result().items():
+            if not isinstance(answer, RocketMQError):
+                look.bounds |= answer
+                look.brokers[topic].add(broker)
+            elif is_transient(answer):
+                look.failed[broker] = answer
+            else:
+                answer.add_note(f"This happened while asking for topic {topic}.")
+                raise answer
 
 
 def _named(options: ReadOptions, look: Look) -> Iterator[MessageQueue]:

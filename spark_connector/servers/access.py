@@ -140,14 +140,15 @@ def retrying(options: ReadOptions | WriteOptions, what: str, ask: Callable[[], _
                 error.add_note(f"This happened while {what}.")
                 raise
             if attempt > options.fetch_offset_num_retries:
-                raise _given_up(options, what, attempt, error) from None
+                raise given_up(options, what, attempt, error) from None
         attempt += 1
         threading.Event().wait(options.fetch_offset_retry_interval_ms / 1000)
 
 
-def _given_up(
+def given_up(
     options: ReadOptions | WriteOptions, what: str, tries: int, last: RocketMQError
 ) -> MQClientException:
+    """Make the error of a question that was asked so often: from whom, what, the last answer."""
     kind = MQClientException
     if isinstance(last, NameServerUnavailableError):
         kind = NameServerUnavailableError

@@ -84,11 +84,12 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.mark.case("SP2")
+@pytest.mark.parametrize(("tasks", "given"), [(8, {"minPartitions": "8"}), (1, {})])
 def test_every_message_of_every_queue_is_read_once(
-    spark: SparkSession, cluster: EmbeddedCluster
+    spark: SparkSession, cluster: EmbeddedCluster, tasks: int, given: dict[str, str]
 ) -> None:
-    frame = read(spark, cluster)
-    assert frame.rdd.getNumPartitions() == 8
+    frame = read(spark, cluster, **given)
+    assert frame.rdd.getNumPartitions() == tasks
     rows = frame.select("broker_name", "queue_id", "offset", "body", "keys").collect()
     expected = {
         (("broker-a", "broker-b")[n % 2], n // 2 % 4, n // 8, b"m%d" % n, f"k{n}")
@@ -173,6 +174,26 @@ def test_few_queues_are_read_by_many_tasks(spark: SparkSession, broker: Embedded
     assert frame.rdd.getNumPartitions() == 16
     places = [(row.queue_id, row.offset) for row in frame.collect()]
     assert (len(places), len(set(places))) == (200, 200)
+
+
+@pytest.mark.case("SP15")
+def test_tasks_are_as_many_as_the_cores_of_the_cluster_ask_for(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("Large", queues=3)
+    for number in range(1_200):
+        broker.send("Large", bytes(60_000), queue=number % 3)
+    columns = "queue_id int, offset bigint"
+    frame = read(spark, broker, topic="Large", schema=columns)
+    assert spark.sparkContext.defaultParallelism == 2
+    assert frame.rdd.getNumPartitions() == 8  # four for each core, of less than 8 MiB each
+    assert len(set(frame.collect())) == 1_200
+    few = read(spark, broker, topic="Large", schema=columns, maxPartitions="2")
+    assert few.rdd.getNumPartitions() == 2
+    assert len(set(few.collect())) == 1_200
+    many = read(spark, broker, topic="Large", schema=columns, maxRecordsPerPartition="60")
+    assert many.rdd.getNumPartitions() == 20
+    assert len(set(many.collect())) == 1_200
 
 
 @pytest.fixture(params=["rocketmq-5.x", "rocketmq-4.9"])

@@ -42,6 +42,8 @@ from tests.spark.processes import (
 pytestmark = pytest.mark.cluster
 
 EXECUTORS = 2
+BY_BOTH = {"minPartitions": "4", "maxPartitions": "4"}
+"""So little is one task otherwise; and with their number fixed the planner pulls nothing."""
 PULL = RequestCode.PULL_MESSAGE
 SEND = RequestCode.SEND_BATCH_MESSAGE
 IDLE_WORKER_ENDS_S = 75
@@ -100,12 +102,12 @@ def test_both_executors_read_and_write_with_a_python_worker_each(
     broker.topics.create("T", queues=4)
     driver.run("write", address=broker.namesrv_addr, topic="T", count=2_000, tasks=4)
     writers = workers_asking(broker, SEND)
-    rows = driver.run("read", address=broker.namesrv_addr, topic="T")
+    rows = driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)
     assert sorted(int(body) for _, _, body in rows) == list(range(2_000))
     readers = workers_asking(broker, PULL)
     broker.journal.clear()
     sizes = driver.run(
-        "stream_sizes", address=broker.namesrv_addr, topic="T", checkpoint=str(tmp_path)
+        "stream_sizes", address=broker.namesrv_addr, topic="T", checkpoint=str(tmp_path), **BY_BOTH
     )
     assert sizes == [2_000]
     streamers = workers_asking(broker, PULL)
@@ -126,6 +128,8 @@ def test_twenty_batches_use_one_connection_of_each_process_to_each_server(
         topic="T",
         checkpoint=str(tmp_path),
         maxOffsetsPerTrigger="2",
+        minPartitions="2",
+        maxPartitions="2",
     )
     assert sizes == [2] * 20
     planner, servers = 1, 2
@@ -139,13 +143,13 @@ def test_a_batch_after_idle_workers_lost_their_connection_or_life_connects_anew(
     driver: Driver, broker: EmbeddedBroker
 ) -> None:
     expected = fill(broker, 400, queues=2)
-    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T")) == expected
+    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)) == expected
     first, second = workers_asking(broker, PULL)
     kill(first)
     before = connections_asking(broker, PULL)
     close_connections(broker, PULL, RequestCode.GET_ROUTEINFO_BY_TOPIC)
     broker.journal.clear()
-    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T")) == expected
+    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)) == expected
     assert not connections_asking(broker, PULL) & before
     workers = workers_asking(broker, PULL)
     assert second in workers
@@ -158,11 +162,11 @@ def test_a_batch_after_workers_ended_by_idling_connects_anew(
     driver: Driver, broker: EmbeddedBroker
 ) -> None:
     expected = fill(broker, 400, queues=2)
-    driver.run("read", address=broker.namesrv_addr, topic="T")
+    driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)
     before = workers_asking(broker, PULL)
     threading.Event().wait(IDLE_WORKER_ENDS_S)
     assert workers_asking(broker, PULL) == set()
-    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T")) == expected
+    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)) == expected
     assert not workers_asking(broker, PULL) & before
 
 
@@ -172,7 +176,9 @@ def test_a_read_whose_executor_is_killed_gives_every_row_once(
 ) -> None:
     expected = fill(broker, 4_000, queues=4)
     held = broker.faults.on(PULL, nth=10).drop().always()
-    job = driver.begin("read", address=broker.namesrv_addr, topic="T", pullTimeoutMs="500")
+    job = driver.begin(
+        "read", address=broker.namesrv_addr, topic="T", pullTimeoutMs="500", **BY_BOTH
+    )
     broker.wait_for(lambda _b: held.hits >= EXECUTORS, timeout=WAIT_S)
     readers = {executor_of(worker) for worker in workers_asking(broker, PULL)}
     assert len(readers) == EXECUTORS  # both have got messages, and wait for more

@@ -86,7 +86,7 @@ class South:
 def sql_filter(expression: str, _codes: frozenset[int]) -> South:
     """Parses one expression, as a broker that knows SQL does; ours knows none."""
     if expression != SQL:
-        raise BodyError(f"no SQL: {expression}")
+        raise BodyError("filter", f"no SQL: {expression}")
     return South()
 
 

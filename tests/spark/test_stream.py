@@ -74,7 +74,7 @@ def test_a_run_ends_where_the_topic_ended_and_the_next_one_goes_on_there(
     assert again.batches[0][0] == first.batches[-1][0] + 1
 
 
-def places(offset: object) -> dict[tuple[str, str, int], int]:
+def places(offset: str | dict[str, object]) -> dict[tuple[str, str, int], int]:
     """What Spark's progress says of each queue, in whichever form it has it."""
     found = StreamOffset.from_json(json.loads(offset) if isinstance(offset, str) else offset)
     return {(q.topic, q.broker_name, q.queue_id): past for q, past in found.topics.items()}

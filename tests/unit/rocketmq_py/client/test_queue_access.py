@@ -20,6 +20,7 @@ from rocketmq_py import (
     PreparedMessage,
     QueueAccess,
     QueueBounds,
+    RawMessages,
     RecallHandle,
     RemotingException,
     SendOutcome,

@@ -297,7 +297,7 @@ def test_both_paths_do_the_same_with_whatever_is_stored(
         sys_flag = host_bit | (kind != "plain")
         raw += record(number, packed, given, sys_flag=sys_flag, born_host=HOSTS[host_bit])
     schema = EVERYTHING.append(pa.field("_corrupt_record", pa.binary()))
-    results = []
+    results: list[tuple[str, int] | tuple[list[dict[str, object]], list[int], int]] = []
     for fast in (True, False):
         one = decoder(schema, fast=fast, mode=mode, tags=tags)
         try:
@@ -305,10 +305,11 @@ def test_both_paths_do_the_same_with_whatever_is_stored(
         except RemotingCommandException as error:
             results.append((str(error), 0))
         else:
-            results.append(((batch.to_pylist(), offsets), one.malformed.count))
+            results.append((batch.to_pylist(), offsets, one.malformed.count))
     assert results[0] == results[1]
     if mode != "FAILFAST":
-        (rows, offsets), count = results[0]
+        assert len(results[0]) == 3
+        rows, offsets, count = results[0]
         assert offsets == list(range(len(stored)))
         broken = [row["offset"] for row in rows if row["_corrupt_record"] is not None]
         assert len(broken) == (count if mode == "PERMISSIVE" else 0)

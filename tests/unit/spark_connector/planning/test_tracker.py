@@ -521,6 +521,25 @@ def test_what_is_found_later_is_read_from_where_the_stream_began(
     assert end.since_ms == begin.since_ms  # whoever goes on from it knows, too
 
 
+def test_what_is_found_later_is_asked_for_until_somebody_tells_where_it_begins(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    broker.topics.create("U", queues=1)
+    begin = tracker(access, startingOffsets="latest").initial()
+    kept = StreamOffset(begin.topics, since_ms=begin.since_ms)
+    clock.advance(5)
+    fill(broker, 2, topic="U")
+    later = tracker(access, subscribe="T,U")
+    code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+    with broker.faults.on(code).always().respond(ResponseCode.NO_PERMISSION):
+        assert later.latest(kept, ANY) is None
+    end = later.latest(kept, ANY)  # the bounds are the same as before, and it is not idle
+    assert end is not None
+    assert [(one.topic, one.start, one.until) for one in kept.ranges(end)] == [("U", 0, 2)]
+
+
 @pytest.mark.parametrize(
     ("given", "since"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from threading import Event
 
 import pytest
 
@@ -53,8 +54,8 @@ def test_what_the_configuration_of_the_topic_fixes_must_be_there(
     fixed = "broker-a:2;broker-b:1"
     update = access._instance.routes.update
 
-    def configured(topic: str, timeout_ms: float | None = None) -> bool:
-        update(topic, timeout_ms)
+    def configured(topic: str, timeout_ms: float | None = None, stop: Event | None = None) -> bool:
+        update(topic, timeout_ms, stop)
         access._instance.routes._routes[topic].order_topic_conf = fixed
         return False
 
