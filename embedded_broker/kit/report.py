@@ -148,14 +148,21 @@ def _short_lines(lines: list[str]) -> Iterator[str]:
             leave_out = found[0] in heard
             left_out += leave_out
             heard.add(found[0])
-            if len(line) > LOG_COLUMNS and line.startswith("WARNING"):
-                line = _PLACE.sub("", line, count=1)  # noqa: PLW2901 - who says it is clear
-            if len(line) > LOG_COLUMNS and line.startswith("WARNING"):
-                half = LOG_COLUMNS // 2
-                line = f"{line[:half]}…{line[-half:]}"  # noqa: PLW2901
+            if line.startswith("WARNING"):
+                line = _one_row(line)  # noqa: PLW2901
         elif _BEGINS.match(line):  # what does not begin like this belongs to the line before
             leave_out = False
         if not leave_out:
             yield line
     if left_out:
         yield f"… {left_out} more lines of the same loggers (pytest -v shows them all)"
+
+
+def _one_row(line: str) -> str:
+    """Cut a long line: first the place in our code, which says the least, then the middle."""
+    if len(line) > LOG_COLUMNS:
+        line = _PLACE.sub("", line, count=1)
+    if len(line) <= LOG_COLUMNS:
+        return line
+    half = LOG_COLUMNS // 2
+    return f"{line[:half]}…{line[-half:]}"

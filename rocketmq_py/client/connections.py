@@ -370,18 +370,21 @@ class Connections:
         with self._lock:
             door.trying, door.problem = False, problem
             is_news = is_silence and not self._closed and self._note_silence(door)
-            late = [] if is_silence else [one for one in door.waiters if one.late]
-            left = [] if self._closed else [o for o in door.waiters if o.patient or o in late]
-            told = [one for one in door.waiters if one not in left]
-            for one in late:
-                one.late = False
-            door.waiters = dict.fromkeys(left)
-            door.size = sum(one.size for one in left)
+            waiters, told, at_once = door.waiters, [], False
+            door.waiters, door.size = {}, 0
+            for one in waiters:
+                has_its_own_try = one.late and not is_silence
+                if self._closed or not (one.patient or has_its_own_try):
+                    told.append(one)
+                    continue
+                one.late, at_once = False, at_once or has_its_own_try
+                door.waiters[one] = None
+                door.size += one.size
             wanted = door.silent and monotonic() - door.asked_at < PROBE_FOR_S
             if self._closed or self._doors.get(door.address) is not door:
                 pass
-            elif left or wanted:
-                wait_ms = 0 if late else door.pause_ms if left else PROBE_WAIT_MS
+            elif door.waiters or wanted:
+                wait_ms = 0 if at_once else door.pause_ms if door.waiters else PROBE_WAIT_MS
                 door.pause_ms = min(door.pause_ms * 2, AGAIN_MAX_MS)
                 door.again = self._timer.schedule_after(wait_ms, partial(self._again, door))
             else:

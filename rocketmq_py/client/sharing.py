@@ -43,6 +43,7 @@ _FIRST_DECIDES = (
     "connect_timeout",
     "channel_max_idle",
     "client_async_permits",
+    "client_async_bytes",
     "client_callback_executor_threads",
 )
 

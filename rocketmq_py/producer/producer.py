@@ -129,8 +129,7 @@ class DefaultMQProducer(_Settings):
         call waits for the first one's work. A `start` that is under way raises
         `ClientClosedError`.
         """
-        checked_patience(timeout)
-        self._life.end(timeout)
+        self._life.end(checked_patience(timeout))
 
     def __enter__(self) -> Self:
         """Start, unless it is running already."""

@@ -54,13 +54,6 @@ ALL_FACES = pytest.mark.parametrize("begin", [blocking, asynchronous, oneway])
 
 
 @pytest.fixture
-def cluster() -> Iterator[ScriptedCluster]:
-    made = ScriptedCluster()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def pair(cluster: ScriptedCluster) -> Iterator[Pair]:
     """Two producers of one instance."""
     first, second = (

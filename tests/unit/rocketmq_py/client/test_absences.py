@@ -122,27 +122,17 @@ def test_so_many_brokers_are_remembered_and_no_more(
     assert len(absences._troubles) <= 3
 
 
+@pytest.mark.parametrize("code", [RequestCode.HEART_BEAT, RequestCode.UNREGISTER_CLIENT])
 def test_calls_that_the_end_of_the_client_ends_are_told_of_nobody(
-    clusters: ClusterMaker, caplog: pytest.LogCaptureFixture
+    clusters: ClusterMaker, caplog: pytest.LogCaptureFixture, code: RequestCode
 ) -> None:
     cluster = clusters(1)
     broker = cluster.brokers[0]
-    broker.silent(RequestCode.HEART_BEAT)
+    broker.silent(code)
     with DefaultMQProducer("G", namesrv_addr=cluster.namesrv_addr) as producer:
         producer.send(Message("T", b"x"))
         broker.wait_for(RequestCode.HEART_BEAT)
-    assert told(caplog) == []
-
-
-def test_goodbyes_that_a_slow_broker_does_not_answer_in_time_are_told_of_nobody(
-    clusters: ClusterMaker, caplog: pytest.LogCaptureFixture
-) -> None:
-    cluster = clusters(1)
-    broker = cluster.brokers[0]
-    broker.silent(RequestCode.UNREGISTER_CLIENT)
-    with DefaultMQProducer("G", namesrv_addr=cluster.namesrv_addr) as producer:
-        producer.send(Message("T", b"x"))
-    broker.wait_for(RequestCode.UNREGISTER_CLIENT)
+    broker.wait_for(code)
     assert told(caplog) == []
 
 

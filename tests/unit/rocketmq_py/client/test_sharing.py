@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from attrs import fields
 
 from compat.ons import ONSClientException, ONSFactory
 from rocketmq_py import (
@@ -17,6 +20,7 @@ from rocketmq_py import (
     Message,
     QueueAccess,
 )
+from rocketmq_py.client import sharing
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.client.pool import acquire_instance
 from rocketmq_py.config import ClientConfig
@@ -126,6 +130,19 @@ def test_periods_and_limits_of_the_first_count_and_that_is_told(
     assert caplog.text == ""
     assert acquire(connect_timeout=200) is one
     assert "connect_timeout of the first one counts" in caplog.text
+
+
+def test_what_an_instance_reads_is_compared_and_cannot_be_assigned_any_more() -> None:
+    rooms = Path(sharing.__file__).parent
+    read = {
+        name
+        for room in ("connections", "instance", "remoting", "routes")
+        for name in re.findall(r"config\.(\w+)", (rooms / f"{room}.py").read_text("utf-8"))
+    }
+    read &= {setting.name for setting in fields(ClientConfig)}
+    assert read
+    assert read <= {*sharing._DECIDE, *sharing._FIRST_DECIDES}
+    assert read <= ClientConfig.FIXED_BY_START.keys()
 
 
 def test_no_message_reaches_another_cluster_than_its_producers(

@@ -92,3 +92,12 @@ def test_seconds_in_a_property_that_the_program_wrote_are_found_by_the_send(
         producer.send(message)
     message.properties["TIMER_OUT_MS"] = "5"  # the past of a message that is sent on: no request
     assert producer.send(message).msg_id
+
+
+def test_who_is_endlessly_patient_shuts_down_as_soon_as_all_is_done(
+    cluster: ScriptedCluster, start: ProducerMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = start(cluster.namesrv_addr)
+    producer.send(Message("T", b"x"))
+    producer.shutdown(float("inf"))
+    assert caplog.records == []
