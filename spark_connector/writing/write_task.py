@@ -86,7 +86,7 @@ class WriteTask:
         dedupe = None
         if here is not None and self.options.dedupe == "auto":
             dedupe = "-".join(map(str, here))
-        return Sender(
+        sender = Sender(
             access_for(self.options.connection),
             self.options,
             self.meanings,
@@ -97,6 +97,8 @@ class WriteTask:
             partition=partition_id(),
             answers=answers,
         )
+        sender.report.failure = speculation_problem(task_setting("spark.speculation"))
+        return sender
 
     def guard(self) -> ReplayGuard | None:
         """Return the keeper of the mark of whole batches, None when none is asked for."""
@@ -119,6 +121,17 @@ def check_compression(kind: str) -> None:
         raise OptionError(f"option compression={kind} cannot be used: {error}") from None
 
 
+def speculation_problem(setting: str | None) -> OptionError | None:
+    """Say why a session with this value of ``spark.speculation`` may not write, None if it may."""
+    if (setting or "").strip().lower() != "true":
+        return None
+    return OptionError(
+        "this session has spark.speculation=true: Spark starts a second copy of a slow task, and "
+        "both would send their rows. Nothing was sent. Start the session that writes with "
+        "spark.speculation=false; it cannot be changed later. Reads may keep it."
+    )
+
+
 def raise_failure(messages: list[Any]) -> None:
     """Raise the first failure of the tasks; log what was left out."""
     reports = [one.report for one in messages if isinstance(one, WrittenMessage)]
@@ -137,6 +150,18 @@ def log_abort(messages: list[Any]) -> None:
     """Say how many rows of finished tasks stay stored although the write failed."""
     stored = sum(one.report.stored for one in messages if isinstance(one, WrittenMessage))
     _log.warning("the write failed; at least %d rows are stored and stay", stored)
+
+
+def task_setting(name: str) -> str | None:
+    """Return a setting of the session that this task belongs to, None outside of a task.
+
+    Tasks get the session's settings as local properties, on Connect and for streams, too. The
+    process that plans a write gets none.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)
 
 
 def partition_id() -> int | None:
