@@ -227,6 +227,10 @@ reservedProperties (W; error, drop) = error
     invalid. `drop`: such properties are left out.
 usePartition (W; true, false) = false
     Whether a column `partition` sets the queue, as `queue_id` does.
+routeByKey (W; none, rocketmq, kafka) = none
+    Whether the column `keys` (or `key`) chooses the queue: rows with the same key go to the same
+    queue, those without one to any. `rocketmq`: by the hash that `sharding_key` and the Java
+    clients use. `kafka`: by the hash of Kafka's clients. A `queue_id` wins.
 acceptStatus (W; SEND_OK, stored) = SEND_OK
     Which answers of a broker count as success. `SEND_OK`: only this one. `stored`: also answers
     that say a message is stored, but not yet flushed or copied to a slave. A master without its

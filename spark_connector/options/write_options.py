@@ -44,6 +44,7 @@ class WriteOptions:
     extra_columns: str
     reserved_properties: str
     use_partition: bool
+    route_by_key: str
     accept_status: str
     clock_tolerance_ms: int
     dedupe: str

@@ -30,6 +30,7 @@ from spark_connector.servers.access import is_transient
 from spark_connector.servers.task_log import Progress
 from spark_connector.writing.encoding import Encoded, Encoder
 from spark_connector.writing.invalid_rows import identities, redirected
+from spark_connector.writing.key_hash import HASH_OF
 from spark_connector.writing.queue_choice import QueueChoice
 from spark_connector.writing.requests import Request, requests
 from spark_connector.writing.row_answers import Answers
@@ -61,7 +62,7 @@ class Report:
 class Sender:
     """Sends the Arrow batches of one task. One thread uses it, once.
 
-    ``fixed_queues``: the queues of topics that sharding keys are spread over, the same for every
+    ``fixed_queues``: the queues of topics that keys are spread over, the same for every
     task of the write. ``planned``: the name server answered when the write was planned, and knew
     the option ``topic``, if given. ``dedupe``: beginning of generated DEDUPE_ID values, None for
     none. ``partition``: the number of the task's. ``answers`` is told about every row; its user
@@ -95,6 +96,7 @@ class Sender:
             planned,
             expected,
             unknown_is_invalid=options.on_invalid_row != "fail",
+            hash_of=HASH_OF[options.route_by_key],
         )
         self._window = Window(access, self._queues, options)
         self._dedupe = dedupe

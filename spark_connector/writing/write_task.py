@@ -56,15 +56,16 @@ class WriteTask:
     def plan_queues(self) -> None:
         """Look once, before any task, whether there is a name server and the option ``topic``.
 
-        The tasks then wait for a route that is gone for a while. Fixes the queues that sharding
-        keys are spread over, the same for every task. Raises `NoRouteError` for a topic that
+        The tasks then wait for a route that is gone for a while. Fixes the queues that keys which
+        route are spread over, the same for every task. Raises `NoRouteError` for a topic that
         does not exist, `NameServerUnavailableError`.
         """
         options, topic = self.options, self.options.topic
         access = access_for(options.connection)
         asking = "asking for the brokers" if topic is None else f"asking for topic {topic}"
         queues = retrying(options, asking, lambda: first_queues(access, topic))
-        if topic is not None and queues and "sharding_key" in self.meanings.values():
+        by_key = options.route_by_key != "none" or "sharding_key" in self.meanings.values()
+        if topic is not None and queues and by_key:
             self.fixed_queues = {topic: queues}
         self.is_planned = True
 
