@@ -74,6 +74,7 @@ class ReadOptions:
     fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
     max_bytes_per_trigger: int | None
+    max_fetch_time_ms: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
     min_partitions: int | None

@@ -100,6 +100,11 @@ maxOffsetsPerTrigger (S; 1 or more) = unset
 maxBytesPerTrigger (S; 1 or more) = unset
     About how many stored bytes one micro-batch may have. The size of a message is estimated from a
     sample of each queue.
+maxFetchTimeMs (S; 1 or more) = unset
+    About how many ms the offsets of one micro-batch may take, from the choice of its end to the
+    question for the next one. The first batch has at most 1000 offsets, a later one at most twice
+    as many as the one before, and fewer when that one took too long. What every batch takes does
+    not count, such as the wait for a trigger.
 minOffsetsPerTrigger (S; 1 or more) = unset
     A micro-batch waits until there are so many new offsets, but no longer than `maxTriggerDelay`.
 maxTriggerDelay (S; duration) = 15m

@@ -78,11 +78,15 @@ def backlog_of(
 
 @define
 class Limit:
-    """What one micro-batch may take: offsets, bytes, and how few are not worth one (None: any)."""
+    """What one micro-batch may take, and how few offsets are not worth one (None: any).
+
+    `is_timed`: no more offsets than fit into the time that the user gives.
+    """
 
     offsets_most: int | None = None
     bytes_most: int | None = None
     offsets_least: int | None = None
+    is_timed: bool = False
 
     def wants_more(self, total: int) -> bool:
         """Whether so few offsets are not worth a micro-batch yet."""

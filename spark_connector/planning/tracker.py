@@ -10,6 +10,8 @@ import threading
 from contextlib import suppress
 from random import randrange
 
+from attrs import evolve
+
 from rocketmq_py import (
     MessageQueue,
     MQBrokerException,
@@ -26,6 +28,7 @@ from spark_connector.planning.backlog import Backlog, Limit, backlog_of
 from spark_connector.planning.broker_watch import Watch
 from spark_connector.planning.group_offsets import GroupProgress
 from spark_connector.planning.message_sizes import MessageSizes
+from spark_connector.planning.pace import Pace
 from spark_connector.planning.start_places import Bounds, chosen, is_subscribed, resolve
 from spark_connector.planning.stream_offset import StreamOffset
 from spark_connector.planning.time_places import first_at
@@ -65,6 +68,10 @@ class Tracker:
         self._is_whole = False
         self._told_unsubscribed: set[str] = set()
         self._idle: tuple[StreamOffset, Bounds] | None = None
+        self._pace: Pace | None = None
+        if options.max_fetch_time_ms is not None:
+            self._pace = Pace(options.max_fetch_time_ms / 1000)
+        self._paced: StreamOffset | None = None
 
     # --- what Spark asks -------------------------------------------------------------------------
 
@@ -101,6 +108,7 @@ class Tracker:
         Raises `RocketMQDataLossError` for queues that are gone too long or went backwards, and
         `MQClientException` for those that a broker has refused for too long.
         """
+        self._note_end(start)
         if self._targets is not None and not self._is_whole:
             self._whole(start.topics)
         self._refresh()
@@ -119,7 +127,9 @@ class Tracker:
             if is_whole and not any(backlog.sizes.values()):
                 self._idle = start, seen
             return None
-        return backlog.after(taken)
+        end = backlog.after(taken)
+        self._note_begin(end, sum(taken.values()))
+        return end
 
     def _is_idle(self, start: StreamOffset) -> bool:
         """Whether there was nothing to read last time, nothing is missing, and nothing changed.
@@ -349,6 +359,9 @@ class Tracker:
         if not total:
             return backlog.sizes
         self._fired_at = monotonic()
+        if limit.is_timed and self._pace is not None:
+            most = self._pace.offsets_most
+            limit = evolve(limit, offsets_most=min(most, limit.offsets_most or most))
         sizes = None
         if limit.bytes_most is not None:
             sizes = self.sizes.of_queues({queue: backlog.begins[queue] for queue in backlog.sizes})
@@ -356,6 +369,18 @@ class Tracker:
         self._batches += 1
         self._served |= {queue: self._batches for queue, count in taken.items() if count}
         return taken
+
+    def _note_begin(self, end: StreamOffset, offsets: int) -> None:
+        if self._pace is not None and offsets:
+            self._pace.begin(offsets)
+            self._paced = end
+
+    def _note_end(self, start: StreamOffset) -> None:
+        """Note that a batch is over: Spark asks for what follows its end."""
+        if self._pace is not None and self._paced is not None:
+            if start.topics == self._paced.topics:
+                self._pace.end()
+            self._paced = None
 
     def _turn_of(self, queue: MessageQueue) -> int:
         """Return the number of the batch that served a queue last.

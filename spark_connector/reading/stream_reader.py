@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py import RocketMQError
 from spark_connector.options.read_options import ReadOptions, read_options
+from spark_connector.options.table import NUMBER_MOST
 from spark_connector.planning.backlog import Limit
 from spark_connector.planning.stream_offset import KeptOffsets
 from spark_connector.planning.task_plan import plan
@@ -63,6 +64,8 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return ReadMaxBytes(options.max_bytes_per_trigger)
         if options.min_offsets_per_trigger is not None:
             return ReadMinRows(options.min_offsets_per_trigger)
+        if options.max_fetch_time_ms is not None:
+            return ReadMaxRows(NUMBER_MOST)  # the limit of a trigger of once is none at all
         return ReadAllAvailable()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -116,6 +119,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             options.max_offsets_per_trigger,
             options.max_bytes_per_trigger,
             options.min_offsets_per_trigger,
+            is_timed=options.max_fetch_time_ms is not None,
         )
         if isinstance(given, ReadMaxRows):
             limit.offsets_most = given.max_rows
