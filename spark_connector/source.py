@@ -23,19 +23,22 @@ from spark_connector.decoding.read_columns import ddl_of
 from spark_connector.errors import OptionError, SchemaError
 from spark_connector.options.parsing import HiddenOptions, OtherUseError
 from spark_connector.options.read_options import ReadOptions, read_options
+from spark_connector.servers.tally import Tally
 
 
 class RocketMQDataSource(DataSource):
     """Reads and writes RocketMQ topics; ``spark.read.format("rocketmq")`` and its three sisters."""
 
     cores: int | None = None
-    """How many cores the cluster has, None when nobody told: see `on_cores`."""
+    """How many cores the cluster has, None when nobody told: see `on_cluster`."""
+    tally: Tally | None = None
+    """Where tasks count what they pull, None when nobody told."""
 
     @classmethod
-    def on_cores(cls, cores: int) -> "type[RocketMQDataSource]":
-        """Return this class for a cluster of so many cores: the planner cannot ask Spark itself."""
+    def on_cluster(cls, cores: int, tally: Tally) -> "type[RocketMQDataSource]":
+        """Return this class for a cluster: the planner cannot ask Spark about it itself."""
         # Under a name that its module does not have, so that Spark's pickler sends it by value.
-        return type("RocketMQDataSourceOnCores", (cls,), {"cores": cores})
+        return type("RocketMQDataSourceOnCluster", (cls,), {"cores": cores, "tally": tally})
 
     @classmethod
     def name(cls) -> str:
@@ -91,7 +94,7 @@ class RocketMQDataSource(DataSource):
         from spark_connector.reading.stream_reader import RefusingStreamReader, StreamReader
 
         try:
-            return StreamReader(HiddenOptions(self.options), schema, self.cores)
+            return StreamReader(HiddenOptions(self.options), schema, self.cores, self.tally)
         except (OptionError, SchemaError) as error:
             return RefusingStreamReader(error)
 

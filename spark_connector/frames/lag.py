@@ -106,7 +106,7 @@ def lag(query: StreamingQuery | Mapping[str, object] | None, **options: object) 
     if not isinstance(sources, (list, tuple)):
         raise TypeError("a progress has a list of sources")
     for source in sources:
-        end, latest = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
+        end, latest = offset_of(source.get("endOffset")), offset_of(source.get("latestOffset"))
         if end is not None and options:
             latest = _present_ends(end, options)
         if end is None:
@@ -133,7 +133,8 @@ def _present_ends(end: StreamOffset, options: Mapping[str, object]) -> StreamOff
     return StreamOffset({queue: one.max_offset for queue, one in bounds.items()})
 
 
-def _offset(value: object) -> StreamOffset | None:
+def offset_of(value: object) -> StreamOffset | None:
+    """Read an offset in a progress report, None for one of another source."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -8,6 +8,7 @@ LIMIT ends early. Must not know Spark.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -27,6 +28,9 @@ from spark_connector.reading.pulling import (
 )
 from spark_connector.servers.task_log import Progress
 
+if TYPE_CHECKING:
+    from spark_connector.servers.tally import Pulled
+
 ROOM_SHARE = 8
 """A part of so many is added to the memory of joined records, which are not always as many."""
 QUEUES_AHEAD = 64
@@ -41,17 +45,23 @@ def read_range(
 
 
 def read_ranges(
-    access: QueueAccess, options: ReadOptions, ranges: Sequence[QueueRange], schema: pa.Schema
+    access: QueueAccess,
+    options: ReadOptions,
+    ranges: Sequence[QueueRange],
+    schema: pa.Schema,
+    pulled: "Pulled | None" = None,
 ) -> Iterator[pa.RecordBatch]:
     """Give the rows of ranges, each in order, in batches of at most ``arrowBatchRows``.
 
     What is decoded at once is about that long, or ``arrowBatchBytes`` and a pull. Raises
     `RocketMQDataLossError` for messages that are gone (with ``failOnDataLoss``), and what the last
-    of many tries ran into.
+    of many tries ran into. ``pulled`` counts the bytes.
     """
     batches = _Batches(options, ranges, schema)
     try:
         for one, losses, piece in _pieces(access, options, ranges):
+            if pulled is not None:
+                pulled.bytes += len(piece.records)
             yield from batches.add(one, losses, piece)
         yield from batches.flush()
     finally:

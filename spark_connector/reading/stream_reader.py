@@ -30,6 +30,7 @@ from spark_connector.planning.tracker import Tracker
 from spark_connector.reading.batch_reader import RangePartition, arrow_schema, task_bounds
 from spark_connector.reading.range_reader import read_ranges
 from spark_connector.servers.access import access_for
+from spark_connector.servers.tally import Pulled, Tally
 from spark_connector.servers.versions import Shipped
 
 
@@ -37,17 +38,23 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     """Reads topics from a first place on, batch after batch."""
 
     def __init__(
-        self, options: Mapping[str, str], schema: StructType, cores: int | None = None
+        self,
+        options: Mapping[str, str],
+        schema: StructType,
+        cores: int | None = None,
+        tally: Tally | None = None,
     ) -> None:
         self.options: ReadOptions = read_options(options, streaming=True)
         self.schema = arrow_schema(schema, self.options)
         self._bounds = task_bounds(self.options, cores)
+        self._tally = tally
         self._tracker: Tracker | None = None
         self._offsets = KeptOffsets()
 
     def carried(self) -> dict[str, Any]:
         """Leave what belongs to this process behind: executors only read ranges."""
-        return {"options": self.options, "schema": self.schema, "_tracker": None}
+        mine = {"options": self.options, "schema": self.schema}
+        return mine | {"_tally": self._tally, "_tracker": None}
 
     # --- on the driver ---------------------------------------------------------------------------
 
@@ -131,7 +138,9 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         """Read one task's ranges."""
         if isinstance(partition, RangePartition):
             access = access_for(self.options.connection)
-            yield from read_ranges(access, self.options, partition.wanted, self.schema)
+            pulled = Pulled(self._tally)
+            yield from read_ranges(access, self.options, partition.wanted, self.schema, pulled)
+            pulled.tell()
 
 
 class RefusingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -25,6 +25,20 @@ class LastResort(logging.Handler):
             sys.stderr.flush()
 
 
+def tell(text: str) -> None:
+    """Log a line that a user is to see without asking: where no logging is set up, on stderr.
+
+    It is INFO, so whoever sets logging up decides about it.
+    """
+    log = logging.getLogger(LOGGERS[0])
+    if log.hasHandlers() or log.isEnabledFor(logging.INFO):
+        log.info(text)
+        return
+    handler = LastResort()
+    handler.setFormatter(logging.Formatter(FORMAT, TIME_FORMAT))
+    handler.emit(log.makeRecord(log.name, logging.INFO, __file__, 0, text, (), None))
+
+
 def set_up() -> None:
     """Set it up once in a Python worker of Spark, and in no other process."""
     if os.environ.get("SPARK_PYTHON_RUNTIME") != "PYTHON_WORKER":

@@ -18,6 +18,7 @@ from rocketmq_py import MessageQueue, RawMessages, RemotingCommandException
 from spark_connector.errors import OptionError
 from spark_connector.options.write_options import WriteOptions, write_options
 from spark_connector.servers.access import access_for, retrying
+from spark_connector.servers.task_context import query_and_batch, task_setting
 from spark_connector.writing.queue_choice import first_queues
 from spark_connector.writing.replay_guard import ReplayGuard
 from spark_connector.writing.row_answers import Answers
@@ -153,18 +154,6 @@ def log_abort(messages: list[Any]) -> None:
     _log.warning("the write failed; at least %d rows are stored and stay", stored)
 
 
-def task_setting(name: str) -> str | None:
-    """Return a setting of the session that this task belongs to, None outside of a task.
-
-    Tasks get the session's settings as local properties, on Connect and for streams, too. The
-    process that plans a write gets none.
-    """
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return None if context is None else context.getLocalProperty(name)
-
-
 def partition_id() -> int | None:
     """Return the number of this task's partition, None outside of a task."""
     from pyspark import TaskContext
@@ -175,13 +164,5 @@ def partition_id() -> int | None:
 
 def micro_batch() -> tuple[str, int, int] | None:
     """Return (query id, batch, partition) of this task, None outside of a streaming query."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    if context is None:
-        return None
-    query = context.getLocalProperty("sql.streaming.queryId")
-    batch = context.getLocalProperty("streaming.sql.batchId")
-    if query is None or batch is None:
-        return None
-    return str(query), int(batch), int(context.partitionId())
+    here, partition = query_and_batch(), partition_id()
+    return None if here is None or partition is None else (*here, partition)

@@ -60,6 +60,14 @@ def write(
     writer.options(nameServer=address, topic=topic, **options).save()
 
 
+def send_rows(spark: SparkSession, address: str, topic: str) -> int:
+    """Send a row with an answer; return how many answers came."""
+    import spark_connector
+
+    rows = spark.range(1).selectExpr("CAST(id AS STRING) AS body")
+    return spark_connector.send(rows, nameServer=address, topic=topic).count()
+
+
 def stream_sizes(
     spark: SparkSession, address: str, topic: str, checkpoint: str, **options: str
 ) -> list[int]:
