@@ -23,6 +23,7 @@ from spark_connector.decoding.read_columns import (
     CORRUPT,
     DELIVER_NAMES,
     MS_MAX,
+    PROPERTY,
     PROPERTY_OF,
     TRANSACTION_MARK,
     US_PER_MS,
@@ -56,6 +57,7 @@ _NEEDS_PROPERTIES = {
     "deliver_at",
     "delay_level",
     "properties",
+    PROPERTY,
 }
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 
@@ -365,6 +367,10 @@ class _View:
     def delay_level(self, column: Column) -> pa.Array:
         return _numbers(self.property("DELAY"), LEVEL_DIGITS_MAX).cast(column.type)
 
+    def struct(self, column: Column) -> pa.StructArray:
+        parts = [self.column(part) for part in column.parts]
+        return pa.StructArray.from_arrays(parts, fields=list(column.type))
+
     def properties(self, column: Column) -> pa.Array:
         table = self._table
         if table is None:
@@ -396,6 +402,7 @@ _BUILDERS: dict[str, Callable[[_View, Column], pa.Array]] = {
     "deliver_at": _View.deliver_at,
     "delay_level": _View.delay_level,
     "properties": _View.properties,
+    PROPERTY: _View.struct,
     CORRUPT: _View.nothing,
     **dict.fromkeys(
         (

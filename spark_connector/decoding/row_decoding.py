@@ -98,6 +98,8 @@ def value_of(
     name = column.property_name or PROPERTY_OF.get(source)
     if name is not None:
         return message.properties.get(name)
+    if column.parts:
+        return {one.name: message.properties.get(str(one.property_name)) for one in column.parts}
     match source:
         case "topic":
             return topic

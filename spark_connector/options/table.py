@@ -163,7 +163,8 @@ columnNameOfCorruptRecord (BS; text) = _corrupt_record
     its stored bytes, or as `string` what is wrong with it. Null for good messages.
 columns (BS; text) = unset
     Columns to read instead of the default ones, `topic,offset,body,property.region`. Fewer columns
-    are faster. `.schema(...)` does the same and also sets types.
+    are faster. `property.NAME` is a field of a column `property`. `.schema(...)` does the same and
+    also sets types.
 includeHeaders (BS; true, false) = false
     Whether to add the column `properties`. It costs more than any other column.
 bodyCharsetErrors (BS; replace, strict) = replace

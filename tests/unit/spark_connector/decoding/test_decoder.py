@@ -44,6 +44,7 @@ EVERYTHING = pa.schema(
         ("body", pa.binary()),
         ("value", pa.string()),
         ("properties", pa.map_(pa.string(), pa.string())),
+        ("property", pa.struct([("a", pa.string()), ("none", pa.string())])),
     ]
 )
 BODY = pa.schema([("offset", pa.int64()), ("body", pa.binary())])
@@ -92,6 +93,7 @@ def test_every_column_shows_what_a_client_sees(make_record: RecordMaker) -> None
     assert (row["queue_size_left"], row["offset"], row["commit_log_offset"]) == (92, 7, 7000)
     assert (row["body"], row["value"], row["store_size"]) == (b"hello", "hello", len(raw))
     assert dict(row["properties"]) == properties  # type: ignore[call-overload]
+    assert row["property"] == {"a": "x", "none": None}
 
 
 def odd_records() -> list[bytes]:
