@@ -6,7 +6,7 @@ accumulators. Must not know what is read. Read on: ``../frames/batch_log.py``.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakKeyDictionary
 
 from pyspark.accumulators import Accumulator, AccumulatorParam
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Bytes = dict[tuple[str, int], int]
 """By query and micro-batch."""
-Tally = Accumulator[Bytes]
+Tally: TypeAlias = "Accumulator[Bytes]"
 
 KEPT_BATCHES = 1_000
 

@@ -27,8 +27,8 @@ class Context:
 
 def test_tasks_of_a_batch_add_up_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     context = Context()
-    kept = tally.tally_of(context)  # type: ignore[arg-type]
-    assert tally.tally_of(context) is kept  # type: ignore[arg-type]
+    kept = tally.tally_of(context)
+    assert tally.tally_of(context) is kept
     sent = pickle.loads(pickle.dumps(kept))  # noqa: S301 - pickled by this test
     assert sent is kept  # as in one process; what travels is empty
     task = TaskContext()
