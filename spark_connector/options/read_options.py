@@ -33,7 +33,7 @@ class Subscription:
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    assigned: tuple[MessageQueue, ...] | None = None
+    assigned: frozenset[MessageQueue] | None = None
 
 
 @frozen
@@ -166,7 +166,7 @@ def _subscription(given: Given) -> Subscription:
     return Subscription(topics, pattern, None if assign is None else _assigned(assign))
 
 
-def _assigned(value: object) -> tuple[MessageQueue, ...]:
+def _assigned(value: object) -> frozenset[MessageQueue]:
     """Read ``{"t": {"broker-a": [0, 1]}}``."""
     wrong = 'option assign must look like {"topic":{"broker-a":[0,1]}}'
     if not isinstance(value, dict) or not value:
@@ -183,7 +183,7 @@ def _assigned(value: object) -> tuple[MessageQueue, ...]:
             found.update(MessageQueue(topic, broker, one) for one in queues)
     if not found:
         raise OptionError(f"{wrong}: this one names no queue")
-    return tuple(sorted(found))
+    return frozenset(found)
 
 
 def _filter(given: Given) -> tuple[str, str]:

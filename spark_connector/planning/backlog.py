@@ -67,7 +67,7 @@ def backlog_of(
             end = targets.get(queue, offset)
         if end > begin:
             found.sizes[queue] = end - begin
-    new = {queue: bounds[queue] for queue in bounds.keys() - found.begins.keys()}
+    new = {queue: bounds[queue] for queue in set(bounds).difference(found.begins)}
     for queue, one in in_order(new):
         end = one.max_offset if targets is None else targets.get(queue, one.min_offset)
         if end > one.min_offset:

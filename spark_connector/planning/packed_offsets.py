@@ -31,7 +31,7 @@ def packed(positions: Positions, lower: Positions | None = None) -> dict[str, di
         for broker in sorted(groups[topic]):
             offsets = groups[topic][broker]
             count = len(offsets)
-            if any(number not in offsets for number in range(count)):
+            if min(offsets) != 0 or max(offsets) != count - 1:
                 brokers[broker] = {str(number): offsets[number] for number in sorted(offsets)}
                 continue
             values = [offsets[number] for number in range(count)]
@@ -76,9 +76,14 @@ def unpacked(where: str, value: object, lower: Positions | None = None) -> Posit
 
 def _grouped(positions: Mapping[MessageQueue, int]) -> _Groups:
     groups: _Groups = {}
+    topic = broker = ""
+    offsets: dict[int, int] = {}
     for queue, offset in positions.items():
-        brokers = groups.setdefault(queue.topic, {})
-        brokers.setdefault(queue.broker_name, {})[queue.queue_id] = offset
+        # Queues of a broker mostly stand together: two look-ups for all of them.
+        if queue.broker_name != broker or queue.topic != topic:
+            topic, broker = queue.topic, queue.broker_name
+            offsets = groups.setdefault(topic, {}).setdefault(broker, {})
+        offsets[queue.queue_id] = offset
     return groups
 
 

@@ -86,7 +86,7 @@ def chosen(found: Bounds, options: ReadOptions, *, are_all_there: bool = True) -
     if assigned is None:
         return found
     kept: Bounds = {}
-    for one in assigned:
+    for one in sorted(assigned):
         if one not in found and not are_all_there:
             continue
         if one not in found:

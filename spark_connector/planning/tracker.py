@@ -68,6 +68,7 @@ class Tracker:
         self._is_whole = False
         self._told_unsubscribed: set[str] = set()
         self._idle: tuple[StreamOffset, Bounds] | None = None
+        self._known: tuple[StreamOffset, StreamOffset] | None = None
         self._pace: Pace | None = None
         if options.max_fetch_time_ms is not None:
             self._pace = Pace(options.max_fetch_time_ms / 1000)
@@ -117,7 +118,7 @@ class Tracker:
         self._wait_for_missing(start)
         self._ask_for_missing(start)
         bounds = self._bounds_after(start)
-        backlog = backlog_of(start, bounds, self._targets)
+        backlog = backlog_of(self._familiar(start), bounds, self._targets)
         for queue, (offset, one) in backlog.went_back.items():
             self._tell_went_back(queue, offset, one)
         taken = self._admitted(backlog, limit)
@@ -129,7 +130,19 @@ class Tracker:
             return None
         end = backlog.after(taken)
         self._note_begin(end, sum(taken.values()))
+        self._known = end, end
         return end
+
+    def _familiar(self, start: StreamOffset) -> StreamOffset:
+        """Return an offset with the queues of the bounds: the same ones are found sooner.
+
+        So what was read from a text costs once, not in each micro-batch from then on.
+        """
+        if self._known is None or self._known[0] is not start:
+            names = {queue: queue for queue in self._watch.last_seen}
+            topics = {names.get(queue, queue): offset for queue, offset in start.topics.items()}
+            self._known = start, evolve(start, topics=topics)
+        return self._known[1]
 
     def _is_idle(self, start: StreamOffset) -> bool:
         """Whether there was nothing to read last time, nothing is missing, and nothing changed.
@@ -203,9 +216,11 @@ class Tracker:
     def _bounds_after(self, start: StreamOffset) -> Bounds:
         """Return the bounds of all queues; those found later begin where the stream began."""
         bounds = self._watch.bounds
-        if start.since_ms is None or bounds.keys() <= start.topics.keys():
+        if start.since_ms is None:
             return bounds
-        later = {queue: bounds[queue] for queue in bounds.keys() - start.topics.keys()}
+        later = {queue: bounds[queue] for queue in set(bounds).difference(start.topics)}
+        if not later:
+            return bounds
         self._find_begins(later, start.since_ms)
         bounds = dict(bounds)
         for queue, one in later.items():
@@ -239,7 +254,7 @@ class Tracker:
 
         The back-off of the watch may outlast the grace, so its last answer may be old.
         """
-        away = {q: start.topics[q] for q in start.topics.keys() - self._watch.bounds.keys()}
+        away = {q: start.topics[q] for q in set(start.topics).difference(self._watch.bounds)}
         for queue, offset in in_order(away):
             if queue in self._watch.bounds or not self._is_missed(queue, offset):
                 continue
@@ -328,8 +343,7 @@ class Tracker:
         found = self._watch.bounds.keys()
         for queue in self._missing_since.keys() & found:
             del self._missing_since[queue]
-        if self._told_missing:
-            self._told_missing -= found
+        self._told_missing = {queue for queue in self._told_missing if queue not in found}
 
     def _wait_for_missing(self, start: StreamOffset) -> None:
         """In a run that ends, wait for queues that are away, until the grace is over."""

@@ -244,6 +244,7 @@ PARTS = {
         most={
             "10,000 queues: CPU of an idle latestOffset": 50.0,
             "10,000 queues: idle latestOffset, 99 of 100": 50.0,
+            "10,000 queues: slowest idle latestOffset": 50.0,
             "10,000 queues: text of an offset": 100.0,
             "10,000 queues: memory of the planner": 150.0,
         },

@@ -122,6 +122,20 @@ def test_ranges_are_given_as_json(spark: SparkSession, cluster: EmbeddedCluster)
         read(spark, cluster, startingOffsets='{"T":{"0":1}}').collect()
 
 
+def test_a_batch_leaves_no_mark_and_is_read_anew_from_its_beginning(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    fill(broker, 20)
+    columns = "queue_id int, offset bigint"
+    first = read(spark, broker, schema=columns, groupId="G").collect()
+    other = spark.newSession()
+    spark_connector.register(other)
+    again = read(other, broker, schema=columns, groupId="G").collect()
+    assert sorted(first) == sorted(again)
+    assert len(set(first)) == 20
+    assert {one.committed for one in broker.groups["G"].offsets(topic="T")} == {None}
+
+
 @pytest.mark.case("SP7", "SP8")
 def test_lists_patterns_and_assigned_queues_choose_what_is_read(
     spark: SparkSession, broker: EmbeddedBroker
@@ -156,15 +170,26 @@ def test_a_limit_needs_no_more_than_the_first_pull(
     assert held.hits <= 4
 
 
-@pytest.mark.case("SP9", "SP11")
-def test_tags_are_filtered_and_a_schema_chooses_columns(
-    spark: SparkSession, broker: EmbeddedBroker
-) -> None:
+@pytest.mark.case("SP9")
+def test_tags_are_filtered(spark: SparkSession, broker: EmbeddedBroker) -> None:
     fill(broker, 100)
     frame = read(spark, broker, subExpression="A", schema="offset bigint, body string, tags string")
     rows = frame.collect()
     assert {row.tags for row in rows} == {"A"}
     assert {row.body for row in rows} == {f"m{n}" for n in range(0, 100, 2)}
+
+
+@pytest.mark.case("SP11")
+def test_a_schema_chooses_two_columns_and_the_form_of_the_body(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=1)
+    bodies = ["one", "dreißig", "三十", "🚀"]
+    for body in bodies:
+        broker.send("T", body.encode(), tags="A", properties={"p": body})
+    frame = read(spark, broker, schema="offset bigint, body string")
+    assert frame.dtypes == [("offset", "bigint"), ("body", "string")]
+    assert sorted(map(tuple, frame.collect())) == list(enumerate(bodies))
 
 
 @pytest.mark.case("SP15")
@@ -240,7 +265,21 @@ def test_what_cannot_be_read_says_why(spark: SparkSession, broker: EmbeddedBroke
         read(spark, broker, subscribePattern="T.*")
 
 
-@pytest.mark.case("SP22", "SP24", "SP26")
+@pytest.mark.case("SP22")
+def test_rows_of_a_body_alone_are_all_stored_and_spread_over_the_queues(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=4)
+    rows = spark.range(0, 20_000, 1, 2)
+    write(rows.selectExpr("concat('m', id) AS body"), broker, batchBytes="16384")
+    stored = broker.messages.in_topic("T")
+    assert Counter(one.body for one in stored) == Counter(b"m%d" % n for n in range(20_000))
+    counts = Counter(one.queue_id for one in stored)
+    assert counts.keys() == {0, 1, 2, 3}
+    assert min(counts.values()) > 20_000 / 4 / 2
+
+
+@pytest.mark.case("SP24", "SP26")
 def test_rows_are_written_and_read_back(spark: SparkSession, broker: EmbeddedBroker) -> None:
     broker.topics.create("T", queues=4)
     frame = spark.range(500).select(

@@ -118,8 +118,8 @@ def test_an_sql_filter_leaves_gaps_and_no_loss(spark: SparkSession, tmp_path: Pa
             assert steps == {3}  # two messages of other regions lie between
         seen, _ = read_all(stream(spark, broker, maxOffsetsPerTrigger="70", **wanted), tmp_path)
         assert seen.bodies == expected
-        with pytest.raises(PySparkException, match="no SQL: region = "):
-            reader.options(subscribe="T", sqlExpression="region = ").load().collect()
+        with pytest.raises(PySparkException, match="no SQL: region ="):
+            reader.options(subscribe="T", sqlExpression="region =").load().collect()
 
 
 @pytest.mark.case("SP23")

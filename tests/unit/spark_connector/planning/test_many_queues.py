@@ -57,7 +57,7 @@ class Brokers:
 
     def produce(self, chance: random.Random, name: str) -> None:
         bounds = dict(self.bounds_by_name[name])
-        for queue in chance.sample(sorted(bounds), 20):
+        for queue in chance.sample(list(bounds), 20):
             bounds[queue] = QueueBounds(0, bounds[queue].max_offset + chance.randint(1, 9))
         self.bounds_by_name[name] = bounds
 
