@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Bytes = dict[tuple[str, int], int]
 """By query and micro-batch."""
-Tally: TypeAlias = "Accumulator[Bytes]"
+Tally: TypeAlias = Accumulator[Bytes]
 
 KEPT_BATCHES = 1_000
 
