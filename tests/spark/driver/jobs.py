@@ -20,6 +20,13 @@ def register(spark: SparkSession) -> None:
     spark_connector.register(spark)
 
 
+def log_batches(spark: SparkSession) -> None:
+    """Ask for a line for each micro-batch, as on Connect."""
+    import spark_connector
+
+    spark.streams.addListener(spark_connector.BatchLog())
+
+
 def add_bundle(spark: SparkSession, path: str) -> None:
     """Send a zip of Python files to a Connect server."""
     spark.addArtifacts(path, pyfile=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_connector.options.parsing import KAFKAS as KAFKAS_HERE
 from spark_connector.options.table import OPTIONS
 
 PAGE = Path(__file__).resolve().parents[3] / "spark_connector" / "FROM_KAFKA.md"
@@ -59,6 +60,13 @@ def test_every_option_and_column_of_kafkas_source_has_a_row() -> None:
     told += names([row[0] for row in rows("Columns and options of a write")])
     assert KAFKAS - set(told) == set()
     assert [names(row[:1])[0] for row in rows("Read with Kafka's columns")] == COLUMNS
+
+
+def test_a_name_that_is_another_one_here_is_told_as_the_page_has_it() -> None:
+    tables = rows("Options of a read") + rows("Columns and options of a write")
+    told = {name.lower(): names(row[1:2]) for row in tables for name in names(row[:1])}
+    for name, ours in KAFKAS_HERE.items():
+        assert OPTIONS[ours].name in told[name]
 
 
 def test_what_stands_there_for_an_option_is_one_of_ours() -> None:

@@ -85,6 +85,8 @@ def test_the_defaults_are_those_of_the_table() -> None:
         ({"nameServer": "h:70000"}, "must be host:port"),
         ({"nameServer": ";"}, "must be host:port"),
         ({"namesrvAdr": "h:1"}, "did you mean nameServer"),
+        ({"kafka.bootstrap.servers": "h:1"}, "did you mean nameServer"),
+        ({"groupIdPrefix": "g"}, "did you mean groupId"),
         ({"pullBatchSize": "9999999999"}, "a whole number, 1 to 2147483647"),
         ({"assign": "{}", "subscribe": ""}, "assign must look like"),
         ({"assign": '{"T":{"b":[]}}', "subscribe": ""}, "names no queue"),
