@@ -151,3 +151,19 @@ def test_a_listener_gets_rows_bytes_lag_and_the_slowest_queue_of_each_batch(
     assert first.slowest == ("T", "broker-a", 1)
     assert (second.behind.total, second.slowest) == (0, None)
     assert first.seconds > 0
+
+
+def test_a_session_has_one_line_a_batch_however_often_it_registers_and_none_if_told_so(
+    spark: SparkSession,
+) -> None:
+    other = spark.newSession()
+
+    def listeners() -> int:
+        return len(other._jsparkSession.streams().listListeners())
+
+    before = listeners()
+    spark_connector.register(other, log_batches=False)
+    assert listeners() == before
+    for _ in range(2):
+        spark_connector.register(other)
+    assert listeners() == before + 1
