@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,7 +46,7 @@ def run_with_spark(program: Callable[[], int]) -> int:
 
 
 @contextmanager
-def local_spark(name: str) -> Iterator[SparkSession]:
+def local_spark(name: str, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """Start Spark with two threads and register the data source; stop Spark at the end."""
     # Workers are other processes: the same Python, and the packages beside this folder.
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -67,6 +67,7 @@ def local_spark(name: str) -> Iterator[SparkSession]:
             .config("spark.sql.session.timeZone", "UTC")
             .config("spark.sql.warehouse.dir", warehouse)
             .config("spark.log.level", "ERROR")
+            .config(map=dict(settings or {}))
             .getOrCreate()
         )
         spark_connector.register(spark)

@@ -223,7 +223,8 @@ class ClientConfig(Fixable):
         ``auto``: a server of this process is called directly, others by TCP; ``tcp``: always TCP.
     address_mapper
         Called with each broker address of a route, returns the address to use: for brokers that
-        announce an address which cannot be reached from here (containers).
+        announce an address which cannot be reached from here (containers). Errors advise to set it
+        under the name that its attribute ``setting`` has, if there is one.
     translate_start_deliver_time
         ``auto`` and ``always``: a message that carries only ``__STARTDELIVERTIME`` is also given
         ``TIMER_DELIVER_MS``; ``never``: for vendor brokers that refuse it.

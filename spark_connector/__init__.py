@@ -10,9 +10,9 @@ Pure Python: no JAR. Needs what the extra ``spark`` brings: PySpark 4.2 or newer
     copies.options(nameServer="host:9876", topic="U").mode("append").save()
 
 `send` and `recall` write and take back with an answer for each row, `offsets` shows where queues
-stand, `lag` how far a query is behind. Importing this package imports no Spark. Files for reading
-on: ``options/`` every option, ``decoding/read_columns.py`` the columns of a read,
-``writing/write_columns.py`` those of a write.
+stand, `lag` how far a query is behind, `batch_figures` what a micro-batch did. Importing this
+package imports no Spark. Files for reading on: ``options/`` every option,
+``decoding/read_columns.py`` the columns of a read, ``writing/write_columns.py`` those of a write.
 """
 
 from __future__ import annotations
@@ -22,14 +22,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_connector.frames.batch_log import BatchFigures, BatchLog, batch_figures
     from spark_connector.frames.copies import dedupe, for_write
     from spark_connector.frames.lag import Lag, lag
     from spark_connector.frames.queue_offsets import offsets
     from spark_connector.frames.send_recall import recall, send
 
-__all__ = ["Lag", "dedupe", "for_write", "lag", "offsets", "recall", "register", "send"]
+__all__ = [
+    "BatchFigures",
+    "BatchLog",
+    "Lag",
+    "batch_figures",
+    "dedupe",
+    "for_write",
+    "lag",
+    "offsets",
+    "recall",
+    "register",
+    "send",
+]
 
 _HOMES = {
+    "BatchFigures": "batch_log",
+    "BatchLog": "batch_log",
+    "batch_figures": "batch_log",
     "Lag": "lag",
     "dedupe": "copies",
     "for_write": "copies",
@@ -41,16 +57,39 @@ _HOMES = {
 """Which module of ``frames`` each name is imported from, when it is first used."""
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: SparkSession, *, log_batches: bool = True) -> None:
     """Make ``format("rocketmq")`` known to a session, classic or Connect; again replaces it.
 
+    Each micro-batch of a stream then logs a line, unless ``log_batches`` is false. On Connect add
+    a `BatchLog` yourself: its listener keeps the client's process alive until the session stops.
     Raises ImportError naming the extra when PySpark or pyarrow is missing or too old.
     """
     try:
         from spark_connector.source import RocketMQDataSource
     except ImportError as error:
         raise _missing(error) from error
-    spark.dataSource.register(RocketMQDataSource)
+    cores = _cores(spark)
+    if cores is None:
+        spark.dataSource.register(RocketMQDataSource)
+        return
+    from spark_connector.frames import batch_log
+    from spark_connector.servers.tally import tally_of
+
+    source = RocketMQDataSource.on_cluster(cores, tally_of(spark.sparkContext))
+    spark.dataSource.register(source)
+    if log_batches:
+        batch_log.log_batches(spark)
+
+
+def _cores(spark: SparkSession) -> int | None:
+    """Return how many tasks the cluster runs at once, None where a session does not tell.
+
+    Executors that are still to come are not counted, unless ``spark.default.parallelism`` is set.
+    """
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # noqa: BLE001 - Connect has no context, and says so in its own way
+        return None
 
 
 def _missing(error: ImportError) -> ImportError:

@@ -33,6 +33,10 @@ class RocketMQDataLossError(RocketMQError):
     """
 
 
+class UnknownLagError(RocketMQError, LookupError):
+    """How far a query is behind cannot be told yet: nobody has told the ends of its queues."""
+
+
 class VersionError(RocketMQError):
     """Driver and worker run different versions of Python or of this package."""
 

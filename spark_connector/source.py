@@ -23,10 +23,22 @@ from spark_connector.decoding.read_columns import ddl_of
 from spark_connector.errors import OptionError, SchemaError
 from spark_connector.options.parsing import HiddenOptions, OtherUseError
 from spark_connector.options.read_options import ReadOptions, read_options
+from spark_connector.servers.tally import Tally
 
 
 class RocketMQDataSource(DataSource):
     """Reads and writes RocketMQ topics; ``spark.read.format("rocketmq")`` and its three sisters."""
+
+    cores: int | None = None
+    """How many cores the cluster has, None when nobody told: see `on_cluster`."""
+    tally: Tally | None = None
+    """Where tasks count what they pull, None when nobody told."""
+
+    @classmethod
+    def on_cluster(cls, cores: int, tally: Tally) -> "type[RocketMQDataSource]":
+        """Return this class for a cluster: the planner cannot ask Spark about it itself."""
+        # Under a name that its module does not have, so that Spark's pickler sends it by value.
+        return type("RocketMQDataSourceOnCluster", (cls,), {"cores": cores, "tally": tally})
 
     @classmethod
     def name(cls) -> str:
@@ -52,7 +64,11 @@ class RocketMQDataSource(DataSource):
         the errors of later calls of a stream.
         """
         options = self._checked()
-        return ddl_of(options.columns, include_headers=options.include_headers)
+        return ddl_of(
+            options.columns,
+            include_headers=options.include_headers,
+            corrupt=options.column_name_of_corrupt_record,
+        )
 
     def _checked(self) -> ReadOptions:
         options = HiddenOptions(self.options)
@@ -71,14 +87,14 @@ class RocketMQDataSource(DataSource):
         from spark_connector.reading.batch_reader import BatchReader, FilteringBatchReader
 
         kind = FilteringBatchReader if _wants_filters(self.options) else BatchReader
-        return kind(HiddenOptions(self.options), schema)
+        return kind(HiddenOptions(self.options), schema, self.cores)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
         """Make the reader of a stream."""
         from spark_connector.reading.stream_reader import RefusingStreamReader, StreamReader
 
         try:
-            return StreamReader(HiddenOptions(self.options), schema)
+            return StreamReader(HiddenOptions(self.options), schema, self.cores, self.tally)
         except (OptionError, SchemaError) as error:
             return RefusingStreamReader(error)
 

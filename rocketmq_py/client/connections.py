@@ -430,10 +430,11 @@ class Connections:
                 _log.exception("taking a connection failed")
 
     def _unreachable(self, door: _Door) -> RemotingException:
+        setting = getattr(self._config.address_mapper, "setting", "address_mapper")
         error = RemotingConnectException(
             f"cannot connect to {door.address}: {door.problem or 'it does not answer'}; is the "
             "server up and reachable from here? If a broker announces an address that works only "
-            "inside its own network, set address_mapper",
+            f"inside its own network, set {setting}",
             address=door.address,
         )
         error.__cause__ = door.problem

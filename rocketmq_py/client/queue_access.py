@@ -8,8 +8,10 @@ heartbeat is sent, so brokers create no group for it. Must not know members of g
 or retries: a caller that wants another try makes one.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TypeVar, Unpack
 
 from attrs import define, frozen
@@ -22,25 +24,35 @@ from rocketmq_py.client.queue_requests import (
     RawPull,
     pull_answer,
     queue_request,
+    side_by_side,
 )
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
 from rocketmq_py.config import ClientSettings
-from rocketmq_py.errors import MQClientException, NoRouteError, RocketMQError
+from rocketmq_py.errors import MQBrokerException, MQClientException, NoRouteError, RocketMQError
 from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.bodies.timers import RuntimeInfo
 from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.header_form import HeaderForm
 from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
-from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
+from rocketmq_py.protocol.headers.consume import OffsetResponseHeader
+from rocketmq_py.protocol.headers.send import (
+    PROPERTIES_SHORT,
+    SendMessageResponseHeader,
+    send_fields,
+)
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
+from rocketmq_py.protocol.sysflag import without_compression
 from rocketmq_py.send_result import MessageQueue, SendStatus
-from rocketmq_py.transport.channel import Done
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
 _T = TypeVar("_T")
+_UPTIME = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
+"""As ``StoreStatsService.getFormatRuntime`` writes it."""
 
 
 @frozen
@@ -172,6 +184,31 @@ class QueueAccess(Caller):
         masters = self._instance.routes.master_addresses(self._wire(topic))
         return [name for name, _ in masters]
 
+    def configured_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return the queues that an administrator has fixed for a topic, whoever is there now.
+
+        That is what the name server keeps as the topic's ``ORDER_TOPIC_CONFIG``, as last heard;
+        () without it, and for a topic without a route.
+        """
+        return self._bare_queues(self._instance.routes.configured_queues(self._wire(topic)))
+
+    def broker_time_ms(self, topic: str, broker_name: str) -> int:
+        """Return what a broker's clock says in epoch ms, up to a second late (28).
+
+        Raises ValueError for an answer that does not tell.
+        """
+        address = self._master(self._wire(topic), broker_name)
+        command = RemotingCommand(RequestCode.GET_BROKER_RUNTIME_INFO)
+        answer = self._instance.remoting.invoke(address, command, self._timeout_ms)
+        check_answer(answer, address)
+        table = RuntimeInfo.decode(answer.body).table
+        uptime = _UPTIME.fullmatch(table.get("runtime", ""))
+        if uptime is None or not table.get("bootTimestamp", "").isdigit():
+            raise ValueError(f"broker {broker_name} does not tell its time")
+        days, hours, minutes, seconds = map(int, uptime.groups())
+        up_s = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        return int(table["bootTimestamp"]) + 1_000 * up_s
+
     def address_of(
         self, broker_name: str, broker_id: int = 0, *, only_this: bool = False
     ) -> str | None:
@@ -185,11 +222,15 @@ class QueueAccess(Caller):
     # --- offsets ---------------------------------------------------------------------------
 
     def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
-        """Return the bounds of every queue of a topic: one request (202) per broker."""
-        found: dict[MessageQueue, QueueBounds] = {}
+        """Return the bounds of every queue of a topic: a request (202) per broker, all at once."""
         self.read_queues(topic)
-        for broker_name in self.broker_names(topic):
-            found |= self.bounds_at(topic, broker_name)
+        brokers = self.broker_names(topic)
+        answers = side_by_side(brokers, str, lambda name: self._begin_bounds(topic, name))
+        found: dict[MessageQueue, QueueBounds] = {}
+        for broker_name, answer in answers.items():
+            if isinstance(answer, RocketMQError):
+                raise answer
+            found |= self._bounds_in(topic, broker_name, answer)
         return found
 
     def bounds_at(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
@@ -200,12 +241,43 @@ class QueueAccess(Caller):
         """
         wire_topic = self._wire(topic)
         address = self._master(wire_topic, broker_name)
-        header = GetTopicStatsInfoRequestHeader(topic=wire_topic)
-        command = RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, ext_fields=header.to_ext())
+        command = _bounds_request(wire_topic)
         answer = self._instance.remoting.invoke(address, command, self._timeout_ms)
+        return self._bounds_in(topic, broker_name, answer)
+
+    def bounds_of(
+        self, topics: Iterable[str], broker_name: str
+    ) -> dict[str, dict[MessageQueue, QueueBounds] | RocketMQError]:
+        """Ask one broker for the bounds of many topics' queues side by side.
+
+        Returns for each topic what `bounds_at` returns or raises.
+        """
+        answers = side_by_side(
+            topics, lambda _: broker_name, lambda topic: self._begin_bounds(topic, broker_name)
+        )
+        found: dict[str, dict[MessageQueue, QueueBounds] | RocketMQError] = {}
+        for topic, answer in answers.items():
+            try:
+                if isinstance(answer, RocketMQError):
+                    raise answer
+                found[topic] = self._bounds_in(topic, broker_name, answer)
+            except RocketMQError as error:
+                found[topic] = error
+        return found
+
+    def _begin_bounds(self, topic: str, broker_name: str) -> Future[RemotingCommand]:
+        wire_topic = self._wire(topic)
+        address = self._master(wire_topic, broker_name)
+        command = _bounds_request(wire_topic)
+        return self._instance.remoting.invoke_async(address, command, self._timeout_ms)
+
+    def _bounds_in(
+        self, topic: str, broker_name: str, answer: RemotingCommand
+    ) -> dict[MessageQueue, QueueBounds]:
+        wire_topic = self._wire(topic)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return self._bounds_one_by_one(wire_topic, broker_name)
-        check_answer(answer, address, wire_topic)
+        check_answer(answer, self.address_of(broker_name) or broker_name, wire_topic)
         table = TopicStatsTable.decode(answer.body).offset_table
         return {
             MessageQueue(self._bare(key.topic), key.broker_name, key.queue_id): QueueBounds(
@@ -232,14 +304,63 @@ class QueueAccess(Caller):
         """
         return self._requests.search_offset(self._wire_queue(queue), timestamp_ms, boundary)
 
-    def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
-        """Return the message at an offset, or None when there is none to read."""
+    def search_offsets(
+        self, moments: Mapping[MessageQueue, int], boundary: Boundary = "LOWER"
+    ) -> dict[MessageQueue, int | RocketMQError]:
+        """Ask for the offset of a store time in each of many queues, side by side.
+
+        Returns for each queue what `search_offset` returns or raises.
+        """
+        asked: dict[MessageQueue, dict[str, object]] = {
+            queue: {"timestamp": moment, "boundary_type": boundary}
+            for queue, moment in moments.items()
+        }
+        return {
+            queue: answer
+            if isinstance(answer, RocketMQError)
+            else OffsetResponseHeader.from_ext(answer.ext_fields).offset
+            for queue, answer in self._ask_many(
+                RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, asked
+            ).items()
+        }
+
+    def message_at(
+        self, queue: MessageQueue, offset: int, *, with_body: bool = True
+    ) -> MessageExt | None:
+        """Return the message at an offset, or None when there is none to read.
+
+        Without ``with_body`` its body is left empty, so a broken one does no harm.
+        """
         pulled = self.pull(queue, offset, 1).result()
+        return self._message_in(queue, offset, pulled, with_body=with_body)
+
+    def messages_at(
+        self, places: Iterable[tuple[MessageQueue, int]], *, with_body: bool = True
+    ) -> dict[tuple[MessageQueue, int], MessageExt | RocketMQError | None]:
+        """Ask for the message at each of many offsets, side by side.
+
+        Returns for each place what `message_at` returns or raises.
+        """
+        pulled = side_by_side(
+            places, lambda place: place[0].broker_name, lambda place: self.pull(*place, 1)
+        )
+        return {
+            place: answer
+            if isinstance(answer, RocketMQError)
+            else self._message_in(*place, answer, with_body=with_body)
+            for place, answer in pulled.items()
+        }
+
+    def _message_in(
+        self, queue: MessageQueue, offset: int, pulled: RawPull, *, with_body: bool
+    ) -> MessageExt | None:
         if not pulled.found:
             return None
         record = decode_record(pulled.records)
         if record.queue_offset != offset:
             return None
+        if not with_body:
+            record.body, record.sys_flag = b"", without_compression(record.sys_flag)
         message = MessageExt.from_record(record, queue.broker_name)
         message.topic = self._bare(message.topic)
         return message
@@ -252,6 +373,44 @@ class QueueAccess(Caller):
     def store_group_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Tell the broker a group's offset and wait for its answer (15)."""
         self._requests.store_group_offset(self._wire(group), self._wire_queue(queue), offset)
+
+    def group_offsets(
+        self, group: str, queues: Iterable[MessageQueue]
+    ) -> dict[MessageQueue, int | RocketMQError | None]:
+        """Ask for a group's offsets in many queues, side by side.
+
+        Returns for each queue what `group_offset` returns or raises.
+        """
+        fields = {"consumer_group": self._wire(group), "set_zero_if_not_found": False}
+        code = RequestCode.QUERY_CONSUMER_OFFSET
+        found: dict[MessageQueue, int | RocketMQError | None] = {}
+        for queue, answer in self._ask_many(code, dict.fromkeys(queues, fields)).items():
+            if not isinstance(answer, RocketMQError):
+                found[queue] = OffsetResponseHeader.from_ext(answer.ext_fields).offset
+            else:
+                none = (
+                    isinstance(answer, MQBrokerException)
+                    and answer.code == ResponseCode.QUERY_NOT_FOUND
+                )
+                found[queue] = None if none else answer
+        return found
+
+    def store_group_offsets(
+        self, group: str, offsets: Mapping[MessageQueue, int]
+    ) -> dict[MessageQueue, RocketMQError | None]:
+        """Tell brokers a group's offsets of many queues, side by side, and wait for the answers.
+
+        Returns for each queue what `store_group_offset` raises, None when it is stored.
+        """
+        asked: dict[MessageQueue, dict[str, object]] = {
+            queue: {"consumer_group": self._wire(group), "commit_offset": offset}
+            for queue, offset in offsets.items()
+        }
+        answers = self._ask_many(RequestCode.UPDATE_CONSUMER_OFFSET, asked)
+        return {
+            queue: answer if isinstance(answer, RocketMQError) else None
+            for queue, answer in answers.items()
+        }
 
     # --- messages --------------------------------------------------------------------------
 
@@ -293,9 +452,8 @@ class QueueAccess(Caller):
             queue.topic, queue.broker_name, broker_id=broker_id
         )
 
-        return _then(
-            self._instance.remoting.invoke_async(asked, command, timeout_ms),
-            lambda answer: pull_answer(answer, asked, queue.topic),
+        return self._begun(
+            asked, command, timeout_ms, lambda answer: pull_answer(answer, asked, queue.topic)
         )
 
     def send(
@@ -319,8 +477,10 @@ class QueueAccess(Caller):
         topic = self._wire(queue.topic)
         address = self._master(topic, queue.broker_name)
         command = self._send_command(message, topic, wall_ms())
-        return _then(
-            self._instance.remoting.invoke_async(address, command, timeout_ms),
+        return self._begun(
+            address,
+            command,
+            timeout_ms,
             lambda answer: self._stored(answer, queue, topic, address),
         )
 
@@ -342,16 +502,28 @@ class QueueAccess(Caller):
         now_ms = wall_ms()
         by_broker: dict[str, list[int]] = {}
         topics = [self._wire(message.queue.topic) for message in messages]
+        # Most messages go where the one before went, which need not be looked up again.
+        before: tuple[str, str] | None = None
+        some: list[int] = []
         for number, message in enumerate(messages):
+            place = topics[number], message.queue.broker_name
+            if place == before:
+                some.append(number)
+                continue
             try:
-                address = self._master(topics[number], message.queue.broker_name)
+                some = by_broker.setdefault(self._master(*place), [])
             except RocketMQError as error:
+                before = None
                 told(number, SendOutcome(None, error))
             else:
-                by_broker.setdefault(address, []).append(number)
+                before = place
+                some.append(number)
         for address, numbers in by_broker.items():
-            commands = [self._send_command(messages[n], topics[n], now_ms) for n in numbers]
-            dones = [self._telling(told, n, messages[n], topics[n], address) for n in numbers]
+            mine = [messages[n] for n in numbers]
+            commands = self._send_commands(mine, [topics[n] for n in numbers], now_ms)
+            dones = [
+                partial(self._tell, told, n, messages[n].queue, topics[n], address) for n in numbers
+            ]
             try:
                 self._instance.remoting.begin_many(address, commands, timeout_ms, dones)
             except RocketMQError as error:
@@ -375,12 +547,47 @@ class QueueAccess(Caller):
             broker_name=parsed.broker_name,
             producer_group=self.producer_group,
         )
-        return _then(
-            self._instance.remoting.invoke_async(address, command, timeout_ms),
-            lambda answer: recalled_id(answer, address, topic),
+        return self._begun(
+            address, command, timeout_ms, lambda answer: recalled_id(answer, address, topic)
         )
 
     # --- inside ----------------------------------------------------------------------------
+
+    def _begun(
+        self,
+        address: str,
+        command: RemotingCommand,
+        timeout_ms: float,
+        read: Callable[[RemotingCommand], _T],
+    ) -> Future[_T]:
+        """Call without waiting; the future has what the answer says, read on the reading thread."""
+        result: Future[_T] = Future()
+
+        def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+            if not result.set_running_or_notify_cancel():
+                return  # the caller gave up
+            if answer is None:
+                result.set_exception(error)
+                return
+            try:
+                value = read(answer)
+            except Exception as trouble:  # noqa: BLE001 - it belongs to whoever waits
+                result.set_exception(trouble)
+            else:
+                result.set_result(value)
+
+        try:
+            self._instance.remoting.begin(address, command, timeout_ms, done)
+        except RocketMQError as error:
+            done(None, error)
+        return result
+
+    def _ask_many(
+        self, code: RequestCode, asked: Mapping[MessageQueue, Mapping[str, object]]
+    ) -> dict[MessageQueue, RemotingCommand | RocketMQError]:
+        wire = {self._wire_queue(queue): fields for queue, fields in asked.items()}
+        answers = self._requests.ask_many(code, wire)
+        return {queue: answers[self._wire_queue(queue)] for queue in asked}
 
     def _bounds_one_by_one(self, topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
         ask, found = self._requests, {}
@@ -391,19 +598,49 @@ class QueueAccess(Caller):
         return found
 
     def _send_command(self, message: PreparedMessage, topic: str, born_ms: int) -> RemotingCommand:
-        fields = send_fields(
+        return RemotingCommand(
+            _code_of(message),
+            ext_fields=self._send_fields(message, topic, born_ms, message.properties),
+            body=message.body,
+        )
+
+    def _send_fields(
+        self, message: PreparedMessage, topic: str, born_ms: int, properties: str
+    ) -> dict[str, str]:
+        return send_fields(
             self.producer_group,
             topic,
             queue_id=message.queue.queue_id,
             sys_flag=message.sys_flag,
             born_timestamp=born_ms,
             flag=message.flag,
-            properties=message.properties,
+            properties=properties,
             batch=message.batch,
             broker_name=message.queue.broker_name,
         )
-        code = RequestCode.SEND_BATCH_MESSAGE if message.batch else RequestCode.SEND_MESSAGE_V2
-        return RemotingCommand(code, ext_fields=fields, body=message.body)
+
+    def _send_commands(
+        self, messages: Sequence[PreparedMessage], topics: Sequence[str], born_ms: int
+    ) -> list[RemotingCommand]:
+        """Make the commands of many sends, most of which differ in little.
+
+        What is equal in their headers is written once, if nobody looks at the fields on the way.
+        """
+        if not self._instance.remoting.leaves_as_is:
+            return [
+                self._send_command(message, topic, born_ms)
+                for message, topic in zip(messages, topics, strict=True)
+            ]
+        forms: dict[tuple[object, ...], HeaderForm] = {}
+        commands: list[RemotingCommand] = []
+        for message, topic in zip(messages, topics, strict=True):
+            key = topic, message.queue, message.flag, message.sys_flag, message.batch
+            form = forms.get(key)
+            if form is None:
+                fields = self._send_fields(message, topic, born_ms, "")
+                form = forms[key] = HeaderForm.of(_code_of(message), fields, PROPERTIES_SHORT)
+            commands.append(form.command(message.properties, message.body))
+        return commands
 
     @property
     def _timeout_ms(self) -> int:
@@ -461,30 +698,30 @@ class QueueAccess(Caller):
         if status is None:
             raise broker_error(answer, address, topic=topic)
         told = SendMessageResponseHeader.from_ext(answer.ext_fields)
-        where = MessageQueue(self._bare(queue.topic), queue.broker_name, told.queue_id)
+        where = queue
+        if told.queue_id != queue.queue_id:
+            where = MessageQueue(queue.topic, queue.broker_name, told.queue_id)
         return RawSend(status, where, told.queue_offset, told.msg_id, told.recall_handle)
 
-    def _telling(
+    def _tell(
         self,
         told: Callable[[int, SendOutcome], None],
         number: int,
-        message: PreparedMessage,
+        queue: MessageQueue,
         topic: str,
         address: str,
-    ) -> Done:
-        """Give what tells how a message ended, on the reading thread."""
-
-        def done(answer: RemotingCommand | None, error: RocketMQError | None) -> None:
-            stored: RawSend | None = None
-            wrong: Exception | None = error
-            if answer is not None:
-                try:
-                    stored = self._stored(answer, message.queue, topic, address)
-                except Exception as refused:  # noqa: BLE001 - it belongs to whoever waits
-                    wrong = refused
-            told(number, SendOutcome(stored, wrong))
-
-        return done
+        answer: RemotingCommand | None,
+        error: RocketMQError | None,
+    ) -> None:
+        """Tell how a message ended, on the reading thread."""
+        stored: RawSend | None = None
+        wrong: Exception | None = error
+        if answer is not None:
+            try:
+                stored = self._stored(answer, queue, topic, address)
+            except Exception as refused:  # noqa: BLE001 - it belongs to whoever waits
+                wrong = refused
+        told(number, SendOutcome(stored, wrong))
 
 
 class NamespacedQueueAccess(QueueAccess):
@@ -518,17 +755,10 @@ class NamespacedQueueAccess(QueueAccess):
         return without_namespace(self.namespace, name)
 
 
-def _then(asked: Future[RemotingCommand], read: Callable[[RemotingCommand], _T]) -> Future[_T]:
-    """Turn the future of an answer into the future of what it says, on the reading thread."""
-    result: Future[_T] = Future()
+def _code_of(message: PreparedMessage) -> RequestCode:
+    return RequestCode.SEND_BATCH_MESSAGE if message.batch else RequestCode.SEND_MESSAGE_V2
 
-    def arrived(done: Future[RemotingCommand]) -> None:
-        try:
-            value = read(done.result())
-        except Exception as error:  # noqa: BLE001 - every failure belongs to whoever waits
-            result.set_exception(error)
-        else:
-            result.set_result(value)
 
-    asked.add_done_callback(arrived)
-    return result
+def _bounds_request(wire_topic: str) -> RemotingCommand:
+    header = GetTopicStatsInfoRequestHeader(topic=wire_topic)
+    return RemotingCommand(RequestCode.GET_TOPIC_STATS_INFO, ext_fields=header.to_ext())

@@ -6,13 +6,16 @@ Read on: ``queries.py`` for questions about topics and messages, ``queue_access.
 ``../consumer/calls.py`` for who asks.
 """
 
-from typing import Final, Literal
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Final, Literal, TypeVar
 
 from attrs import frozen
 
 from rocketmq_py.client.answers import broker_error, check_answer
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.errors import MQBrokerException
+from rocketmq_py.errors import MQBrokerException, RemotingException, RocketMQError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers import Header
@@ -31,6 +34,12 @@ from rocketmq_py.protocol.headers.consume import (
 from rocketmq_py.send_result import MessageQueue
 
 Boundary = Literal["LOWER", "UPPER"]
+
+IN_FLIGHT_MOST = 256
+"""Questions that one broker has before it at a time, so that the last one is not late."""
+
+_K = TypeVar("_K")
+_T = TypeVar("_T")
 
 _HEADERS: Final[dict[int, type[Header]]] = {
     RequestCode.PULL_MESSAGE: PullMessageRequestHeader,
@@ -87,6 +96,45 @@ class RawPull:
     def moved(self) -> bool:
         """Whether the offset that was asked for is outside of what can be read (21)."""
         return self.code == ResponseCode.PULL_OFFSET_MOVED
+
+
+def side_by_side(
+    places: Iterable[_K], broker_of: Callable[[_K], str], begin: Callable[[_K], Future[_T]]
+) -> dict[_K, _T | RocketMQError]:
+    """Ask about many places, `IN_FLIGHT_MOST` at each broker at a time; return what became of each.
+
+    ``begin`` sends one question and must end its future in time. Who does not answer one of them
+    is not asked the later ones.
+    """
+    left: dict[str, deque[_K]] = {}
+    for place in places:
+        left.setdefault(broker_of(place), deque()).append(place)
+    found: dict[_K, _T | RocketMQError] = {}
+    while left:
+        begun: list[tuple[_K, str, Future[_T]]] = []
+        for broker, waiting in list(left.items()):
+            for _ in range(min(IN_FLIGHT_MOST, len(waiting))):
+                place = waiting.popleft()
+                begun.append((place, broker, _begun(begin, place)))
+            if not waiting:
+                del left[broker]
+        for place, broker, future in begun:
+            try:
+                found[place] = future.result()
+            except RocketMQError as error:
+                found[place] = error
+                if isinstance(error, RemotingException):
+                    found |= dict.fromkeys(left.pop(broker, ()), error)
+    return found
+
+
+def _begun(begin: Callable[[_K], Future[_T]], place: _K) -> Future[_T]:
+    try:
+        return begin(place)
+    except RocketMQError as error:
+        failed: Future[_T] = Future()
+        failed.set_exception(error)
+        return failed
 
 
 def pull_answer(
@@ -162,6 +210,26 @@ class QueueRequests:
         """Tell the broker a group's offset and wait for its answer (15)."""
         code = RequestCode.UPDATE_CONSUMER_OFFSET
         self._ask(code, queue, consumer_group=group, commit_offset=offset)
+
+    def ask_many(
+        self, code: RequestCode, asked: Mapping[MessageQueue, Mapping[str, object]]
+    ) -> dict[MessageQueue, RemotingCommand | RocketMQError]:
+        """Ask about many queues side by side; the values are what a header has beyond the queue.
+
+        Returns each broker's answer, or why there is none; no error of a server is raised.
+        """
+
+        def begin(queue: MessageQueue) -> Future[RemotingCommand]:
+            address = self._instance.routes.require_address(queue.topic, queue.broker_name)
+            command = queue_request(code, queue, **asked[queue])
+            return self._instance.remoting.invoke_async(address, command, self._timeout_ms)
+
+        found = side_by_side(asked, lambda queue: queue.broker_name, begin)
+        for queue, answer in found.items():
+            if isinstance(answer, RemotingCommand) and answer.code != ResponseCode.SUCCESS:
+                address = self._instance.routes.broker_address(queue.broker_name)
+                found[queue] = broker_error(answer, address, topic=queue.topic)
+        return found
 
     def _offset(self, code: RequestCode, queue: MessageQueue, **fields: object) -> int:
         return OffsetResponseHeader.from_ext(self._ask(code, queue, **fields).ext_fields).offset

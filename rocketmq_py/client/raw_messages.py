@@ -15,7 +15,12 @@ from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.message_codec import MAGIC_V1, decode_record
 from rocketmq_py.protocol.names import NOT_SENDABLE_TOPICS, is_system_topic, topic_problem
 from rocketmq_py.protocol.properties import PROPERTIES_SIZE_MAX, RESERVED, user_text_problem
-from rocketmq_py.protocol.sysflag import COMPRESSED, CompressionType, with_compression
+from rocketmq_py.protocol.sysflag import (
+    COMPRESSED,
+    CompressionType,
+    with_compression,
+    without_compression,
+)
 from rocketmq_py.protocol.tag_hash import java_hash
 
 _SUFFIX_DIGITS = 12
@@ -68,15 +73,24 @@ class RawMessages:
 
     @staticmethod
     def decode(
-        raw: bytes | memoryview, offset: int = 0, broker_name: str = "", *, check_crc: bool = False
+        raw: bytes | memoryview,
+        offset: int = 0,
+        broker_name: str = "",
+        *,
+        check_crc: bool = False,
+        with_body: bool = True,
     ) -> MessageExt:
         """Read the record that begins at ``offset``; its body is decompressed.
 
-        Raises `RecordError` or `BodyError` when it cannot be read.
+        Without ``with_body`` the body is left empty, so a broken one does no harm. Raises
+        `RecordError` or `BodyError` when the record cannot be read.
         """
         record = decode_record(raw, offset, check_crc=check_crc)
+        sys_flag = record.sys_flag
+        if not with_body:
+            record.body, record.sys_flag = b"", without_compression(sys_flag)
         message = MessageExt.from_record(record, broker_name)
-        message.sys_flag = record.sys_flag  # as stored, the compressed bit included
+        message.sys_flag = sys_flag  # as stored, the compressed bit included
         return message
 
     @staticmethod

@@ -44,6 +44,11 @@ class Remoting:
 
     # --- calls -----------------------------------------------------------------------------
 
+    @property
+    def leaves_as_is(self) -> bool:
+        """Whether commands are sent just as they are given: nothing looks at, or adds, fields."""
+        return not self._hooks and self._config.credentials is None
+
     def invoke(
         self,
         address: str,

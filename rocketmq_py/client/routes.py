@@ -134,6 +134,11 @@ class RouteTable:
                 raise
         return self._routes.get(topic)
 
+    def configured_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return the queues of the topic's ORDER_TOPIC_CONFIG as last heard, () without one."""
+        route = self._routes.get(topic)
+        return _ordered_queues(topic, (route and route.order_topic_conf) or "")
+
     def update(
         self, topic: str, timeout_ms: float | None = None, stop: threading.Event | None = None
     ) -> bool:

@@ -15,17 +15,30 @@ from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from attrs import define, field
+from attrs import define, field, frozen
 
+from rocketmq_py import RemotingCommandException
+from spark_connector.decoding.malformed import Malformed
 from spark_connector.decoding.read_columns import (
+    CORRUPT,
     DELIVER_NAMES,
     MS_MAX,
+    PROPERTY,
     PROPERTY_OF,
     TRANSACTION_MARK,
     US_PER_MS,
     Column,
 )
-from spark_connector.decoding.row_decoding import DIGITS_MAX, LEVEL_DIGITS_MAX, decode_row, value_of
+from spark_connector.decoding.row_decoding import (
+    DIGITS_MAX,
+    LEVEL_DIGITS_MAX,
+    RECORD_SIZE_MIN,
+    decode_row,
+    place_of,
+    salvaged,
+    salvaged_value,
+    value_of,
+)
 
 try:
     import numpy as np
@@ -44,8 +57,23 @@ _NEEDS_PROPERTIES = {
     "deliver_at",
     "delay_level",
     "properties",
+    PROPERTY,
 }
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
+
+
+_Row = tuple[list[object], int, str | None]
+"""Values, queue offset and tag of one message."""
+
+
+@frozen(eq=False)
+class _Rows:
+    """The rows of one buffer; `malformed` has the numbers of those that cannot be decoded."""
+
+    arrays: list[pa.Array]
+    offsets: list[int]
+    tags: pa.Array
+    malformed: list[int] = field(factory=list)
 
 
 @define(eq=False)
@@ -53,7 +81,8 @@ class Decoder:
     """Turns records of one queue into record batches of one schema.
 
     ``tags``: keep only these (brokers filter by hash, so others may come along); () keeps all.
-    ``fast`` false uses the per-row codec for everything.
+    ``fast`` false uses the per-row codec for everything. ``mode`` is the option of that name;
+    ``malformed`` counts what could not be decoded.
     """
 
     columns: tuple[Column, ...]
@@ -63,8 +92,15 @@ class Decoder:
     strict_text: bool = field(kw_only=True, default=False)
     check_crc: bool = field(kw_only=True, default=False)
     fast: bool = field(kw_only=True, default=True)
+    mode: str = field(kw_only=True, default="FAILFAST")
+    malformed: Malformed = field(kw_only=True, factory=Malformed)
     property_decodes: int = field(init=False, default=0)
     """How often properties were taken apart: stays 0 while no column needs them."""
+
+    @property
+    def wants_bodies(self) -> bool:
+        """Whether a body that cannot be decompressed matters."""
+        return any(column.source == "body" for column in self.columns)
 
     @property
     def schema(self) -> pa.Schema:
@@ -84,48 +120,101 @@ class Decoder:
         if self.fast and np is not None:
             try:
                 starts = ranges.record_starts(raw)
-                arrays, offsets, tags = self._decode_fast(raw, starts, max_offset)
+                rows = self._decode_fast(raw, starts, max_offset)
             except (pa.ArrowInvalid, ValueError):
                 # Bytes that are no UTF-8, or no records: the codec decides, and says what is wrong.
-                arrays, offsets, tags = self._decode_rows(raw, _walk(raw), max_offset)
+                rows = self._decode_rows(raw, _walk(raw), max_offset)
         else:
-            arrays, offsets, tags = self._decode_rows(raw, _walk(raw), max_offset)
-        if arrays:
-            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+            rows = self._decode_rows(raw, _walk(raw), max_offset)
+        count = len(rows.offsets)
+        if rows.arrays:
+            batch = pa.RecordBatch.from_arrays(rows.arrays, schema=schema)
         else:
-            batch = pa.RecordBatch.from_struct_array(pa.array([{}] * len(offsets), pa.struct([])))
-        if self.tags and len(offsets):
-            chosen = pc.is_in(tags, value_set=pa.array(self.tags, pa.string()))
-            batch = batch.filter(chosen)
-        return batch, offsets
+            batch = pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+        return self._chosen(batch, rows), rows.offsets
+
+    def _chosen(self, batch: pa.RecordBatch, rows: _Rows) -> pa.RecordBatch:
+        """Leave out rows of other tags, and those that cannot be decoded if they are to be."""
+        if self.tags and rows.offsets:
+            chosen = pc.is_in(rows.tags, value_set=pa.array(self.tags, pa.string()))
+            if rows.malformed:  # their tags may be what cannot be read
+                chosen = pc.or_(chosen, _marks(rows))
+        elif rows.malformed and self.mode == "DROPMALFORMED":
+            chosen = pc.invert(_marks(rows))
+        else:
+            return batch
+        if rows.malformed and self.mode == "DROPMALFORMED":
+            chosen = pc.and_not(chosen, _marks(rows))
+        return batch.filter(chosen)
 
     # --- row by row ------------------------------------------------------------------------------
 
     def _decode_rows(
         self, raw: bytes | memoryview, starts: Iterable[int], max_offset: int
-    ) -> tuple[list[pa.Array], list[int], pa.Array]:
-        values: list[list[object]] = [[] for _ in self.columns]
+    ) -> _Rows:
+        cells: list[list[object]] = [[] for _ in self.columns]
         offsets: list[int] = []
         tags: list[str | None] = []
+        malformed: list[int] = []
         for at in starts:
-            message = decode_row(raw, at, self.topic, self.broker_name, check_crc=self.check_crc)
-            for column, into in zip(self.columns, values, strict=True):
-                into.append(
-                    value_of(column, message, self.topic, max_offset, strict_text=self.strict_text)
-                )
-            offsets.append(message.queue_offset)
-            tags.append(message.properties.get("TAGS"))
+            try:
+                values, offset, tag = self._row(raw, at, max_offset)
+            except RemotingCommandException as error:
+                values, offset, tag = self._malformed_row(raw, at, error)
+                malformed.append(len(offsets))
+            for value, into in zip(values, cells, strict=True):
+                into.append(value)
+            offsets.append(offset)
+            tags.append(tag)
         arrays = [
-            pa.array(items, column.type) for column, items in zip(self.columns, values, strict=True)
+            pa.array(items, column.type) for column, items in zip(self.columns, cells, strict=True)
         ]
-        return arrays, offsets, pa.array(tags, pa.string())
+        return _Rows(arrays, offsets, pa.array(tags, pa.string()), malformed)
+
+    def _row(self, raw: bytes | memoryview, at: int, max_offset: int) -> _Row:
+        message = decode_row(
+            raw,
+            at,
+            self.topic,
+            self.broker_name,
+            check_crc=self.check_crc,
+            with_body=self.wants_bodies,
+        )
+        strict = self.strict_text
+        values = [
+            None
+            if column.source == CORRUPT
+            else value_of(column, message, self.topic, max_offset, strict_text=strict)
+            for column in self.columns
+        ]
+        return values, message.queue_offset, message.properties.get("TAGS")
+
+    def _malformed_row(
+        self, raw: bytes | memoryview, at: int, error: RemotingCommandException
+    ) -> _Row:
+        """Return what can be read of a record; raises its error when it is not to be gone on."""
+        size = int.from_bytes(raw[at : at + 4], signed=True)
+        # With a wrong size nobody knows where the next record begins.
+        if self.mode == "FAILFAST" or not RECORD_SIZE_MIN <= size <= len(raw) - at:
+            raise error
+        why = str(error).partition("; mode=")[0]
+        self.malformed.add(why)
+        place = place_of(raw, at)
+        message = salvaged(raw, at, self.broker_name)
+        values = [
+            salvaged_value(column, message, self.topic, self.broker_name, place)
+            if column.source != CORRUPT
+            else why
+            if column.kind == "string"
+            else bytes(raw[at : at + size])
+            for column in self.columns
+        ]
+        return values, place[1], None if message is None else message.properties.get("TAGS")
 
     # --- all at once -----------------------------------------------------------------------------
 
-    def _decode_fast(
-        self, raw: bytes | memoryview, starts: Array, max_offset: int
-    ) -> tuple[list[pa.Array], list[int], pa.Array]:
-        layout, regular = ranges.layout_of(raw, starts)
+    def _decode_fast(self, raw: bytes | memoryview, starts: Array, max_offset: int) -> _Rows:
+        layout, regular = ranges.layout_of(raw, starts, with_bodies=self.wants_bodies)
         table: PropertyTable | SameNames | None = None
         if self.tags or any(
             one.source in _NEEDS_PROPERTIES or one.property_name for one in self.columns
@@ -150,15 +239,20 @@ class Decoder:
         offsets = view.heads["queue_offset"].astype(np.int64)
         odd_rows = np.flatnonzero(~regular)
         if not len(odd_rows):
-            return arrays, offsets.tolist(), tags
-        slow, slow_offsets, slow_tags = self._decode_rows(
-            raw, starts[odd_rows].tolist(), max_offset
-        )
+            return _Rows(arrays, offsets.tolist(), tags)
+        slow = self._decode_rows(raw, starts[odd_rows].tolist(), max_offset)
         back = np.argsort(np.concatenate((rows, odd_rows)), kind="stable")
         order = pa.array(back)
-        merged = [pa.concat_arrays([a, b]).take(order) for a, b in zip(arrays, slow, strict=True)]
-        all_offsets = np.concatenate((offsets, np.array(slow_offsets, np.int64)))[back]
-        return merged, all_offsets.tolist(), pa.concat_arrays([tags, slow_tags]).take(order)
+        merged = [
+            pa.concat_arrays([a, b]).take(order) for a, b in zip(arrays, slow.arrays, strict=True)
+        ]
+        all_offsets = np.concatenate((offsets, np.array(slow.offsets, np.int64)))[back]
+        return _Rows(
+            merged,
+            all_offsets.tolist(),
+            pa.concat_arrays([tags, slow.tags]).take(order),
+            odd_rows[slow.malformed].tolist() if slow.malformed else [],
+        )
 
     def _mark_bad_bodies(self, raw: bytes | memoryview, layout: Any, regular: Array) -> None:
         """Leave bodies whose checksum differs to the codec, which says so."""
@@ -169,6 +263,12 @@ class Decoder:
         for row, begin, length, crc in zip(rows, at, lengths, expected, strict=True):
             if crc32(view[begin : begin + length]) & CRC_MASK != crc:
                 regular[row] = False
+
+
+def _marks(rows: _Rows) -> pa.BooleanArray:
+    """Return which rows cannot be decoded."""
+    marked = set(rows.malformed)
+    return pa.array([number in marked for number in range(len(rows.offsets))])
 
 
 def _walk(raw: bytes | memoryview) -> Iterator[int]:
@@ -225,6 +325,9 @@ class _View:
     def moment(self, column: Column) -> pa.Array:
         return _moments(pa.array(self.heads[column.source].astype(np.int64)), column)
 
+    def nothing(self, column: Column) -> pa.Array:
+        return pa.nulls(self._count, column.type)
+
     def size_left(self, _column: Column) -> pa.Array:
         left = self._max_offset - 1 - self.heads["queue_offset"].astype(np.int64)
         return pa.array(np.maximum(left, 0))
@@ -264,6 +367,10 @@ class _View:
     def delay_level(self, column: Column) -> pa.Array:
         return _numbers(self.property("DELAY"), LEVEL_DIGITS_MAX).cast(column.type)
 
+    def struct(self, column: Column) -> pa.StructArray:
+        parts = [self.column(part) for part in column.parts]
+        return pa.StructArray.from_arrays(parts, fields=list(column.type))
+
     def properties(self, column: Column) -> pa.Array:
         table = self._table
         if table is None:
@@ -295,6 +402,8 @@ _BUILDERS: dict[str, Callable[[_View, Column], pa.Array]] = {
     "deliver_at": _View.deliver_at,
     "delay_level": _View.delay_level,
     "properties": _View.properties,
+    PROPERTY: _View.struct,
+    CORRUPT: _View.nothing,
     **dict.fromkeys(
         (
             "queue_id",

@@ -44,6 +44,8 @@ _TYPES: dict[str, tuple[str, ...]] = {
 }
 """Column to the types it can have, the usual one first."""
 
+PLACE = ("topic", "broker_name", "queue_id", "offset")
+"""Columns that are known of every message, whatever else of it cannot be read."""
 DEFAULT_COLUMNS = (
     "topic",
     "broker_name",
@@ -70,7 +72,14 @@ ALIASES = {
 }
 """Names of the old connector and of Kafka's, in lower case."""
 
-PROPERTY_PREFIX = "property."
+CORRUPT = "corrupt record"
+"""Source of the column that shows messages that cannot be decoded, whatever its name is."""
+CORRUPT_TYPES = ("binary", "string")
+
+PROPERTY = "property"
+"""A struct with one field for each property that is asked for, so that Spark reads the dot in
+``property.NAME`` as that of a field."""
+PROPERTY_PREFIX = f"{PROPERTY}."
 PROPERTY_OF = {
     "keys": "KEYS",
     "tags": "TAGS",
@@ -102,21 +111,28 @@ _WORDS = {
     "int64": "bigint",
     "map": "map<string,string>",
     "list": "array<struct<key:string,value:string>>",
+    "struct": "struct<NAME:string>",
 }
 """How error texts name types: as Spark does."""
+_NO_FIELDS = (
+    f"column {PROPERTY} needs the names of properties: ask for {PROPERTY_PREFIX}NAME, or for "
+    f"{PROPERTY} struct<NAME:string> in a schema"
+)
 
 
 @frozen
 class Column:
     """One column of a read: the user's name, what it shows, and its Arrow type.
 
-    `source` is a column name of ours, or ``property.NAME``.
+    `source` is a column name of ours, ``property.NAME``, `PROPERTY`, or `CORRUPT`. `parts` are the
+    columns inside of `PROPERTY`.
     """
 
     name: str
     source: str
     type: pa.DataType
     kind: str
+    parts: "tuple[Column, ...]" = ()
 
     @property
     def property_name(self) -> str | None:
@@ -126,40 +142,96 @@ class Column:
         return None
 
 
-def ddl_of(columns: Iterable[str], *, include_headers: bool = False) -> str:
+def ddl_of(
+    columns: Iterable[str], *, include_headers: bool = False, corrupt: str = "_corrupt_record"
+) -> str:
     """Return the Spark schema text of columns with their usual types; () means the default set.
 
-    Raises `SchemaError` for an unknown column.
+    Columns ``property.NAME`` become fields of one column `PROPERTY`. ``corrupt`` is the name of the
+    column of what cannot be decoded. Raises `SchemaError` for an unknown column.
     """
     names = list(columns) or list(DEFAULT_COLUMNS)
-    if include_headers and "properties" not in map(source_of, names):
+    sources = [source_of(name, corrupt) for name in names]
+    if include_headers and "properties" not in sources:
         names.append("properties")
+        sources.append("properties")
+    if PROPERTY in sources:
+        raise SchemaError(_NO_FIELDS)
+    fields = [one.removeprefix(PROPERTY_PREFIX) for one in sources if _is_field(one)]
+    struct = f"STRUCT<{', '.join(f'{_quoted(one)}: STRING' for one in fields)}>"
     parts = []
-    for name in names:
-        source = source_of(name)
-        kind = "string" if source.startswith(PROPERTY_PREFIX) else _TYPES[source][0]
-        quoted = name.replace("`", "``")
-        parts.append(f"`{quoted}` {_DDL[kind]}")
+    for name, source in zip(names, sources, strict=True):
+        if not _is_field(source):
+            parts.append(f"{_quoted(name)} {_DDL[_types_of(source)[0]]}")
+        elif fields:
+            parts.append(f"{_quoted(PROPERTY)} {struct}")
+            fields = []
     return ", ".join(parts)
 
 
-def projection(schema: pa.Schema) -> tuple[Column, ...]:
-    """Check a requested schema; raises `SchemaError` for unknown columns and types."""
+def _is_field(source: str) -> bool:
+    return source.startswith(PROPERTY_PREFIX)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def projection(
+    schema: pa.Schema, *, corrupt: str = "_corrupt_record", mode: str = "FAILFAST"
+) -> tuple[Column, ...]:
+    """Check a requested schema; raises `SchemaError` for unknown columns and types.
+
+    ``corrupt`` is as for `ddl_of`; ``mode`` says what happens to what cannot be decoded.
+    """
     columns = []
     for wanted in schema:
-        source = source_of(wanted.name)
+        source = source_of(wanted.name, corrupt)
         kind = _kind(wanted.type)
-        allowed = ("string",) if source.startswith(PROPERTY_PREFIX) else _TYPES[source]
+        allowed = _types_of(source)
+        if not wanted.nullable and (
+            source == CORRUPT or (mode == "PERMISSIVE" and source not in PLACE)
+        ):
+            raise SchemaError(
+                f"column {wanted.name} is NOT NULL, but messages that cannot be decoded have null "
+                "there: leave that out, or use another mode"
+            )
         if kind not in allowed:
             words = " or ".join(_WORDS.get(one, one) for one in allowed)
             raise SchemaError(f"column {wanted.name} cannot be {wanted.type}: it must be {words}")
-        columns.append(Column(wanted.name, source, wanted.type, kind))
+        parts = _fields(wanted.type) if kind == "struct" else ()
+        columns.append(Column(wanted.name, source, wanted.type, kind, parts))
     return tuple(columns)
 
 
-def source_of(name: str) -> str:
+def _fields(struct: pa.StructType) -> tuple[Column, ...]:
+    """Return the columns inside of `PROPERTY`; raises `SchemaError` for what no property can be."""
+    for one in struct:
+        if not (_is_text(one.type) and one.nullable):
+            raise SchemaError(
+                f"field {one.name} of column {PROPERTY} must be string, and not NOT NULL: a "
+                "property is a text, and messages may lack it"
+            )
+    if not struct.num_fields:
+        raise SchemaError(_NO_FIELDS)
+    return tuple(Column(one.name, PROPERTY_PREFIX + one.name, one.type, "string") for one in struct)
+
+
+def _types_of(source: str) -> tuple[str, ...]:
+    if source == CORRUPT:
+        return CORRUPT_TYPES
+    if source == PROPERTY:
+        return ("struct",)
+    return ("string",) if _is_field(source) else _TYPES[source]
+
+
+def source_of(name: str, corrupt: str = "_corrupt_record") -> str:
     """Return what a column name shows; raises `SchemaError` with the nearest name."""
     lower = name.lower()
+    if lower == corrupt.lower():
+        return CORRUPT
+    if lower == PROPERTY:
+        return PROPERTY
     if lower.startswith(PROPERTY_PREFIX) and len(name) > len(PROPERTY_PREFIX):
         return PROPERTY_PREFIX + name[len(PROPERTY_PREFIX) :]
     source = ALIASES.get(lower, lower)
@@ -173,7 +245,11 @@ def source_of(name: str) -> str:
 def is_read_column(name: str) -> bool:
     """Whether a read can give a column of this name, by an alias or as ``property.NAME``."""
     lower = name.lower()
-    return lower.startswith(PROPERTY_PREFIX) or ALIASES.get(lower, lower) in _TYPES
+    return (
+        lower == PROPERTY
+        or lower.startswith(PROPERTY_PREFIX)
+        or ALIASES.get(lower, lower) in _TYPES
+    )
 
 
 def _kind(arrow: pa.DataType) -> str:
@@ -182,6 +258,8 @@ def _kind(arrow: pa.DataType) -> str:
         return "timestamp" if arrow.tz is not None else "timestamp without time zone"
     if types.is_map(arrow):
         return "map" if _is_text(arrow.key_type) and _is_text(arrow.item_type) else str(arrow)
+    if types.is_struct(arrow):
+        return "struct"
     if types.is_list(arrow) and types.is_struct(arrow.value_type):
         inner = arrow.value_type
         named = [inner.field(i).name for i in range(inner.num_fields)] == ["key", "value"]

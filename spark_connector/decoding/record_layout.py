@@ -15,6 +15,7 @@ import pyarrow as pa
 from attrs import frozen
 
 from rocketmq_py import RawMessages
+from spark_connector.decoding.row_decoding import RECORD_SIZE_MIN
 
 HEAD = np.dtype(
     [
@@ -37,15 +38,16 @@ HEAD = np.dtype(
 )
 """Everything before the body of a record with IPv4 hosts: 88 bytes."""
 
-RECORD_SIZE_MIN = 91
 WORD = 8
 RUN = 16
 """After so many records of one size the following ones are looked at together,"""
 RUN_MAX = 1024
 """at most so many, so that little is lost when they differ."""
 _SIZE = Struct(">i")
-SPECIAL_BITS = 0x1 | 0x10 | 0x20 | 0x40 | 0x80
-"""Compressed body, IPv6 hosts, inner batches: rows for the per-row codec."""
+COMPRESSED_BIT = 0x1
+"""A compressed body: a row for the per-row codec, if bodies are wanted."""
+SPECIAL_BITS = 0x10 | 0x20 | 0x40 | 0x80
+"""IPv6 hosts, inner batches: rows for the per-row codec."""
 
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 
@@ -93,10 +95,13 @@ def record_starts(raw: bytes | memoryview) -> Array:
     return np.concatenate([*parts, np.array(singles, np.int64)])
 
 
-def layout_of(raw: bytes | memoryview, starts: Array) -> tuple[Layout, Array]:
+def layout_of(
+    raw: bytes | memoryview, starts: Array, *, with_bodies: bool = True
+) -> tuple[Layout, Array]:
     """Return where the parts of every record lie, and which records are regular (a mask).
 
-    The parts of an irregular record mean nothing.
+    The parts of an irregular record mean nothing. A compressed body makes a record irregular, but
+    not without ``with_bodies``.
     """
     data = np.frombuffer(raw, np.uint8)
     if not len(starts):
@@ -109,7 +114,8 @@ def layout_of(raw: bytes | memoryview, starts: Array) -> tuple[Layout, Array]:
     body_len = heads["body_len"].astype(np.int64)
     ends = starts + heads["size"].astype(np.int64)
     body_at = starts + HEAD.itemsize
-    regular = (heads["magic"] == RawMessages.RECORD_MAGIC) & (heads["sys_flag"] & SPECIAL_BITS == 0)
+    special = SPECIAL_BITS | COMPRESSED_BIT if with_bodies else SPECIAL_BITS
+    regular = (heads["magic"] == RawMessages.RECORD_MAGIC) & (heads["sys_flag"] & special == 0)
     topic_at = body_at + body_len
     regular &= (body_len >= 0) & (topic_at + 3 <= ends)
     topic_at = np.where(regular, topic_at, 0)

@@ -15,6 +15,9 @@ from spark_connector.decoding.read_columns import (
     Column,
 )
 
+RECORD_SIZE_MIN = 91
+PLACE_SIZE = 28
+"""So many bytes of a record say of which queue it is, and at which offset."""
 DIGITS_MAX = 18
 """Of a number that fits into 64 bits whatever its digits are."""
 LEVEL_DIGITS_MAX = 9
@@ -36,18 +39,52 @@ _ATTRIBUTES = {
 
 
 def decode_row(
-    raw: bytes | memoryview, at: int, topic: str, broker_name: str, *, check_crc: bool
+    raw: bytes | memoryview,
+    at: int,
+    topic: str,
+    broker_name: str,
+    *,
+    check_crc: bool,
+    with_body: bool = True,
 ) -> MessageExt:
     """Decode the record at an offset; an error names topic and broker."""
     try:
-        return RawMessages.decode(raw, at, broker_name, check_crc=check_crc)
+        return RawMessages.decode(raw, at, broker_name, check_crc=check_crc, with_body=with_body)
     except RemotingCommandException as error:
         where = f"topic {topic}, broker {broker_name}, record at byte {at} of a pull"
-        if at + 28 <= len(raw):
-            queue = int.from_bytes(raw[at + 12 : at + 16], signed=True)
-            offset = int.from_bytes(raw[at + 20 : at + 28], signed=True)
+        if at + PLACE_SIZE <= len(raw):
+            queue, offset = place_of(raw, at)
             where = f"topic {topic}, broker {broker_name}, queue {queue}, offset {offset}"
-        raise RemotingCommandException(f"{where} cannot be decoded: {error}") from None
+        raise RemotingCommandException(
+            f"{where} cannot be decoded: {error}; mode=PERMISSIVE and mode=DROPMALFORMED go on"
+        ) from None
+
+
+def place_of(raw: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return queue and offset of the record at an offset, whatever else is wrong with it."""
+    queue = int.from_bytes(raw[at + 12 : at + 16], signed=True)
+    return queue, int.from_bytes(raw[at + 20 : at + 28], signed=True)
+
+
+def salvaged(raw: bytes | memoryview, at: int, broker_name: str) -> MessageExt | None:
+    """Decode what can be of a record that `decode_row` refused: all but its body, or nothing."""
+    try:
+        return RawMessages.decode(raw, at, broker_name, with_body=False)
+    except RemotingCommandException:
+        return None
+
+
+def salvaged_value(
+    column: Column, message: MessageExt | None, topic: str, broker_name: str, place: tuple[int, int]
+) -> object:
+    """Give the value of a column of a record that cannot be decoded whole, None for what is not."""
+    known: dict[str, object] = {"topic": topic, "broker_name": broker_name}
+    known |= {"queue_id": place[0], "offset": place[1]}
+    if column.source in known:
+        return known[column.source]
+    if message is None or column.source in {"body", "queue_size_left"}:
+        return None
+    return value_of(column, message, topic, 0, strict_text=False)
 
 
 def value_of(
@@ -61,6 +98,8 @@ def value_of(
     name = column.property_name or PROPERTY_OF.get(source)
     if name is not None:
         return message.properties.get(name)
+    if column.parts:
+        return {one.name: message.properties.get(str(one.property_name)) for one in column.parts}
     match source:
         case "topic":
             return topic

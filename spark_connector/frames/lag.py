@@ -1,7 +1,8 @@
 """How far a streaming query is behind, by its own progress reports.
 
-Must not know bytes or the network: a report holds the offsets that were read and the ends of the
-queues. Read on: ``../planning/stream_offset.py`` for the form of these offsets.
+Must not know bytes: a report holds the offsets that were read and the ends of the queues, for which
+brokers are asked only when a user says so. Read on: ``../planning/stream_offset.py`` for the form
+of these offsets.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ from typing import TYPE_CHECKING
 
 from attrs import astuple
 
+from spark_connector.errors import UnknownLagError
 from spark_connector.options.positions import in_order
+from spark_connector.options.read_options import read_options
 from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.servers.access import access_for
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -27,7 +31,8 @@ class Lag(dict[_Place, int]):
     The figures under the names that Spark's Kafka source uses cover all queues; `topic` gives
     those of one topic. Without queues they are 0. `missing` are the queues whose end nobody
     knows: the stream has read from them, but their broker has not answered since the query was
-    started, or the query goes on without them. They count as 0.
+    started, or the query goes on without them. They count as 0. When nothing else is known, as
+    after a restart that has only repeated a batch, the figures raise `UnknownLagError`.
 
     >>> behind = Lag({("T", "a", 0): 4, ("T", "a", 1): 0, ("U", "a", 0): 2})
     >>> behind.metrics
@@ -42,10 +47,19 @@ class Lag(dict[_Place, int]):
         super().__init__(behind or {})
         self.missing: frozenset[_Place] = frozenset(missing)
 
+    def _numbers(self) -> list[int]:
+        if self.missing and not self:
+            raise UnknownLagError(
+                "the ends of the queues are not known: since its start the query has only repeated "
+                "a batch, for which Spark asks for no news; lag(query, nameServer=...) asks the "
+                "brokers"
+            )
+        return list(self.values())
+
     @property
     def metrics(self) -> dict[str, int | float]:
         """The smallest, largest and mean number of offsets that a queue is behind."""
-        numbers = list(self.values()) or [0]
+        numbers = self._numbers() or [0]
         return {
             "minOffsetsBehindLatest": min(numbers),
             "maxOffsetsBehindLatest": max(numbers),
@@ -55,7 +69,7 @@ class Lag(dict[_Place, int]):
     @property
     def total(self) -> int:
         """How many offsets all queues together are behind."""
-        return sum(self.values())
+        return sum(self._numbers())
 
     @property
     def topics(self) -> list[str]:
@@ -70,7 +84,7 @@ class Lag(dict[_Place, int]):
         )
 
 
-def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
+def lag(query: StreamingQuery | Mapping[str, object] | None, **options: object) -> Lag:
     """Return how many offsets each queue of a streaming query was behind after its last batch.
 
     ``query`` is the query, or one of its progress reports: ``query.lastProgress``, or
@@ -78,6 +92,10 @@ def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
     connector are counted; a queue that the query has not begun counts from its offset 0, and one
     whose broker is away by the end that it had when it was seen last. Under a filter offsets are
     counted, not the messages that match.
+
+    A query that was started anew with a batch that was not finished knows no ends before its next
+    batch. With ``options`` of a read that reach the brokers (``nameServer`` ...) this process asks
+    them for the present ends instead.
     """
     progress = query if isinstance(query, Mapping) or query is None else query.lastProgress
     if progress is None:
@@ -88,8 +106,13 @@ def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
     if not isinstance(sources, (list, tuple)):
         raise TypeError("a progress has a list of sources")
     for source in sources:
-        end, latest = _offset(source.get("endOffset")), _offset(source.get("latestOffset"))
-        if end is None or latest is None:
+        end, latest = offset_of(source.get("endOffset")), offset_of(source.get("latestOffset"))
+        if end is not None and options:
+            latest = _present_ends(end, options)
+        if end is None:
+            continue
+        if latest is None:
+            missing.update(astuple(queue) for queue in end.topics)
             continue
         for queue, offset in in_order(latest.topics):
             behind[astuple(queue)] = max(0, offset - end.topics.get(queue, 0))
@@ -99,7 +122,19 @@ def lag(query: StreamingQuery | Mapping[str, object] | None) -> Lag:
     return Lag(behind, missing)
 
 
-def _offset(value: object) -> StreamOffset | None:
+def _present_ends(end: StreamOffset, options: Mapping[str, object]) -> StreamOffset:
+    """Ask the brokers for the ends of the topics of an offset."""
+    from spark_connector.frames.row_calls import option_texts
+    from spark_connector.planning.start_places import bounds_of
+
+    topics = ",".join(sorted({queue.topic for queue in end.topics}))
+    asked = read_options(option_texts(options) | {"subscribe": topics}, streaming=True)
+    bounds = bounds_of(access_for(asked.connection), asked)
+    return StreamOffset({queue: one.max_offset for queue, one in bounds.items()})
+
+
+def offset_of(value: object) -> StreamOffset | None:
+    """Read an offset in a progress report, None for one of another source."""
     if isinstance(value, str):
         try:
             value = json.loads(value)

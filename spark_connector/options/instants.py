@@ -9,6 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 from spark_connector.errors import OptionError
 
+MS_LEAST = 10**11
+"""In 1973, when nothing was stored; as seconds these are the years up to 5138."""
+MS_PAST = 10**14
+"""In 5138; as microseconds these are the years from 1973 on."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _SHAPE = re.compile("[0-9W-]+([Tt ].*)?")
@@ -22,9 +26,7 @@ def instant_ms(option: str, text: str) -> int:
     (1000, 1000)
     """
     if text.isascii() and text.isdigit():
-        value = int(text)
-        if value < 1 << 62:
-            return value
+        return checked_ms(f"option {option} = {text!r}", int(text))
     moment = _moment(text)
     if moment is None:
         raise OptionError(
@@ -38,6 +40,18 @@ def instant_ms(option: str, text: str) -> int:
             f"option {option} = {text!r} has no zone: write {whole}Z, or {whole}+08:00"
         )
     return (moment - _EPOCH) // _MILLISECOND
+
+
+def checked_ms(what: str, value: int) -> int:
+    """Return epoch ms that can be meant; raises `OptionError` for other units, but not for 0.
+
+    >>> checked_ms("x", 0), checked_ms("x", 1767225600000)
+    (0, 1767225600000)
+    """
+    if value and not MS_LEAST <= value < MS_PAST:
+        unit = "seconds" if value < MS_LEAST else "microseconds or nanoseconds"
+        raise OptionError(f"{what} looks like epoch {unit}: it must be epoch milliseconds")
+    return value
 
 
 def _moment(text: str) -> datetime | None:

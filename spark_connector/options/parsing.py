@@ -24,8 +24,18 @@ ALIASES = {
     "rocketmq.accesskey": "accesskey",
     "rocketmq.secretkey": "secretkey",
     "rocketmq.securitytoken": "securitytoken",
+    "invalidrows": "oninvalidrow",
     "path": "topic",  # spark.read.load("T")
 }
+KAFKAS = {
+    "kafka.bootstrap.servers": "nameserver",
+    "kafka.group.id": "groupid",
+    "groupidprefix": "groupid",
+    "kafkaconsumer.polltimeoutms": "pulltimeoutms",
+    "kafka.compression.type": "compression",
+    "kafka.acks": "acceptstatus",
+}
+"""Options of Spark's Kafka source and sink that have another name here."""
 IGNORED = ("provider", "owner", "checkpointlocation", "queryname", "outputmode")
 """Keys that Spark adds: those of CREATE TABLE (besides ``option.NAME``), and a query's own."""
 
@@ -125,7 +135,8 @@ class Given:
     def _nearest(self, name: str) -> str:
         known = {key: key for key, one in OPTIONS.items() if self._use in one.uses}
         known |= {alias: key for alias, key in ALIASES.items() if key in known}
-        near = difflib.get_close_matches(name, known, n=1)
+        known |= {kafkas: key for kafkas, key in KAFKAS.items() if key in known}
+        near = [name] if name in known else difflib.get_close_matches(name, known, n=1)
         return f": did you mean {OPTIONS[known[near[0]]].name}?" if near else ""
 
     def __bool__(self) -> bool:

@@ -52,6 +52,28 @@ class Start:
     def _holds(self, mark: int) -> bool:
         return self.kind == "offsets" and mark in self.positions.values()
 
+    def moment_of(self, queue: MessageQueue) -> int | None:
+        """Return the epoch ms that are meant of a queue, None when no time is."""
+        if self.kind == "timestamp":
+            return self.timestamp_ms
+        return look(self.positions, queue) if self.kind == "timestamps" else None
+
+
+def check_order(start: Start, end: Start) -> None:
+    """Raise `OptionError` when a read would end before it begins, as far as options alone tell."""
+    queues = {*start.positions, *end.positions} or {MessageQueue("", ANY_BROKER, 0)}
+    for queue in sorted(queues):
+        where = f" in queue {queue.queue_id} of topic {queue.topic}" if queue.topic else ""
+        first, past = start.moment_of(queue), end.moment_of(queue)
+        if first is not None and past is not None and first > past:
+            raise OptionError(
+                f"the read ends at {past}, before it begins at {first} (epoch ms){where}"
+            )
+        if start.kind == end.kind == "offsets":
+            first, past = look(start.positions, queue), look(end.positions, queue)
+            if first is not None and past is not None and 0 <= past < first:
+                raise OptionError(f"endingOffsets {past} is before startingOffsets {first}{where}")
+
 
 def look(positions: Positions, queue: MessageQueue) -> int | None:
     """Return the offset of a queue, None when it is not named."""

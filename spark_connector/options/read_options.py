@@ -5,16 +5,26 @@ on: ``table.py`` for what each option means, ``connection.py`` for the options o
 ``positions.py`` for offsets.
 """
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
 
 from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, connection_of
+from spark_connector.options.instants import checked_ms
 from spark_connector.options.parsing import Given
-from spark_connector.options.positions import Start, parse_start, user_positions
+from spark_connector.options.positions import Start, check_order, parse_start, user_positions
+
+_T = TypeVar("_T")
+_FORMS = {
+    "requiredQueues": '8 or {"topic":8}',
+    "requiredBrokers": 'broker-a,broker-b or {"topic":["broker-a"]}',
+}
 
 
 @frozen
@@ -23,7 +33,28 @@ class Subscription:
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
-    assigned: tuple[MessageQueue, ...] | None = None
+    assigned: frozenset[MessageQueue] | None = None
+
+
+@frozen
+class Required:
+    """What a topic must have: so many queues, and these brokers; under "" what each must have."""
+
+    queues: Mapping[str, int] = field(factory=dict)
+    brokers: Mapping[str, tuple[str, ...]] = field(factory=dict)
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that are named."""
+        return {topic for topic in (*self.queues, *self.brokers) if topic}
+
+    def queues_of(self, topic: str) -> int:
+        """Return how many queues a topic must have."""
+        return self.queues.get(topic, self.queues.get("", 0))
+
+    def brokers_of(self, topic: str) -> tuple[str, ...]:
+        """Return which brokers a topic must have queues on."""
+        return self.brokers.get(topic, self.brokers.get("", ()))
 
 
 @frozen
@@ -43,9 +74,11 @@ class ReadOptions:
     fail_on_data_loss: bool
     max_offsets_per_trigger: int | None
     max_bytes_per_trigger: int | None
+    max_fetch_time_ms: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
     min_partitions: int | None
+    max_partitions: int | None
     max_records_per_partition: int | None
     group_id: str | None
     commit_offsets: bool
@@ -54,12 +87,15 @@ class ReadOptions:
     offset_poll_interval_ms: int
     route_refresh_ms: int
     missing_queue_grace_ms: int
+    required: Required
     pull_batch_size: int
     pull_timeout_ms: int
     pull_deadline_ms: int
     prefetch: int
     arrow_batch_rows: int
     arrow_batch_bytes: int
+    mode: str
+    column_name_of_corrupt_record: str
     columns: tuple[str, ...]
     include_headers: bool
     body_charset_errors: str
@@ -87,15 +123,24 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     least, most = values["min_offsets_per_trigger"], values["max_offsets_per_trigger"]
     if least is not None and most is not None and least > most:
         raise OptionError(f"option minOffsetsPerTrigger = {least} is over maxOffsetsPerTrigger")
+    least, most = values["min_partitions"], values["max_partitions"]
+    if least is not None and most is not None and least > most:
+        raise OptionError(f"option minPartitions = {least} is over maxPartitions = {most}")
     values["commit_offsets"] = streaming and (group is not None if commits is None else commits)
     values["columns"] = _list(values["columns"])
+    start, end = _start(given, streaming=streaming), Start("latest") if streaming else _end(given)
+    check_order(start, end)
     return ReadOptions(
         connection=connection,
         subscription=_subscription(given),
         expression=expression,
         expression_type=expression_type,
-        start=_start(given, streaming=streaming),
-        end=Start("latest") if streaming else _end(given),
+        start=start,
+        end=end,
+        required=Required(
+            _for_topics(given, "requiredQueues", _whole),
+            _for_topics(given, "requiredBrokers", _named),
+        ),
         **values,
     )
 
@@ -121,7 +166,7 @@ def _subscription(given: Given) -> Subscription:
     return Subscription(topics, pattern, None if assign is None else _assigned(assign))
 
 
-def _assigned(value: object) -> tuple[MessageQueue, ...]:
+def _assigned(value: object) -> frozenset[MessageQueue]:
     """Read ``{"t": {"broker-a": [0, 1]}}``."""
     wrong = 'option assign must look like {"topic":{"broker-a":[0,1]}}'
     if not isinstance(value, dict) or not value:
@@ -138,7 +183,7 @@ def _assigned(value: object) -> tuple[MessageQueue, ...]:
             found.update(MessageQueue(topic, broker, one) for one in queues)
     if not found:
         raise OptionError(f"{wrong}: this one names no queue")
-    return tuple(sorted(found))
+    return frozenset(found)
 
 
 def _filter(given: Given) -> tuple[str, str]:
@@ -201,7 +246,38 @@ def _by_time(given: Given, which: str, otherwise: str) -> Start | None:
     by_queue = given.value(name)
     if by_queue is None:
         return None
-    return Start("timestamps", positions=user_positions(name, by_queue, low=0), otherwise=otherwise)
+    positions = user_positions(name, by_queue, low=0)
+    for queue, moment in positions.items():
+        checked_ms(
+            f"option {name}: {queue.topic!r}: queue {queue.queue_id} has {moment}, which", moment
+        )
+    return Start("timestamps", positions=positions, otherwise=otherwise)
+
+
+def _for_topics(given: Given, option: str, read: Callable[[object], _T | None]) -> dict[str, _T]:
+    """Read what is said for each topic: one value, under "", or a JSON object by topic."""
+    text = given.value(option)
+    if text is None:
+        return {}
+    said: object = text
+    if text.lstrip().startswith("{"):
+        with suppress(ValueError):
+            said = json.loads(text)
+    by_topic = said if isinstance(said, dict) else {"": said}
+    found = {topic: read(one) for topic, one in by_topic.items()}
+    if not found or None in found.values():
+        raise OptionError(f"option {option} = {text!r} must look like {_FORMS[option]}")
+    return {topic: one for topic, one in found.items() if one is not None}
+
+
+def _whole(said: object) -> int | None:
+    text = str(said)
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) and int(text) else None
+
+
+def _named(said: object) -> tuple[str, ...] | None:
+    names = said if isinstance(said, list) else _list(said) if isinstance(said, str) else ()
+    return tuple(map(str, names)) or None
 
 
 def _list(text: str | None) -> tuple[str, ...]:

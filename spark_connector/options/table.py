@@ -70,7 +70,8 @@ startingOffsets (BS; text) = unset
     Where to begin: `earliest`, `latest` (streams only), `group`, `group:earliest`, `group:latest`,
     or offsets, `{"topic":{"broker-a":{"0":23}}}` (-2: earliest, -1: latest). Unset: batches begin
     at the earliest offset, streams at the latest. A stream with a checkpoint goes on from the
-    checkpoint.
+    checkpoint. What a stream finds later begins at its first message since the stream began, or
+    since its `startingTimestamp`; at its earliest one unless the stream began so.
 endingOffsets (B; text) = latest
     Where a batch ends: `latest`, or offsets as in `startingOffsets`. The end itself is not read.
     `latest` means the latest offset when the query is planned.
@@ -93,37 +94,54 @@ failOnDataLoss (BS; true, false) = true
     created anew, or a queue is missing for long. With `false` the query goes on behind them and
     logs a warning.
 maxOffsetsPerTrigger (S; 1 or more) = unset
-    Most offsets of one micro-batch. They are shared among the queues by their backlog. Messages
-    that a filter leaves out count, too.
+    Most offsets of one micro-batch. They are shared among the queues by their backlog, at least one
+    for each; with fewer offsets than queues these take turns. Messages that a filter leaves out
+    count, too.
 maxBytesPerTrigger (S; 1 or more) = unset
     About how many stored bytes one micro-batch may have. The size of a message is estimated from a
-    sample.
+    sample of each queue.
+maxFetchTimeMs (S; 1 or more) = unset
+    About how many ms the offsets of one micro-batch may take, from the choice of its end to the
+    question for the next one. The first batch has at most 1000 offsets, a later one at most twice
+    as many as the one before, and fewer when that one took too long. What every batch takes does
+    not count, such as the wait for a trigger.
 minOffsetsPerTrigger (S; 1 or more) = unset
     A micro-batch waits until there are so many new offsets, but no longer than `maxTriggerDelay`.
 maxTriggerDelay (S; duration) = 15m
     How long `minOffsetsPerTrigger` may make a micro-batch wait: `500ms`, `30s`, `15m`, `2h`.
 minPartitions (BS; 1 or more) = unset
-    Cut the queues into about so many tasks. Unset: one task for each queue that has news. The
-    number of cores is a good value.
+    Fewest tasks, about: large queues are cut until there are so many. Unset: as `maxPartitions`
+    says.
+maxPartitions (BS; 1 or more) = unset
+    Most tasks. Tasks are about equal in bytes: small queues share one, a large queue is cut. Unset:
+    four for each core, fewer when a task had less than 8 MiB, more when it had over 512 MiB. The
+    cores are the cluster's when `register(spark)` was called, else those of the driver's machine.
 maxRecordsPerPartition (BS; 1 or more) = unset
-    Most offsets of one task. With small tasks a repeated task repeats little.
+    Most offsets of one task, however many tasks that makes. With small tasks a repeated task
+    repeats little.
 groupId (BS; text) = unset
     Group whose offsets `startingOffsets=group` begins at. A stream also stores its progress under
     this group. Reading needs no group.
 commitOffsets (S; true, false) = unset
     Whether a stream stores its progress as offsets of `groupId`, for dashboards. Unset: yes when
     `groupId` is given. A restarted stream goes on from its checkpoint, not from these offsets.
-fetchOffset.numRetries (BS; 0 or more) = 3
+fetchOffset.numRetries (BSW; 0 or more) = 3
     How often a failed question about topics, bounds and offsets is repeated.
-fetchOffset.retryIntervalMs (BS; 0 or more) = 1000
+fetchOffset.retryIntervalMs (BSW; 0 or more) = 1000
     Pause in ms before each of these repetitions.
 offsetPollIntervalMs (S; 1 or more) = 100
     Shortest time in ms between two questions of a stream for new messages. While there are none it
     grows to a second.
 routeRefreshMs (S; 1 or more) = 30000
     How often, in ms, a stream looks for new topics, brokers and queues.
-missingQueueGraceMs (S; 0 or more) = 600000
-    How many ms a queue of a stream may be missing before that counts as data loss.
+missingQueueGraceMs (BS; 0 or more) = 600000
+    How many ms a read waits for queues that are away, before that counts as data loss.
+requiredQueues (BS; text) = unset
+    How many queues a topic must have, for brokers that no route remembers: a number for each topic,
+    or `{"topic":8}`. A read waits for fewer queues as for one that is away.
+requiredBrokers (BS; text) = unset
+    Which brokers a topic must have: their names, separated by commas, for each topic, or
+    `{"topic":["broker-a"]}`. A read waits for a broker without queues as for a queue that is away.
 pullBatchSize (BS; 1 to 2147483647) = 1024
     Most messages that one request asks for. Brokers give fewer: 32 by default.
 pullTimeoutMs (BS; 1 or more) = 3000
@@ -136,9 +154,17 @@ arrowBatchRows (BS; 1 to 2147483647) = 4000
     Most rows of one Arrow batch that is handed to Spark.
 arrowBatchBytes (BS; 1 to 1073741824) = 8388608
     About how many bytes one such batch may have. The memory of a task grows with it.
+mode (BS; FAILFAST, PERMISSIVE, DROPMALFORMED) = FAILFAST
+    What to do with a message that cannot be decoded. `FAILFAST`: the task fails. `PERMISSIVE`: it
+    becomes a row with null for what cannot be read. `DROPMALFORMED`: it is left out. The last two
+    log how many there are, and where.
+columnNameOfCorruptRecord (BS; text) = _corrupt_record
+    Name of the column that shows such a message under `mode=PERMISSIVE`, for whoever asks for it:
+    its stored bytes, or as `string` what is wrong with it. Null for good messages.
 columns (BS; text) = unset
     Columns to read instead of the default ones, `topic,offset,body,property.region`. Fewer columns
-    are faster. `.schema(...)` does the same and also sets types.
+    are faster. `property.NAME` is a field of a column `property`. `.schema(...)` does the same and
+    also sets types.
 includeHeaders (BS; true, false) = false
     Whether to add the column `properties`. It costs more than any other column.
 bodyCharsetErrors (BS; replace, strict) = replace
@@ -193,9 +219,9 @@ compression (W; none, zlib, lz4, zstd) = none
 compressOver (W; 0 or more) = 4096
     Only bodies of more than so many bytes are compressed.
 onInvalidRow (W; fail, skip, topic) = fail
-    What to do with rows that cannot be messages. `fail`: the write fails before anything of their
-    Arrow batch is sent. `skip`: they are left out and counted. `topic`: they are sent to
-    `invalidRowTopic`.
+    What to do with rows that cannot be messages, or whose topic does not exist. `fail`: the write
+    fails before anything of their Arrow batch is sent. `skip`: they are left out and counted.
+    `topic`: they are sent to `invalidRowTopic`.
 invalidRowTopic (W; text) = unset
     Topic for invalid rows under `onInvalidRow=topic`. The property `INVALID_REASON` says what is
     wrong with a row.
@@ -207,6 +233,10 @@ reservedProperties (W; error, drop) = error
     invalid. `drop`: such properties are left out.
 usePartition (W; true, false) = false
     Whether a column `partition` sets the queue, as `queue_id` does.
+routeByKey (W; none, rocketmq, kafka) = none
+    Whether the column `keys` (or `key`) chooses the queue: rows with the same key go to the same
+    queue, those without one to any. `rocketmq`: by the hash that `sharding_key` and the Java
+    clients use. `kafka`: by the hash of Kafka's clients. A `queue_id` wins.
 acceptStatus (W; SEND_OK, stored) = SEND_OK
     Which answers of a broker count as success. `SEND_OK`: only this one. `stored`: also answers
     that say a message is stored, but not yet flushed or copied to a slave. A master without its

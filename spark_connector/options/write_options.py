@@ -44,12 +44,15 @@ class WriteOptions:
     extra_columns: str
     reserved_properties: str
     use_partition: bool
+    route_by_key: str
     accept_status: str
     clock_tolerance_ms: int
     dedupe: str
     replay_guard: str | None
     replay_guard_take_over: bool
     progress_interval_ms: int
+    fetch_offset_num_retries: int
+    fetch_offset_retry_interval_ms: int
 
 
 def write_options(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:

@@ -15,12 +15,19 @@ from rocketmq_py.clock import monotonic
 from spark_connector.options.read_options import ReadOptions
 from spark_connector.planning.start_places import Bounds, find_topics
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
+from spark_connector.servers.asking import each_at_once
 from spark_connector.servers.back_off import PATIENCE_S, RECHECK_S, BackOff, Place, in_background
 
 _log = logging.getLogger("spark_connector")
 
 IDLE_POLL_MOST_S = 1.0
+SOON_S = 0.5
+"""Who asks again within this time can take an answer then, and is hardly kept waiting for it:"""
+HURRIED_S = 0.005
+"""no longer than this."""
 
+_Routes = dict[str, list[str] | RocketMQError]
+"""The brokers of each topic, or why they are not known."""
 _Said = list[tuple[Place, Bounds | RocketMQError, float]]
 """What a broker said of a topic, and when."""
 
@@ -38,7 +45,9 @@ class Watch:
         self.asked_at: float | None = None
         self._access = access
         self._options = options
+        self._there: dict[Place, Bounds] = {}
         self._brokers: dict[str, list[str]] = {}
+        self._routes: Future[_Routes] | None = None
         self._routes_at: float | None = None
         self._wait_s = options.offset_poll_interval_ms / 1000
         self._away = BackOff()
@@ -46,13 +55,18 @@ class Watch:
         self._looks: dict[str, Future[_Said]] = {}
         self._patience_s = PATIENCE_S
         self._recheck_s = RECHECK_S
-        assigned = options.subscription.assigned
-        self._assigned = None if assigned is None else frozenset(assigned)
+        self._hurried_s = HURRIED_S
+        self._left_at: float | None = None
+        self._is_hurried = False
+        self._assigned = options.subscription.assigned
 
     def take(self, bounds: Bounds) -> None:
         """Use the bounds of all queues, asked for elsewhere; what is under way is older."""
         self._looks.clear()
-        self._met.update((queue.topic, queue.broker_name) for queue in bounds)
+        self._there = {}
+        for queue, one in bounds.items():
+            self._there.setdefault((queue.topic, queue.broker_name), {})[queue] = one
+        self._met.update(self._there)
         self._keep(bounds)
         self.asked_at = monotonic()
 
@@ -60,18 +74,17 @@ class Watch:
         """Ask again when the last look is old, less often while nothing changes; say what changed.
 
         A broker that was never asked is waited for, one that answered last time for
-        `PATIENCE_S`, with its last bounds standing in after that, one that did not for no time
-        worth mentioning.
+        `PATIENCE_S`, with its last bounds standing in after that. One that did not is waited for
+        no time worth mentioning, nor is any while this is asked again and again. The same goes for
+        the name server.
         """
+        self._is_hurried = self._left_at is not None and monotonic() - self._left_at < SOON_S
         is_late = any(look.done() for look in self._looks.values())
         is_new = is_late and self._collect()  # before it is asked anew
         now = monotonic()
         least = self._options.offset_poll_interval_ms / 1000
         if self.asked_at is None or now - self.asked_at >= self._wait_s:
-            if self._routes_at is None or (now - self._routes_at) * 1000 >= (
-                self._options.route_refresh_ms
-            ):
-                self._find_brokers()
+            self._find_brokers(now)
             self._look()
             is_new |= self._collect()
             self.asked_at = monotonic()
@@ -79,6 +92,7 @@ class Watch:
                 self._wait_s = min(self._wait_s * 2, max(IDLE_POLL_MOST_S, least))
         if is_new:
             self._wait_s = least
+        self._left_at = monotonic()
         return is_new
 
     def last_failure(self, queue: MessageQueue) -> tuple[RocketMQError, float] | None:
@@ -90,7 +104,9 @@ class Watch:
     def ask_once_more(self, queue: MessageQueue, over: float) -> None:
         """Ask for a queue's route and bounds unless both were asked for since a moment."""
         if self._routes_at is None or self._routes_at < over:
-            self._find_brokers()
+            self._routes = None  # its answer would be older
+            self._routes_at = monotonic()
+            self._use_routes(self._asked_routes(is_patient=not self._brokers))
         last = self.last_failure(queue)
         is_known = queue.broker_name in self._brokers.get(queue.topic, ())
         if is_known and (last is None or last[1] < over):
@@ -99,23 +115,44 @@ class Watch:
 
     # --- brokers ---------------------------------------------------------------------------------
 
-    def _find_brokers(self) -> None:
-        self._routes_at = monotonic()
+    def _find_brokers(self, now: float) -> None:
+        """Ask for the routes when they are old; those that are known serve until there is news."""
+        if self._routes is None and (
+            self._routes_at is None
+            or (now - self._routes_at) * 1000 >= self._options.route_refresh_ms
+        ):
+            self._routes_at = now
+            is_patient = not self._brokers
+            self._routes = in_background(partial(self._asked_routes, is_patient=is_patient))
+            usual_s = self._hurried_s if self._is_hurried else self._patience_s
+            wait([self._routes], None if is_patient else usual_s)
+        if self._routes is not None and self._routes.done():
+            routes, self._routes = self._routes.result(), None
+            self._use_routes(routes)
+
+    def _asked_routes(self, *, is_patient: bool) -> _Routes:
+        """Ask which brokers have which topics, on any thread."""
         try:
-            # Known queues do not wait for the name server: what is new is found at the next look.
-            topics = find_topics(self._access, self._options, is_patient=not self._brokers)
+            topics = find_topics(self._access, self._options, is_patient=is_patient)
         except SERVER_ERRORS as error:
             _log.warning("topics cannot be listed, going on with the known ones: %s", error)
-            return
-        for topic in topics:
-            try:
-                self._access.read_queues(topic)
-                brokers = self._access.broker_names(topic)
-            except NoRouteError as error:
+            return {}
+        return each_at_once(topics, self._asked_route)
+
+    def _asked_route(self, topic: str) -> list[str] | RocketMQError:
+        try:
+            self._access.read_queues(topic)
+            return self._access.broker_names(topic)
+        except SERVER_ERRORS as error:
+            return error
+
+    def _use_routes(self, routes: _Routes) -> None:
+        for topic, brokers in routes.items():
+            if isinstance(brokers, NoRouteError):
                 self._brokers.pop(topic, None)  # its queues are missing now
-                self._away.failed((topic, ""), error, monotonic())
-            except SERVER_ERRORS as error:
-                _log.warning("route of topic %s: %s", topic, error)
+                self._away.failed((topic, ""), brokers, monotonic())
+            elif isinstance(brokers, RocketMQError):
+                _log.warning("route of topic %s: %s", topic, brokers)
             else:
                 for gone in set(self._brokers.get(topic, ())).difference(brokers):
                     self._away.clear((topic, gone))  # what it said is out of date
@@ -146,19 +183,23 @@ class Watch:
         """Return how long to wait for a broker in seconds, None: until it has answered or not."""
         if self._away.last(("", broker)) is not None:
             return self._recheck_s
-        return self._patience_s if self._met.issuperset((t, broker) for t in topics) else None
+        if not self._met.issuperset((topic, broker) for topic in topics):
+            return None
+        return self._hurried_s if self._is_hurried else self._patience_s
 
     def _asked(self, broker: str, topics: Iterable[str]) -> _Said:
         """Ask one broker now, on any thread; one that is silent or busy is so for all topics."""
-        said: _Said = []
-        for topic in topics:
-            try:
-                answer: Bounds | RocketMQError = self._access.bounds_at(topic, broker)
-            except SERVER_ERRORS as error:
-                answer = error
-            said.append(((topic, broker), answer, monotonic()))
-            if isinstance(answer, RocketMQError) and is_transient(answer):
-                break
+        first, *rest = topics
+        try:
+            answer: Bounds | RocketMQError = self._access.bounds_at(first, broker)
+        except SERVER_ERRORS as error:
+            answer = error
+        said: _Said = [((first, broker), answer, monotonic())]
+        if rest and not (isinstance(answer, RocketMQError) and is_transient(answer)):
+            for topic, one in self._access.bounds_of(rest, broker).items():
+                said.append(((topic, broker), one, monotonic()))
+                if isinstance(one, RocketMQError) and is_transient(one):
+                    break
         return said
 
     # --- answers ---------------------------------------------------------------------------------
@@ -190,18 +231,31 @@ class Watch:
             else:
                 self._away.clear(("", broker))
                 self._away.failed((topic, broker), answer, at)
-        bounds = {
-            queue: one
-            for queue, one in self.bounds.items()
-            if (queue.topic, queue.broker_name) not in answered
-            and queue.broker_name not in silent
-            and queue.broker_name in self._brokers.get(queue.topic, ())
-        }
-        for found in answered.values():
-            bounds |= found
-        is_new = bounds != self.bounds
-        self._keep(bounds)
-        return is_new
+        routed = {topic: frozenset(brokers) for topic, brokers in self._brokers.items()}
+        for topic, broker in self._there:
+            if broker in silent or broker not in routed.get(topic, ()):
+                answered.setdefault((topic, broker), {})
+        changed = [self._change(place, bounds) for place, bounds in answered.items()]
+        if any(changed):  # else the very same ones stay, by which others know that nothing changed
+            everything: Bounds = {}
+            for bounds in self._there.values():
+                everything |= bounds
+            self._keep(everything)
+            return True
+        return False
+
+    def _change(self, place: Place, bounds: Bounds) -> bool:
+        """Use what a broker said of a topic now; say whether it is anything new."""
+        before = self._there.get(place, {})
+        if bounds == before:
+            return False
+        if bounds:
+            # With the keys of before, which are found sooner than equal ones.
+            same = before | bounds
+            self._there[place] = same if len(same) == len(bounds) else bounds
+        else:
+            del self._there[place]
+        return True
 
     def _keep(self, bounds: Bounds) -> None:
         self.bounds = bounds

@@ -88,15 +88,23 @@ class GroupProgress:
         self.tell(done, known)
 
     def _store(self, offsets: _Offsets) -> _Told:
-        """Tell one broker, on a thread of its own; the first failure ends it."""
+        """Tell one broker, on a thread of its own: first of one queue, then of all others at once.
+
+        The first one introduces the group; without it nothing else is told.
+        """
         told = _Told()
-        for queue, offset in offsets:
-            try:
-                store_group_offset(self._access, self._group, queue, offset)
-            except SERVER_ERRORS as error:
-                told.error, told.at = error, monotonic()
-                break
-            told.stored[queue] = offset
+        (first, offset), rest = offsets[0], dict(offsets[1:])
+        try:
+            store_group_offset(self._access, self._group, first, offset)
+        except SERVER_ERRORS as error:
+            told.error, told.at = error, monotonic()
+            return told
+        told.stored[first] = offset
+        for queue, trouble in self._access.store_group_offsets(self._group, rest).items():
+            if trouble is None:
+                told.stored[queue] = rest[queue]
+            elif told.error is None:
+                told.error, told.at = trouble, monotonic()
         return told
 
     def _collect(self) -> None:

@@ -1,11 +1,8 @@
-"""How the ranges of queues are cut into tasks.
+"""A range of offsets of one queue.
 
-A task reads one piece of one queue. Must not know Spark or the network. Read on:
-``reading/pulling.py``.
+Must not know Spark or the network. Read on: ``task_plan.py`` for how ranges become tasks,
+``reading/pulling.py`` for how one is read.
 """
-
-from collections.abc import Iterable
-from itertools import pairwise
 
 from attrs import frozen
 
@@ -28,35 +25,6 @@ class QueueRange:
         place = f"topic {self.topic}, broker {self.broker_name}, queue {self.queue_id}"
         return f"{place}, offsets {self.start} to {self.until}"
 
-
-def split(
-    ranges: Iterable[QueueRange], *, min_partitions: int | None, max_records: int | None
-) -> list[QueueRange]:
-    """Cut ranges so that there are about ``min_partitions`` and none over ``max_records``.
-
-    Empty ranges are left out; a large range is cut more often than a small one.
-
-    >>> whole = QueueRange("T", "b", 0, 0, 10)
-    >>> [len(part) for part in split([whole], min_partitions=3, max_records=None)]
-    [3, 3, 4]
-    """
-    present = [one for one in ranges if len(one)]
-    total = sum(len(one) for one in present)
-    pieces: list[QueueRange] = []
-    for one in present:
-        count = 1
-        if min_partitions is not None and min_partitions > len(present):
-            count = max(1, round(len(one) * min_partitions / total))
-        if max_records is not None:
-            count = max(count, -(-len(one) // max_records))
-        pieces += _cut(one, min(count, len(one)))
-    return pieces
-
-
-def _cut(one: QueueRange, count: int) -> list[QueueRange]:
-    size = len(one)
-    edges = [one.start + size * number // count for number in range(count + 1)]
-    return [
-        QueueRange(one.topic, one.broker_name, one.queue_id, first, past, one.address)
-        for first, past in pairwise(edges)
-    ]
+    def part(self, start: int, until: int) -> "QueueRange":
+        """Return some of it."""
+        return QueueRange(self.topic, self.broker_name, self.queue_id, start, until, self.address)

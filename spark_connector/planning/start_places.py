@@ -7,7 +7,6 @@ streams ask later.
 
 import logging
 import re
-from bisect import bisect_left
 from collections.abc import Mapping
 from functools import partial
 
@@ -17,7 +16,9 @@ from rocketmq_py import MessageQueue, QueueAccess, QueueBounds, RawMessages
 from spark_connector.errors import GO_ON, OptionError
 from spark_connector.options.positions import EARLIEST, LATEST, Positions, Start, look
 from spark_connector.options.read_options import ReadOptions
+from spark_connector.planning.time_places import first_at
 from spark_connector.servers.access import retrying
+from spark_connector.servers.asking import each_at_once, retrying_all
 
 _log = logging.getLogger("spark_connector")
 
@@ -51,19 +52,43 @@ def find_topics(access: QueueAccess, options: ReadOptions, *, is_patient: bool =
 
 def bounds_of(access: QueueAccess, options: ReadOptions) -> Bounds:
     """Return the bounds of every queue that is read; raises when a named topic is unknown."""
+
+    def ask(topic: str) -> Bounds:
+        return retrying(options, f"asking for topic {topic}", partial(access.bounds, topic))
+
     found: Bounds = {}
-    for topic in find_topics(access, options):
-        found |= retrying(options, f"asking for topic {topic}", partial(access.bounds, topic))
+    for some in each_at_once(find_topics(access, options), ask).values():
+        found |= some
     return chosen(found, options)
 
 
-def chosen(found: Bounds, options: ReadOptions) -> Bounds:
-    """Keep the queues that ``assign`` names, all of them without it."""
+def is_subscribed(queue: MessageQueue, options: ReadOptions) -> bool:
+    """Whether a queue that was read once is one that these options mean."""
+    assigned = options.subscription.assigned
+    return is_topic_subscribed(queue.topic, options) if assigned is None else queue in assigned
+
+
+def is_topic_subscribed(topic: str, options: ReadOptions) -> bool:
+    """Whether these options mean a topic, if it exists."""
+    subscription = options.subscription
+    if subscription.pattern is not None:
+        return re.fullmatch(subscription.pattern, topic) is not None
+    named = subscription.topics or {one.topic for one in subscription.assigned or ()}
+    return topic in named
+
+
+def chosen(found: Bounds, options: ReadOptions, *, are_all_there: bool = True) -> Bounds:
+    """Keep the queues that ``assign`` names, all of them without it.
+
+    One that is not among them is an error, if all brokers that have any are there.
+    """
     assigned = options.subscription.assigned
     if assigned is None:
         return found
     kept: Bounds = {}
-    for one in assigned:
+    for one in sorted(assigned):
+        if one not in found and not are_all_there:
+            continue
         if one not in found:
             where = f"broker {one.broker_name} has no queue {one.queue_id} of {one.topic}"
             raise OptionError(f"option assign: {where}")
@@ -140,10 +165,11 @@ def _by_group(
     access: QueueAccess, options: ReadOptions, start: Start, bounds: Bounds
 ) -> dict[MessageQueue, int]:
     group = options.group_id or ""
+    what = f"asking for the offset of group {group}"
+    kept = retrying_all(options, what, bounds, partial(access.group_offsets, group))
     found = {}
     for queue, one in bounds.items():
-        what = f"asking for the offset of group {group}"
-        offset = retrying(options, what, partial(access.group_offset, group, queue))
+        offset = kept[queue]
         if offset is None:
             if start.otherwise == "error":
                 raise OptionError(
@@ -184,7 +210,7 @@ def _by_time(
     if start.kind == "timestamps":
         _check_known(start.positions, bounds)
     found: dict[MessageQueue, int] = {}
-    asked = reached = False
+    moments: dict[MessageQueue, int] = {}
     for queue, one in bounds.items():
         moment: int | None = start.timestamp_ms
         if start.kind == "timestamps":
@@ -192,10 +218,12 @@ def _by_time(
         if moment is None:
             is_first = start.otherwise == "earliest"
             found[queue] = one.min_offset if is_first else one.max_offset
-            continue
-        asked = True
-        found[queue] = first_at(access, options, queue, one, moment)
-        reached = reached or found[queue] < one.max_offset
+        else:
+            moments[queue] = moment
+    timed = first_at(access, options, bounds, moments)
+    found |= timed
+    asked = bool(moments)
+    reached = any(offset < bounds[queue].max_offset for queue, offset in timed.items())
     is_strict = options.starting_offsets_by_timestamp_strategy == "error"
     if asked and not reached and not is_end and is_strict:
         raise OptionError(
@@ -203,32 +231,3 @@ def _by_time(
             "startingOffsetsByTimestampStrategy=latest to begin at the end"
         )
     return found
-
-
-def first_at(
-    access: QueueAccess, options: ReadOptions, queue: MessageQueue, one: QueueBounds, moment: int
-) -> int:
-    """Return the first offset stored at or after a time in epoch ms, the end when there is none.
-
-    5.x brokers answer just that; 4.9 answers the nearest message, which may be an older one, or
-    any of those that were stored in the same millisecond, so store times there are looked at.
-    """
-    if one.min_offset >= one.max_offset:
-        return one.max_offset
-    if moment <= 0:
-        return one.min_offset  # brokers are not asked for times before their epoch
-    what = f"asking for the offset of a time in topic {queue.topic}"
-    offset = retrying(options, what, lambda: access.search_offset(queue, moment))
-    offset = min(max(offset, one.min_offset), one.max_offset)
-    if offset >= one.max_offset:
-        return offset
-
-    def is_older(place: int) -> bool:
-        stored = retrying(options, what, lambda: access.message_at(queue, place))
-        return stored is not None and stored.store_timestamp < moment
-
-    if is_older(offset):
-        return offset + 1
-    if offset == one.min_offset or is_older(offset - 1):
-        return offset
-    return bisect_left(range(offset - 1), x=True, lo=one.min_offset, key=lambda n: not is_older(n))

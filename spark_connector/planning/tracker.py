@@ -7,6 +7,10 @@ is calculated in ``backlog.py``. Must not know records, nor when brokers are ask
 
 import logging
 import threading
+from contextlib import suppress
+from random import randrange
+
+from attrs import evolve
 
 from rocketmq_py import (
     MessageQueue,
@@ -16,26 +20,36 @@ from rocketmq_py import (
     QueueBounds,
     TopicNotExistError,
 )
-from rocketmq_py.clock import monotonic
+from rocketmq_py.clock import monotonic, wall_ms
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.positions import Positions, in_order
 from spark_connector.options.read_options import ReadOptions
-from spark_connector.planning.backlog import Limit, backlog_of
+from spark_connector.planning.backlog import Backlog, Limit, backlog_of
 from spark_connector.planning.broker_watch import Watch
 from spark_connector.planning.group_offsets import GroupProgress
-from spark_connector.planning.start_places import bounds_of, resolve
+from spark_connector.planning.message_sizes import MessageSizes
+from spark_connector.planning.pace import Pace
+from spark_connector.planning.start_places import Bounds, chosen, is_subscribed, resolve
 from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.time_places import first_at
+from spark_connector.planning.whole_topics import look_once, whole_bounds
 from spark_connector.servers.access import SERVER_ERRORS, is_transient
+from spark_connector.servers.asking import each_at_once
 
 _log = logging.getLogger("spark_connector")
 
-SAMPLE_MESSAGES = 32
+CLOCK_SLACK_MS = 60_000
+"""How far the driver's clock may be ahead of the brokers', where no broker tells its time."""
 
 
 class Tracker:
-    """Answers what a streaming query asks about offsets. One thread uses it."""
+    """Answers what a streaming query asks about offsets. One thread uses it.
+
+    `sizes` are those of the stream's messages, for whoever else wants to know.
+    """
 
     def __init__(self, access: QueueAccess, options: ReadOptions) -> None:
+        self.sizes = MessageSizes(access, options)
         self._access = access
         self._options = options
         self._watch = Watch(access, options)
@@ -48,15 +62,25 @@ class Tracker:
         self._targets: dict[MessageQueue, int] | None = None
         self._initial: StreamOffset | None = None
         self._fired_at = monotonic()
-        self._mean_size: float | None = None
+        self._batches = 0
+        self._served: dict[MessageQueue, int] = {}
+        self._later: dict[MessageQueue, int] = {}
+        self._is_whole = False
+        self._told_unsubscribed: set[str] = set()
+        self._idle: tuple[StreamOffset, Bounds] | None = None
+        self._known: tuple[StreamOffset, StreamOffset] | None = None
+        self._pace: Pace | None = None
+        if options.max_fetch_time_ms is not None:
+            self._pace = Pace(options.max_fetch_time_ms / 1000)
+        self._paced: StreamOffset | None = None
 
     # --- what Spark asks -------------------------------------------------------------------------
 
     def initial(self) -> StreamOffset:
         """Return where the stream begins: the same answer every time."""
         if self._initial is None:
-            bounds = bounds_of(self._access, self._options)
-            self._watch.take(bounds)
+            began = monotonic()
+            bounds = self._whole({})
             if self._targets is not None:
                 # "latest" of a run that ends is the end that it was given.
                 bounds = {
@@ -65,12 +89,17 @@ class Tracker:
                 }
             options = self._options
             found = resolve(self._access, options, options.start, bounds, is_end=False)
-            self._initial = StreamOffset(found, is_initial=True)
+            since_ms = self._since_ms(bounds, began)
+            self._initial = StreamOffset(found, is_initial=True, since_ms=since_ms)
         return self._initial
 
     def freeze(self) -> None:
-        """Fix the present ends as the targets of a run that ends when they are reached."""
-        bounds = bounds_of(self._access, self._options)
+        """Fix the present ends as the targets of a run that ends when they are reached.
+
+        Those of queues that are away are fixed when these are back.
+        """
+        look = look_once(self._access, self._options, is_patient=True)
+        bounds = chosen(look.bounds, self._options, are_all_there=False)
         self._watch.take(bounds)
         self._targets = {queue: one.max_offset for queue, one in bounds.items()}
 
@@ -80,16 +109,50 @@ class Tracker:
         Raises `RocketMQDataLossError` for queues that are gone too long or went backwards, and
         `MQClientException` for those that a broker has refused for too long.
         """
+        self._note_end(start)
+        if self._targets is not None and not self._is_whole:
+            self._whole(start.topics)
         self._refresh()
+        if self._is_idle(start):
+            return None
         self._wait_for_missing(start)
         self._ask_for_missing(start)
-        backlog = backlog_of(start, self._watch.bounds, self._targets)
+        bounds = self._bounds_after(start)
+        backlog = backlog_of(self._familiar(start), bounds, self._targets)
         for queue, (offset, one) in backlog.went_back.items():
             self._tell_went_back(queue, offset, one)
-        taken = self._admitted(backlog.sizes, limit)
+        taken = self._admitted(backlog, limit)
         if not any(taken.values()) and not start.is_initial and not backlog.reset:
+            seen = self._watch.bounds
+            is_whole = start.topics.keys() <= seen.keys() and len(bounds) == len(seen)
+            if is_whole and not any(backlog.sizes.values()):
+                self._idle = start, seen
             return None
-        return backlog.after(taken)
+        end = backlog.after(taken)
+        self._note_begin(end, sum(taken.values()))
+        self._known = end, end
+        return end
+
+    def _familiar(self, start: StreamOffset) -> StreamOffset:
+        """Return an offset with the queues of the bounds: the same ones are found sooner.
+
+        So what was read from a text costs once, not in each micro-batch from then on.
+        """
+        if self._known is None or self._known[0] is not start:
+            names = {queue: queue for queue in self._watch.last_seen}
+            topics = {names.get(queue, queue): offset for queue, offset in start.topics.items()}
+            self._known = start, evolve(start, topics=topics)
+        return self._known[1]
+
+    def _is_idle(self, start: StreamOffset) -> bool:
+        """Whether there was nothing to read last time, nothing is missing, and nothing changed.
+
+        Spark asks a hundred times a second, which is too often to look at thousands of queues.
+        """
+        if self._idle is None:
+            return False
+        last, bounds = self._idle
+        return start is last and bounds is self._watch.bounds
 
     def ends(self) -> StreamOffset | None:
         """Return the ends of all queues as last seen, None before the first look.
@@ -118,6 +181,72 @@ class Tracker:
         if self._group is not None:
             self._group.finish(self._done, self._watch.bounds)
 
+    # --- where queues begin ----------------------------------------------------------------------
+
+    def _whole(self, known: Positions) -> Bounds:
+        """Wait until all queues are there; of a run that ends, give each its target."""
+        wanted = [queue for queue in known if is_subscribed(queue, self._options)]
+        bounds = whole_bounds(self._access, self._options, wanted)
+        self._watch.take(bounds)
+        if self._targets is not None:
+            for queue, one in bounds.items():
+                self._targets.setdefault(queue, one.max_offset)
+        self._told_missing.update(queue for queue in wanted if queue not in bounds)
+        self._is_whole = True
+        return bounds
+
+    def _since_ms(self, bounds: Bounds, began: float) -> int | None:
+        """Return the time from which on queues that are found later are read, None: all of them.
+
+        A broker that was away at the start must not bring back what it had. By the clock of a
+        broker, because the store times that it is compared with are theirs.
+        """
+        start = self._options.start
+        if start.kind == "timestamp":
+            return start.timestamp_ms
+        if start.kind == "earliest" or start.otherwise != "latest":
+            return None
+        now_ms = wall_ms() - CLOCK_SLACK_MS
+        for topic, broker in sorted({(queue.topic, queue.broker_name) for queue in bounds}):
+            with suppress(*SERVER_ERRORS, ValueError):
+                now_ms = self._access.broker_time_ms(topic, broker)
+                break
+        return now_ms - round((monotonic() - began) * 1000)
+
+    def _bounds_after(self, start: StreamOffset) -> Bounds:
+        """Return the bounds of all queues; those found later begin where the stream began."""
+        bounds = self._watch.bounds
+        if start.since_ms is None:
+            return bounds
+        later = {queue: bounds[queue] for queue in set(bounds).difference(start.topics)}
+        if not later:
+            return bounds
+        self._find_begins(later, start.since_ms)
+        bounds = dict(bounds)
+        for queue, one in later.items():
+            begin = self._later.get(queue)
+            if begin is None:
+                del bounds[queue]
+            else:
+                begin = min(max(begin, one.min_offset), one.max_offset)
+                bounds[queue] = QueueBounds(begin, one.max_offset)
+        return bounds
+
+    def _find_begins(self, later: Bounds, since_ms: int) -> None:
+        """Ask where queues that were found later begin; one that nobody tells is asked again."""
+        moments: dict[str, dict[MessageQueue, int]] = {}
+        for queue in later.keys() - self._later.keys():
+            moments.setdefault(queue.broker_name, {})[queue] = since_ms
+
+        def ask(broker: str) -> dict[MessageQueue, int]:
+            try:
+                return first_at(self._access, self._options, later, moments[broker])
+            except SERVER_ERRORS:
+                return {}
+
+        for begins in each_at_once(moments, ask).values():
+            self._later |= begins
+
     # --- missing queues --------------------------------------------------------------------------
 
     def _ask_for_missing(self, start: StreamOffset) -> None:
@@ -125,7 +254,7 @@ class Tracker:
 
         The back-off of the watch may outlast the grace, so its last answer may be old.
         """
-        away = {q: offset for q, offset in start.topics.items() if q not in self._watch.bounds}
+        away = {q: start.topics[q] for q in set(start.topics).difference(self._watch.bounds)}
         for queue, offset in in_order(away):
             if queue in self._watch.bounds or not self._is_missed(queue, offset):
                 continue
@@ -140,6 +269,9 @@ class Tracker:
 
     def _is_missed(self, queue: MessageQueue, offset: int) -> bool:
         """Whether the stream should have more of a queue that is away."""
+        if not is_subscribed(queue, self._options):
+            self._tell_unsubscribed(queue.topic)
+            return False
         if self._targets is not None and offset >= self._targets.get(queue, offset + 1):
             return False
         if self._refusal(queue) is not None:
@@ -150,6 +282,15 @@ class Tracker:
         """Whether a queue that is away was read to its end, so that nothing is lost."""
         seen = self._watch.last_seen.get(queue)
         return seen is not None and offset >= seen.max_offset
+
+    def _tell_unsubscribed(self, topic: str) -> None:
+        if topic not in self._told_unsubscribed:
+            self._told_unsubscribed.add(topic)
+            _log.warning(
+                "the checkpoint has queues of topic %s that are not subscribed to any more: they "
+                "are read no further, and from where they stand if they are subscribed to again",
+                topic,
+            )
 
     def _tell_missing(self, queue: MessageQueue, offset: int) -> None:
         grace = f"for {self._options.missing_queue_grace_ms} ms (missingQueueGraceMs)"
@@ -194,8 +335,7 @@ class Tracker:
         return None if is_transient(error) else error
 
     def _refresh(self) -> None:
-        if self._watch.refresh():
-            self._mean_size = None
+        self._watch.refresh()
         self._forget_found()
 
     def _forget_found(self) -> None:
@@ -203,7 +343,7 @@ class Tracker:
         found = self._watch.bounds.keys()
         for queue in self._missing_since.keys() & found:
             del self._missing_since[queue]
-        self._told_missing -= found
+        self._told_missing = {queue for queue in self._told_missing if queue not in found}
 
     def _wait_for_missing(self, start: StreamOffset) -> None:
         """In a run that ends, wait for queues that are away, until the grace is over."""
@@ -224,29 +364,44 @@ class Tracker:
 
     # --- limits ----------------------------------------------------------------------------------
 
-    def _admitted(self, backlog: dict[MessageQueue, int], limit: Limit) -> dict[MessageQueue, int]:
-        total = sum(backlog.values())
+    def _admitted(self, backlog: Backlog, limit: Limit) -> dict[MessageQueue, int]:
+        total = sum(backlog.sizes.values())
         if limit.wants_more(total) and self._targets is None:
             waited_ms = (monotonic() - self._fired_at) * 1000
             if waited_ms < self._options.max_trigger_delay_ms:
-                return dict.fromkeys(backlog, 0)
-        if total:
-            self._fired_at = monotonic()
-        size = self._size_of_one(backlog) if limit.bytes_most is not None and total else 1.0
-        return limit.admitted(backlog, size)
+                return dict.fromkeys(backlog.sizes, 0)
+        if not total:
+            return backlog.sizes
+        self._fired_at = monotonic()
+        if limit.is_timed and self._pace is not None:
+            most = self._pace.offsets_most
+            limit = evolve(limit, offsets_most=min(most, limit.offsets_most or most))
+        sizes = None
+        if limit.bytes_most is not None:
+            sizes = self.sizes.of_queues({queue: backlog.begins[queue] for queue in backlog.sizes})
+        taken = limit.admitted(backlog.sizes, sizes, self._turn_of)
+        self._batches += 1
+        self._served |= {queue: self._batches for queue, count in taken.items() if count}
+        return taken
 
-    def _size_of_one(self, backlog: dict[MessageQueue, int]) -> float:
-        """Return the mean stored size of a message, from a sample of the fullest queue."""
-        if self._mean_size is None:
-            queue = max(backlog, key=lambda one: backlog[one])
-            first = self._watch.bounds[queue].max_offset - backlog[queue]
-            try:
-                sample = self._access.pull(queue, first, SAMPLE_MESSAGES).result()
-            except SERVER_ERRORS:
-                return 1024.0
-            if sample.found and sample.next_offset > first:
-                self._mean_size = len(sample.records) / (sample.next_offset - first)
-        return self._mean_size or 1024.0
+    def _note_begin(self, end: StreamOffset, offsets: int) -> None:
+        if self._pace is not None and offsets:
+            self._pace.begin(offsets)
+            self._paced = end
+
+    def _note_end(self, start: StreamOffset) -> None:
+        """Note that a batch is over: Spark asks for what follows its end."""
+        if self._pace is not None and self._paced is not None:
+            if start.topics == self._paced.topics:
+                self._pace.end()
+            self._paced = None
+
+    def _turn_of(self, queue: MessageQueue) -> int:
+        """Return the number of the batch that served a queue last.
+
+        Those that none has served come first, in no order that every restart repeats.
+        """
+        return self._served.setdefault(queue, -randrange(1 << 30))
 
 
 def _place(queue: MessageQueue) -> str:

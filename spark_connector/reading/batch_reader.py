@@ -5,6 +5,7 @@ travels in its partition. Must not know bytes. Read on: ``planning/start_places.
 ``range_reader.py``, ``pushed_filters.py``.
 """
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
@@ -15,91 +16,134 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py import MessageQueue, QueueAccess, QueueBounds
 from spark_connector.decoding.read_columns import projection
+from spark_connector.errors import OptionError
 from spark_connector.options.positions import in_order
 from spark_connector.options.read_options import ReadOptions, read_options
-from spark_connector.planning.queue_ranges import QueueRange, split
-from spark_connector.planning.start_places import bounds_of, first_at, resolve
+from spark_connector.planning.message_sizes import MessageSizes
+from spark_connector.planning.queue_ranges import QueueRange
+from spark_connector.planning.start_places import resolve
+from spark_connector.planning.task_plan import Task, TaskBounds, plan
+from spark_connector.planning.time_places import first_at
+from spark_connector.planning.whole_topics import whole_bounds
 from spark_connector.reading.pulling import lost
 from spark_connector.reading.pushed_filters import Narrowing, narrowing_of
-from spark_connector.reading.range_reader import read_range
+from spark_connector.reading.range_reader import read_ranges
 from spark_connector.servers.access import access_for
 from spark_connector.servers.versions import Shipped
 
+NAMED_PLACES = {"offsets", "timestamp", "timestamps"}
+"""Kinds of a start and an end that are places: the wrong way round they are a mistake."""
+
 
 class RangePartition(InputPartition):
-    """One task's range of a queue."""
+    """What one task reads: ranges of one or many queues."""
 
-    def __init__(self, wanted: QueueRange) -> None:
+    def __init__(self, wanted: Task) -> None:
         super().__init__(wanted)
         self.wanted = wanted
 
 
-def tasks_of(ranges: Iterable[QueueRange], options: ReadOptions) -> list[RangePartition]:
-    """Cut ranges into as many tasks as the options ask for."""
-    most = options.max_records_per_partition
-    cut = split(ranges, min_partitions=options.min_partitions, max_records=most)
-    return [RangePartition(one) for one in cut]
+def task_bounds(options: ReadOptions, cores: int | None) -> TaskBounds:
+    """Return the bounds that options and machine set; an unknown cluster is as large as this."""
+    return TaskBounds(
+        cores or os.cpu_count() or 1,
+        options.min_partitions,
+        options.max_partitions,
+        options.max_records_per_partition,
+    )
 
 
-def arrow_schema(schema: StructType) -> pa.Schema:
+def arrow_schema(schema: StructType, options: ReadOptions) -> pa.Schema:
     """Return the exact Arrow schema that Spark expects of record batches.
 
     Raises `SchemaError` for a column that topics do not have.
     """
     arrow = to_arrow_schema(schema, timezone="UTC")
-    projection(arrow)
+    projection(arrow, corrupt=options.column_name_of_corrupt_record, mode=options.mode)
     return arrow.remove_metadata()
 
 
 class BatchReader(Shipped, DataSourceReader):
     """Reads what is between two places of every queue when the query is planned."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, cores: int | None = None
+    ) -> None:
         self.options: ReadOptions = read_options(options, streaming=False)
-        self.schema = arrow_schema(schema)
+        self.schema = arrow_schema(schema, self.options)
+        self.cores = cores
         self.narrowing = Narrowing()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask for the bounds of every queue and cut the ranges into tasks."""
         options = self.options
         access = access_for(options.connection)
-        bounds = bounds_of(access, options)
+        bounds = whole_bounds(access, options)
         # Of all queues, wanted or not: what is wrong is so with and without filters.
         start = resolve(access, options, options.start, bounds, is_end=False)
         end = resolve(access, options, options.end, bounds, is_end=True)
+        _check_order(options, start, end)
+        asked_for = self._narrowed(access, bounds, start, end)
         ranges = []
-        for queue, one in in_order(bounds):
-            if not self.narrowing.takes(queue):
-                continue
+        for queue, (first, past) in in_order(asked_for):
+            one = bounds[queue]
             place = queue.topic, queue.broker_name, queue.queue_id
-            first, past = self._narrowed(access, queue, one, (start[queue], end[queue]))
             asked = QueueRange(*place, first, past, access.address_of(queue.broker_name))
             if first < one.min_offset and first < past:
                 available = f"{one.min_offset} to {one.max_offset}"
                 lost(options, asked, first, min(one.min_offset, past), available)
                 asked = QueueRange(*place, one.min_offset, past, asked.address)
             ranges.append(asked)
-        return tasks_of(ranges, options)
+        sizes = MessageSizes(access, options).of_topics(ranges)
+        tasks = plan(ranges, task_bounds(options, self.cores), sizes)
+        return [RangePartition(one) for one in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task's range; Spark makes a partition of its own when there is none."""
+        """Read one task's ranges; Spark makes a partition of its own when there is none."""
         if isinstance(partition, RangePartition):
             access = access_for(self.options.connection)
-            yield from read_range(access, self.options, partition.wanted, self.schema)
+            yield from read_ranges(access, self.options, partition.wanted, self.schema)
 
     def _narrowed(
-        self, access: QueueAccess, queue: MessageQueue, one: QueueBounds, asked: tuple[int, int]
-    ) -> tuple[int, int]:
-        """Return the part of a range that the query's filters leave."""
-        first, past = self.narrowing.offsets.cut(*asked)
-        times = self.narrowing.times
-        if first < past and times.low is not None:
-            match = first_at(access, self.options, queue, one, times.low)
-            if match > one.min_offset:  # else lost messages before it might have matched
-                first = max(first, match)
-        if first < past and times.past is not None:
-            past = min(past, first_at(access, self.options, queue, one, times.past))
-        return first, past
+        self,
+        access: QueueAccess,
+        bounds: Mapping[MessageQueue, QueueBounds],
+        start: Mapping[MessageQueue, int],
+        end: Mapping[MessageQueue, int],
+    ) -> dict[MessageQueue, tuple[int, int]]:
+        """Return the parts of all ranges that the query's filters leave."""
+        offsets, times = self.narrowing.offsets, self.narrowing.times
+        found = {
+            queue: offsets.cut(start[queue], end[queue])
+            for queue in bounds
+            if self.narrowing.takes(queue)
+        }
+        for moment, is_start in ((times.low, True), (times.past, False)):
+            if moment is None:
+                continue
+            open_ = {queue: moment for queue, (first, past) in found.items() if first < past}
+            for queue, match in first_at(access, self.options, bounds, open_).items():
+                first, past = found[queue]
+                if not is_start:
+                    found[queue] = first, min(past, match)
+                elif match > bounds[queue].min_offset:
+                    # Else lost messages before it might have matched.
+                    found[queue] = max(first, match), past
+        return found
+
+
+def _check_order(
+    options: ReadOptions, start: Mapping[MessageQueue, int], end: Mapping[MessageQueue, int]
+) -> None:
+    """Refuse places the wrong way round; what is "latest" or a group's may be behind the end."""
+    if not {options.start.kind, options.end.kind} <= NAMED_PLACES:
+        return
+    for queue, first in in_order(start):
+        if first > end[queue]:
+            raise OptionError(
+                f"the read would end at {end[queue]}, before it begins at {first}, in "
+                f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
+            )
 
 
 class FilteringBatchReader(BatchReader):
@@ -109,8 +153,10 @@ class FilteringBatchReader(BatchReader):
     refuses every read of a source that has this method.
     """
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        super().__init__(options, schema)
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, cores: int | None = None
+    ) -> None:
+        super().__init__(options, schema, cores)
         self._asked = self.options
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name

@@ -17,7 +17,14 @@ from socket import gethostname
 
 from attrs import frozen
 
-from rocketmq_py import MessageQueue, MQClientException, QueueAccess, RawPull, RemotingException
+from rocketmq_py import (
+    MessageQueue,
+    MQClientException,
+    QueueAccess,
+    RawPull,
+    RemotingCommandException,
+    RemotingException,
+)
 from rocketmq_py.clock import monotonic
 from spark_connector.errors import GO_ON, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions
@@ -28,10 +35,18 @@ _log = logging.getLogger("spark_connector")
 
 TRY_AGAIN_S = 0.1
 MASTER = 0
+SMALL_PULLS = 4
+"""Of pulls that bring few messages at most so many times ``prefetch`` are in flight,"""
+STEADY_AFTER = 16
+"""once so many in turn brought as many: before that, most of them would be too small or large."""
 WIDEN_AFTER = 4
 """After so many parts one is twice as wide, to see whether pulls bring more than is asked for;"""
 WIDEN_AFTER_MOST = 256
 """each time that they do not, after twice as many, up to so many."""
+FRAME_BYTES = 16 << 20
+"""A longer answer ends the connection, as it does in the original's client;"""
+GOOD_FRAME_BYTES = FRAME_BYTES * 3 // 4
+"""so after one as many messages are asked for as had so many bytes."""
 NOTHING_HERE = 20
 """The answer's code when the broker went through its queue and had no message to give."""
 
@@ -79,10 +94,43 @@ class Losses:
 
 @frozen
 class _Asked:
-    """A pull in flight, and which broker it was sent to: that says what its answer means."""
+    """A pull in flight: for how many messages, and to which broker, which says what it means."""
 
     answer: Future[RawPull]
     broker_id: int
+    count: int
+
+
+class PullLimit:
+    """How many messages one pull may ask a broker for: fewer while its answers are too long.
+
+    A broker may be told to give more than its frames can carry. The ranges of a task share one.
+    """
+
+    def __init__(self, usual: int) -> None:
+        self.now = usual
+        self._usual = usual
+
+    def is_too_long(self, error: BaseException, count: int) -> bool:
+        """Whether a pull for so many failed by the length of an answer; then fewer are asked for.
+
+        All pulls of a connection fail together, so it may have been the answer of another one.
+        """
+        cause = error.__cause__
+        if not isinstance(cause, RemotingCommandException) or count <= 1:
+            return False
+        length = getattr(cause, "value", None)
+        if getattr(cause, "field", None) != "length" or not isinstance(length, int):
+            return False
+        if length < FRAME_BYTES // 2:  # no length at all
+            return False
+        self.now = min(self.now, max(1, count * GOOD_FRAME_BYTES // max(length, FRAME_BYTES)))
+        return True
+
+    def had_room(self, count: int, size: int) -> None:
+        """Ask for more again when a whole answer was far from too long."""
+        if count >= self.now < self._usual and size * 4 < GOOD_FRAME_BYTES:
+            self.now = min(2 * self.now, self._usual)
 
 
 class _Width:
@@ -101,6 +149,12 @@ class _Width:
         self._pause = self._parts_left = WIDEN_AFTER
         self._tried: int | None = None
         self._brought = 0
+        self._same = 0
+
+    @property
+    def steady(self) -> int:
+        """How many offsets parts have had for a while; the most there are while that changes."""
+        return self._now if self._same >= STEADY_AFTER else self._most
 
     def of_part(self, start: int) -> int:
         """Return how wide the part is that begins at an offset; called once for each."""
@@ -120,6 +174,7 @@ class _Width:
             # Under a filter one answer can cover more offsets than were asked for.
             self._now = min(max(brought, least), self._most)
             self._brought = brought
+        self._same = self._same + 1 if self._now == before else 0
         if start == self._tried:
             self._tried = None
             is_wider = self._now > before
@@ -136,6 +191,7 @@ class RangePuller:
         options: ReadOptions,
         wanted: QueueRange,
         losses: Losses | None = None,
+        limit: PullLimit | None = None,
     ) -> None:
         self._access = access
         self._options = options
@@ -143,11 +199,19 @@ class RangePuller:
         self._queue = MessageQueue(wanted.topic, wanted.broker_name, wanted.queue_id)
         self._broker_id = MASTER
         self._width = _Width(options.pull_batch_size)
+        self._limit = limit or PullLimit(options.pull_batch_size)
         self._reached = wanted.start
         self._address = wanted.address
         self._progress_at = monotonic()
         self._losses = losses or Losses(options, wanted)
         self._lost_until = wanted.start
+        self._first: tuple[int, _Asked] | None = None
+
+    def start(self) -> None:
+        """Send the first pull already; `pieces` goes on with its answer."""
+        wanted = self._range
+        past = min(wanted.start + self._width.of_part(wanted.start), wanted.until)
+        self._first = past, self._ask(wanted.start, past)
 
     def pieces(self) -> Iterator[Piece]:
         """Give the records; raises `RocketMQDataLossError`, or what the last pull ran into.
@@ -157,25 +221,42 @@ class RangePuller:
         wanted = self._range
         if not len(wanted):
             return
-        first = min(wanted.start + self._width.of_part(wanted.start), wanted.until)
-        yield from self._part(wanted.start, first, None)
+        if self._first is None:
+            self.start()
+        first, self._first = self._first, None
+        self._progress_at = monotonic()
+        if first is not None:
+            yield from self._part(wanted.start, *first)
         flying: deque[tuple[int, int, _Asked]] = deque()
         next_part = self._reached
         while flying or next_part < wanted.until:
-            while next_part < wanted.until and len(flying) < self._options.prefetch:
+            most = self._in_flight_most()
+            # Several leave together: to write and to wake up for each one costs more than a pull.
+            room = most if 2 * len(flying) <= most else 0
+            while next_part < wanted.until and len(flying) < room:
                 past = min(next_part + self._width.of_part(next_part), wanted.until)
                 flying.append((next_part, past, self._ask(next_part, past)))
                 next_part = past
             start, past, asked = flying.popleft()
             yield from self._part(start, past, asked)
 
+    def _in_flight_most(self) -> int:
+        """Return how many pulls may be in flight: more where the broker gives few messages each.
+
+        All together they bring no more messages than ``prefetch`` whole pulls.
+        """
+        options = self._options
+        times = options.pull_batch_size // max(1, self._width.steady)
+        return options.prefetch * max(1, min(SMALL_PULLS, times))
+
     def _ask(self, start: int, past: int) -> _Asked:
         options, broker_id = self._options, self._broker_id
+        count = min(past - start, self._limit.now)
         try:
             answer = self._access.pull(
                 self._queue,
                 start,
-                min(past - start, options.pull_batch_size),
+                count,
                 expression=options.expression,
                 expression_type=options.expression_type,
                 broker_id=broker_id,
@@ -186,7 +267,7 @@ class RangePuller:
         except SERVER_ERRORS as error:
             answer = Future()
             answer.set_exception(error)
-        return _Asked(answer, broker_id)
+        return _Asked(answer, broker_id, count)
 
     def _part(self, start: int, past: int, asked: _Asked | None) -> Iterator[Piece]:
         """Give the records of [start, past); the first pull may be in flight already.
@@ -199,11 +280,12 @@ class RangePuller:
             try:
                 answer = asked.answer.result(self._options.pull_timeout_ms / 1000 + 1)
             except (*SERVER_ERRORS, FutureTimeout) as error:
+                if not self._limit.is_too_long(error, asked.count):
+                    self._wait_or_raise(error)
                 asked = None
-                self._wait_or_raise(error)
                 continue
             begin, start = start, self._after(answer, start, past, asked.broker_id)
-            asked = None
+            count, asked = asked.count, None
             if answer.found and start > begin:
                 records = answer.records
                 if answer.next_offset > past:
@@ -214,7 +296,8 @@ class RangePuller:
                 # What the consumer took its time for is no waiting for the broker.
                 self._progress_at = monotonic()
                 brought = max(brought, start - begin)
-                is_short |= start < min(past, begin + self._options.pull_batch_size)
+                is_short |= start < min(past, begin + count)
+                self._limit.had_room(count, len(records))
             self._reached = start
             if begin == self._range.start and start > begin:
                 break
@@ -284,6 +367,15 @@ def before(records: bytes, past: int) -> bytes:
     while at < len(records) and int.from_bytes(records[at + 20 : at + 28]) < past:
         at += int.from_bytes(records[at : at + 4])
     return records[:at]
+
+
+def count_of(records: bytes) -> int:
+    """Return how many records there are."""
+    at = count = 0
+    while at < len(records):
+        at += max(1, int.from_bytes(records[at : at + 4]))
+        count += 1
+    return count
 
 
 def lost(

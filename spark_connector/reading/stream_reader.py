@@ -22,26 +22,39 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py import RocketMQError
 from spark_connector.options.read_options import ReadOptions, read_options
+from spark_connector.options.table import NUMBER_MOST
 from spark_connector.planning.backlog import Limit
-from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.stream_offset import KeptOffsets
+from spark_connector.planning.task_plan import plan
 from spark_connector.planning.tracker import Tracker
-from spark_connector.reading.batch_reader import RangePartition, arrow_schema, tasks_of
-from spark_connector.reading.range_reader import read_range
+from spark_connector.reading.batch_reader import RangePartition, arrow_schema, task_bounds
+from spark_connector.reading.range_reader import read_ranges
 from spark_connector.servers.access import access_for
+from spark_connector.servers.tally import Pulled, Tally
 from spark_connector.servers.versions import Shipped
 
 
 class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads topics from a first place on, batch after batch."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        schema: StructType,
+        cores: int | None = None,
+        tally: Tally | None = None,
+    ) -> None:
         self.options: ReadOptions = read_options(options, streaming=True)
-        self.schema = arrow_schema(schema)
+        self.schema = arrow_schema(schema, self.options)
+        self._bounds = task_bounds(self.options, cores)
+        self._tally = tally
         self._tracker: Tracker | None = None
+        self._offsets = KeptOffsets()
 
     def carried(self) -> dict[str, Any]:
         """Leave what belongs to this process behind: executors only read ranges."""
-        return {"options": self.options, "schema": self.schema, "_tracker": None}
+        mine = {"options": self.options, "schema": self.schema}
+        return mine | {"_tally": self._tally, "_tracker": None}
 
     # --- on the driver ---------------------------------------------------------------------------
 
@@ -58,19 +71,21 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             return ReadMaxBytes(options.max_bytes_per_trigger)
         if options.min_offsets_per_trigger is not None:
             return ReadMinRows(options.min_offsets_per_trigger)
+        if options.max_fetch_time_ms is not None:
+            return ReadMaxRows(NUMBER_MOST)  # the limit of a trigger of once is none at all
         return ReadAllAvailable()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Return where a new query begins; the same for every call."""
-        return self._track().initial().to_json()
+        return self._offsets.write(self._track().initial())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the end of the next micro-batch: ``start`` itself when there is no news."""
         tracker = self._track()
-        begin = StreamOffset.from_json(start)
+        begin = self._offsets.read(start)
         end = tracker.latest(begin, self._limit(limit))
         tracker.push_group(begin)  # a run of one batch calls this once: the look comes first
-        return start if end is None else end.to_json()
+        return start if end is None else self._offsets.write(end)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """Return the ends of all queues, for the progress report."""
@@ -78,9 +93,14 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return None if ends is None else ends.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Cut what lies between two offsets into tasks; asks nobody."""
-        ranges = StreamOffset.from_json(start).ranges(StreamOffset.from_json(end))
-        return tasks_of(ranges, self.options)
+        """Divide what lies between two offsets into tasks.
+
+        What is read depends on the two alone. How it is divided does not: for that brokers are
+        asked how large messages are, now and then and without waiting for long.
+        """
+        ranges = list(self._offsets.read(start).ranges(self._offsets.read(end)))
+        sizes = self._track().sizes.of_topics(ranges)
+        return [RangePartition(task) for task in plan(ranges, self._bounds, sizes)]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: comes a batch late; the group is told when the next batch is planned."""
@@ -106,6 +126,7 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
             options.max_offsets_per_trigger,
             options.max_bytes_per_trigger,
             options.min_offsets_per_trigger,
+            is_timed=options.max_fetch_time_ms is not None,
         )
         if isinstance(given, ReadMaxRows):
             limit.offsets_most = given.max_rows
@@ -114,10 +135,12 @@ class StreamReader(Shipped, DataSourceStreamReader, SupportsTriggerAvailableNow)
     # --- in a task -------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read one task's range."""
+        """Read one task's ranges."""
         if isinstance(partition, RangePartition):
             access = access_for(self.options.connection)
-            yield from read_range(access, self.options, partition.wanted, self.schema)
+            pulled = Pulled(self._tally)
+            yield from read_ranges(access, self.options, partition.wanted, self.schema, pulled)
+            pulled.tell()
 
 
 class RefusingStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,6 +34,8 @@ from spark_connector.errors import OptionError
 from spark_connector.options.connection import Connection, Tls
 from spark_connector.options.parsing import Secret
 from spark_connector.options.read_options import ReadOptions
+from spark_connector.options.write_options import WriteOptions
+from spark_connector.servers.stderr_log import set_up
 
 SERVER_ERRORS = (RemotingException, MQBrokerException, MQClientException)
 """What asking a server can raise."""
@@ -69,6 +71,7 @@ def access_for(connection: Connection) -> QueueAccess:
     The `OPEN_MOST` that were used last are kept. Raises `OptionError` for settings and files that
     cannot be used here, and `UnsupportedOperationError` for TLS.
     """
+    set_up()
     oldest = None
     with _process.lock:
         access = _process.open.pop(connection, None)
@@ -126,7 +129,7 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, (RemotingException, MQClientException))
 
 
-def retrying(options: ReadOptions, what: str, ask: Callable[[], _T]) -> _T:
+def retrying(options: ReadOptions | WriteOptions, what: str, ask: Callable[[], _T]) -> _T:
     """Ask up to ``fetchOffset.numRetries`` times more; then one error says what was asked."""
     attempt = 1
     while True:
@@ -137,14 +140,15 @@ def retrying(options: ReadOptions, what: str, ask: Callable[[], _T]) -> _T:
                 error.add_note(f"This happened while {what}.")
                 raise
             if attempt > options.fetch_offset_num_retries:
-                raise _given_up(options, what, attempt, error) from None
+                raise given_up(options, what, attempt, error) from None
         attempt += 1
         threading.Event().wait(options.fetch_offset_retry_interval_ms / 1000)
 
 
-def _given_up(
-    options: ReadOptions, what: str, tries: int, last: RocketMQError
+def given_up(
+    options: ReadOptions | WriteOptions, what: str, tries: int, last: RocketMQError
 ) -> MQClientException:
+    """Make the error of a question that was asked so often: from whom, what, the last answer."""
     kind = MQClientException
     if isinstance(last, NameServerUnavailableError):
         kind = NameServerUnavailableError
@@ -168,14 +172,26 @@ def _settings(connection: Connection) -> dict[str, Any]:  # Any: passed on as ke
     credentials = _credentials(connection)
     if credentials is not None:
         settings["credentials"] = credentials
-    if connection.address_map:
-        known = dict(connection.address_map)
-        settings["address_mapper"] = lambda address: known.get(address, address)
+    settings["address_mapper"] = AddressMap(connection.address_map)
     try:
         ClientConfig.build(None, settings)
     except (TypeError, ValueError) as error:
         raise OptionError(f"a client setting is wrong: {error}") from None
     return settings
+
+
+class AddressMap:
+    """Says which address to connect to instead of one that a broker advertises."""
+
+    setting = "the option addressMap"
+    """What errors of the client call it."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        self._known = dict(pairs)
+
+    def __call__(self, address: str) -> str:
+        """Return the address to connect to."""
+        return self._known.get(address, address)
 
 
 # --- credentials ---------------------------------------------------------------------------------

@@ -45,8 +45,9 @@ class Encoded:
     """The rows of one batch, ready to be put into requests: all arrays have one element per row.
 
     ``alone`` says which rows no batch may hold: those with a delay (``delayed``), which a broker
-    would not look at, and those that a batch around them makes too large. ``problems`` names the
-    rows that cannot be messages, and why; their other cells mean nothing.
+    would not look at, and those that a batch around them makes too large. ``routing_keys`` choose
+    the queue of a row without a queue id. ``problems`` names the rows that cannot be messages, and
+    why; their other cells mean nothing.
     """
 
     topics: Array
@@ -57,7 +58,7 @@ class Encoded:
     alone: Array
     queue_ids: Array | None
     broker_names: Array | None
-    sharding_keys: Array | None
+    routing_keys: Array | None
     problems: dict[int, str] = field(factory=dict)
 
     def __len__(self) -> int:
@@ -148,7 +149,7 @@ class _Rows:
             delayed | (_item_sizes(bodies, properties) > BATCH_BYTES_MOST),
             queue_ids,
             columns.get("broker_name"),
-            columns.get("sharding_key"),
+            columns.get("sharding_key" if self._options.route_by_key == "none" else "keys"),
             self.problems,
         )
 

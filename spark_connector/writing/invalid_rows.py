@@ -19,6 +19,10 @@ from spark_connector.writing.write_columns import read_rows
 
 TEXT_BYTES_MAX = 4_000
 """The most of one text: all of them together stay below what properties may have."""
+IDENTITIES = ("keys", "dedupe_key", "message_id", "sharding_key")
+"""Columns by which a user knows a row again."""
+SHOWN_MOST = 100
+"""Characters of one of them in an error or a log."""
 NO_BODY = b"?"
 """The broker refuses an empty body; ORIGINAL_BODY says that this one was none."""
 _DEDUPE = re.compile(f"(?:^|{VALUE_END})DEDUPE_ID{NAME_END}([^{VALUE_END}]*){VALUE_END}")
@@ -51,6 +55,18 @@ def redirected(
             ("ORIGINAL_BODY", note),
         )
         yield Request(topic, body, (row,), properties=_joined(texts), redirected=True)
+
+
+def identities(batch: pa.RecordBatch, meanings: dict[str, str], rows: list[int]) -> list[str]:
+    """Return by what a user may know some rows of a batch, ``" (keys ...)"``, "" for nothing."""
+    columns = read_rows(batch.take(pa.array(rows, pa.int64())), meanings)
+    given = {name: columns[name].to_pylist() for name in IDENTITIES if name in columns}
+    said = []
+    for number in range(len(rows)):
+        texts = ((name, cells[number]) for name, cells in given.items())
+        parts = [f"{name} {_clean(text)[:SHOWN_MOST]}" for name, text in texts if text]
+        said.append(f" ({', '.join(parts)})" if parts else "")
+    return said
 
 
 def _body(cell: pa.Scalar) -> tuple[bytes, str | None]:

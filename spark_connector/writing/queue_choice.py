@@ -1,6 +1,6 @@
 """Which queues the rows of one task may go to, and which of them is next.
 
-Rows without a fixed queue take the queues of their topic in turn; a sharding key or a queue id
+Rows without a fixed queue take the queues of their topic in turn; a key that routes or a queue id
 fixes one. A topic whose only broker restarts has no route for a while: if it is known to have had
 one this waits, and refuses only a topic that nobody has seen while brokers are there. Must not
 know requests or Spark. Read on: ``sending.py``.
@@ -8,7 +8,7 @@ know requests or Spark. Read on: ``sending.py``.
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import cycle
 from random import randrange
@@ -73,7 +73,8 @@ class QueueChoice:
     """The queues of the topics of one task. One thread uses it.
 
     ``fixed`` are queues that are not asked for. ``expected`` is a topic that had a route when the
-    write was planned: the name server answered then, too.
+    write was planned: the name server answered then, too. With ``unknown_is_invalid`` rows of a
+    topic that does not exist are rows that cannot be messages, and no reason to end the task.
     """
 
     _access: QueueAccess
@@ -81,6 +82,9 @@ class QueueChoice:
     _fixed: dict[str, tuple[MessageQueue, ...]]
     _is_planned: bool
     _expected: str | None
+    _unknown_is_invalid: bool = field(default=False, kw_only=True)
+    _hash_of: Callable[[str], int] = field(default=RawMessages.hash_of_key, kw_only=True)
+    _unknown: dict[str, float] = field(factory=dict, init=False)
     _queues: dict[str, tuple[MessageQueue, ...]] = field(factory=dict, init=False)
     _turns: dict[str, Iterator[MessageQueue]] = field(factory=dict, init=False)
     _looked: dict[str, float] = field(factory=dict, init=False)
@@ -88,31 +92,53 @@ class QueueChoice:
     def places_of(self, encoded: Encoded) -> Places:
         """Return where the rows of a batch may go; raises as `queues_of` does."""
         topics = [one for one in pc.unique(encoded.topics).to_pylist() if one is not None]
-        known = {
-            topic: self.queues_of(topic)
-            for topic in topics
-            if RawMessages.topic_problem(topic) is None
-        }
+        known, unknown = self._known_of(topics)
         places = Places({topic: len(queues) for topic, queues in known.items()})
-        keys, ids = encoded.sharding_keys, encoded.queue_ids  # never both
-        asked = keys if ids is None else ids
-        if asked is None:
+        for topic in unknown:
+            rows = pc.indices_nonzero(pc.fill_null(pc.equal(encoded.topics, topic), False))
+            why = f"topic {topic} does not exist"
+            places.missing.update(dict.fromkeys(rows.to_pylist(), why))
+        keys, ids = encoded.routing_keys, encoded.queue_ids
+        if keys is None and ids is None:
             return places
-        names = encoded.broker_names
-        brokers = [None] * len(encoded) if names is None else names.to_pylist()
-        given = zip(encoded.topics.to_pylist(), brokers, asked.to_pylist(), strict=True)
-        for row, (topic, broker, cell) in enumerate(given):
-            if cell is None or row in encoded.problems:
+        nothing = [None] * len(encoded)
+        cells = (
+            nothing if one is None else one.to_pylist() for one in (encoded.broker_names, ids, keys)
+        )
+        given = zip(encoded.topics.to_pylist(), *cells, strict=True)
+        for row, (topic, broker, number, key) in enumerate(given):
+            if row in encoded.problems or row in places.missing:
                 continue
             queues = known[topic]
-            if ids is None:
-                places.lanes[row] = queues[RawMessages.hash_of_key(cell) % len(queues)]
-            elif (lane := _queue_named(queues, broker, cell)) is not None:
+            if number is None:
+                if key is not None:
+                    places.lanes[row] = queues[self._hash_of(key) % len(queues)]
+            elif (lane := _queue_named(queues, broker, number)) is not None:
                 places.lanes[row] = lane
             else:
                 at = f" at broker {broker}" if broker else ""
-                places.missing[row] = f"topic {topic} has no writable queue {cell}{at}"
+                places.missing[row] = f"topic {topic} has no writable queue {number}{at}"
         return places
+
+    def _known_of(
+        self, topics: Iterable[str]
+    ) -> tuple[dict[str, tuple[MessageQueue, ...]], list[str]]:
+        """Return the queues of topics, and those that do not exist, if these are no error."""
+        known, unknown, now = {}, [], monotonic()
+        for topic in topics:
+            if RawMessages.topic_problem(topic) is not None:
+                continue
+            if now < self._unknown.get(topic, -LOOK_AGAIN_S) + LOOK_AGAIN_S:
+                unknown.append(topic)
+                continue
+            try:
+                known[topic] = self.queues_of(topic)
+            except NoRouteError:
+                if not self._unknown_is_invalid or topic == self._expected:
+                    raise
+                self._unknown[topic] = monotonic()
+                unknown.append(topic)
+        return known, unknown
 
     def queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
         """Return the writable queues of a topic, the same ones for the whole task.

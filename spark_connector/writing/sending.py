@@ -29,7 +29,8 @@ from spark_connector.options.write_options import WriteOptions
 from spark_connector.servers.access import is_transient
 from spark_connector.servers.task_log import Progress
 from spark_connector.writing.encoding import Encoded, Encoder
-from spark_connector.writing.invalid_rows import redirected
+from spark_connector.writing.invalid_rows import identities, redirected
+from spark_connector.writing.key_hash import HASH_OF
 from spark_connector.writing.queue_choice import QueueChoice
 from spark_connector.writing.requests import Request, requests
 from spark_connector.writing.row_answers import Answers
@@ -61,10 +62,11 @@ class Report:
 class Sender:
     """Sends the Arrow batches of one task. One thread uses it, once.
 
-    ``fixed_queues``: the queues of topics that sharding keys are spread over, the same for every
+    ``fixed_queues``: the queues of topics that keys are spread over, the same for every
     task of the write. ``planned``: the name server answered when the write was planned, and knew
     the option ``topic``, if given. ``dedupe``: beginning of generated DEDUPE_ID values, None for
-    none. ``answers`` is told about every row; its user settles each batch before the next one.
+    none. ``partition``: the number of the task's. ``answers`` is told about every row; its user
+    settles each batch before the next one.
     """
 
     def __init__(
@@ -76,16 +78,26 @@ class Sender:
         fixed_queues: dict[str, tuple[MessageQueue, ...]] | None = None,
         planned: bool = False,
         dedupe: str | None = None,
+        partition: int | None = None,
         answers: Answers | None = None,
     ) -> None:
         self._answers = answers
+        self._where = "" if partition is None else f"partition {partition}, "
         self._options = options
         self._ids = MessageIds()
         self._meanings = meanings
         self._encoder = Encoder(options, meanings, self._ids)
         self._patience = Patience.of(options)
         expected = options.topic if planned else None
-        self._queues = QueueChoice(access, self._patience, fixed_queues or {}, planned, expected)
+        self._queues = QueueChoice(
+            access,
+            self._patience,
+            fixed_queues or {},
+            planned,
+            expected,
+            unknown_is_invalid=options.on_invalid_row != "fail",
+            hash_of=HASH_OF[options.route_by_key],
+        )
         self._window = Window(access, self._queues, options)
         self._dedupe = dedupe
         self._rows_seen = 0
@@ -154,14 +166,23 @@ class Sender:
             return redirected(batch, self._meanings, encoded, self._ids, topic)
         if options.on_invalid_row == "skip":
             self.report.skipped += len(rows)
-            shown = problems[rows[0]]
+            shown = self._shown(batch, encoded, rows[:1])
             _log.warning("%d invalid rows skipped, the first one: %s", len(rows), shown)
             return ()
-        shown = "; ".join(f"row {row}: {problems[row]}" for row in rows[:SHOWN_PROBLEMS])
+        shown = self._shown(batch, encoded, rows[:SHOWN_PROBLEMS])
         raise InvalidRowError(
             f"{len(rows)} of {len(encoded)} rows cannot be messages ({shown}); none of this "
             "Arrow batch was sent; onInvalidRow=skip leaves such rows out",
             row=rows[0],
+        )
+
+    def _shown(self, batch: pa.RecordBatch, encoded: Encoded, rows: list[int]) -> str:
+        """Say where some rows are in the task, by what a user may know them, and what is wrong."""
+        first = self._rows_seen - len(encoded)
+        known_as = identities(batch, self._meanings, rows)
+        return "; ".join(
+            f"{self._where}row {first + row}: {encoded.problems[row]}{identity}"
+            for row, identity in zip(rows, known_as, strict=True)
         )
 
     @property

@@ -10,7 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import count
-from queue import Empty, SimpleQueue
+from threading import Event
 
 from rocketmq_py import MessageQueue, PreparedMessage, QueueAccess, RocketMQError, SendOutcome
 from rocketmq_py.clock import monotonic
@@ -22,6 +22,35 @@ BATCHES_IN_FLIGHT = 2
 BATCHES_WAITING = 16
 
 Answered = tuple[Request, SendOutcome]
+
+
+class _Inbox:
+    """Answers as they come, on any thread, for one that waits: it is woken once for many.
+
+    To wake it for each costs more than all that is done with an answer.
+    """
+
+    def __init__(self) -> None:
+        self._answers: deque[Answered] = deque()
+        self._enough = Event()
+        self._wanted = 0  # 0: nobody waits
+
+    def put(self, answered: Answered) -> None:
+        self._answers.append(answered)
+        if 0 < self._wanted <= len(self._answers):
+            self._wanted = 0
+            self._enough.set()
+
+    def get(self, wanted: int, timeout: float | None) -> Answered | None:
+        """Return the first answer, at the latest when there are so many; None: none in time."""
+        answers = self._answers
+        if not answers:
+            self._enough.clear()
+            self._wanted = wanted
+            if len(answers) < wanted:  # else whoever put the last one did not see who waits
+                self._enough.wait(timeout)
+            self._wanted = 0
+        return answers.popleft() if answers else None
 
 
 class Window:
@@ -36,7 +65,7 @@ class Window:
         self._queues = queues
         self._options = options
         self._lanes: dict[MessageQueue, deque[Request]] = defaultdict(deque)
-        self._answered: SimpleQueue[Answered] = SimpleQueue()
+        self._answered = _Inbox()
         self._group: list[Request] = []
         self._resting: list[tuple[float, int, Request]] = []  # by when they are sent again
         self._rests = count()
@@ -50,7 +79,7 @@ class Window:
             # What goes in groups waits until there is room for a group.
             most = self._options.max_in_flight // 2 if request.goes_in_groups else 1 << 31
             while self._is_full(len(request.body)) or self._in_flight > most:
-                yield self._next_answer()
+                yield self._next_answer(max(1, self._in_flight - most))
         if request.lane is not None:
             lane = self._lanes[request.lane]
             lane.append(request)
@@ -167,18 +196,24 @@ class Window:
             )
         return prepared
 
-    def _next_answer(self) -> Answered:
-        """Wait for an answer, which there must be; meanwhile send again what has rested."""
+    def _next_answer(self, wanted: int = 1) -> Answered:
+        """Wait for an answer, which there must be; meanwhile send again what has rested.
+
+        ``wanted``: so many must come anyway before anything else can be done. Those that rest
+        are none of them.
+        """
         while True:
-            now = monotonic()
-            while self._resting and self._resting[0][0] <= now:
-                self._launch(heappop(self._resting)[2])
+            rest_s = None
+            if self._resting:
+                now = monotonic()
+                while self._resting and self._resting[0][0] <= now:
+                    self._launch(heappop(self._resting)[2])
+                rest_s = max(0.0, self._resting[0][0] - now) if self._resting else None
             if self._group:
                 self.flush()
-            rest_s = max(0.0, self._resting[0][0] - now) if self._resting else None
-            try:
-                answered = self._answered.get(timeout=rest_s)
-            except Empty:
+            coming = max(1, min(wanted, self._in_flight - len(self._resting)))
+            answered = self._answered.get(coming, rest_s)
+            if answered is None:
                 continue  # something has rested long enough
             self._count(answered[0], -1)
             return answered

@@ -84,9 +84,20 @@ def check_columns(schema: pa.Schema, options: WriteOptions) -> dict[str, str]:
         raise SchemaError("a write needs the option topic, or a column topic")
     if "sharding_key" in given and "queue_id" in given:
         raise SchemaError("columns sharding_key and queue_id exclude each other")
+    _check_routing(given, options)
     if "broker_name" in given and "queue_id" not in given:
         raise SchemaError("column broker_name needs queue_id, the queue of that broker")
     return meanings
+
+
+def _check_routing(given: set[str], options: WriteOptions) -> None:
+    if options.route_by_key == "none":
+        return
+    what = f"routeByKey={options.route_by_key}"
+    if "keys" not in given:
+        raise SchemaError(f"{what} needs a column keys (or key), which chooses the queue")
+    if "sharding_key" in given:
+        raise SchemaError(f"{what} and a column sharding_key exclude each other")
 
 
 def _meaning(name: str, options: WriteOptions) -> str:

@@ -17,7 +17,8 @@ from pyspark.sql.types import StructType
 from rocketmq_py import MessageQueue, RawMessages, RemotingCommandException
 from spark_connector.errors import OptionError
 from spark_connector.options.write_options import WriteOptions, write_options
-from spark_connector.servers.access import access_for
+from spark_connector.servers.access import access_for, retrying
+from spark_connector.servers.task_context import query_and_batch, task_setting
 from spark_connector.writing.queue_choice import first_queues
 from spark_connector.writing.replay_guard import ReplayGuard
 from spark_connector.writing.row_answers import Answers
@@ -56,13 +57,16 @@ class WriteTask:
     def plan_queues(self) -> None:
         """Look once, before any task, whether there is a name server and the option ``topic``.
 
-        The tasks then wait for a route that is gone for a while. Fixes the queues that sharding
-        keys are spread over, the same for every task. Raises `NoRouteError` for a topic that
+        The tasks then wait for a route that is gone for a while. Fixes the queues that keys which
+        route are spread over, the same for every task. Raises `NoRouteError` for a topic that
         does not exist, `NameServerUnavailableError`.
         """
-        topic = self.options.topic
-        queues = first_queues(access_for(self.options.connection), topic)
-        if topic is not None and queues and "sharding_key" in self.meanings.values():
+        options, topic = self.options, self.options.topic
+        access = access_for(options.connection)
+        asking = "asking for the brokers" if topic is None else f"asking for topic {topic}"
+        queues = retrying(options, asking, lambda: first_queues(access, topic))
+        by_key = options.route_by_key != "none" or "sharding_key" in self.meanings.values()
+        if topic is not None and queues and by_key:
             self.fixed_queues = {topic: queues}
         self.is_planned = True
 
@@ -84,7 +88,7 @@ class WriteTask:
         dedupe = None
         if here is not None and self.options.dedupe == "auto":
             dedupe = "-".join(map(str, here))
-        return Sender(
+        sender = Sender(
             access_for(self.options.connection),
             self.options,
             self.meanings,
@@ -92,8 +96,11 @@ class WriteTask:
             # A query that is past its first batch has found its topic before.
             planned=self.is_planned or (here is not None and here[1] > 0),
             dedupe=dedupe,
+            partition=partition_id(),
             answers=answers,
         )
+        sender.report.failure = speculation_problem(task_setting("spark.speculation"))
+        return sender
 
     def guard(self) -> ReplayGuard | None:
         """Return the keeper of the mark of whole batches, None when none is asked for."""
@@ -116,6 +123,17 @@ def check_compression(kind: str) -> None:
         raise OptionError(f"option compression={kind} cannot be used: {error}") from None
 
 
+def speculation_problem(setting: str | None) -> OptionError | None:
+    """Say why a session with this value of ``spark.speculation`` may not write, None if it may."""
+    if (setting or "").strip().lower() != "true":
+        return None
+    return OptionError(
+        "this session has spark.speculation=true: Spark starts a second copy of a slow task, and "
+        "both would send their rows. Nothing was sent. Start the session that writes with "
+        "spark.speculation=false; it cannot be changed later. Reads may keep it."
+    )
+
+
 def raise_failure(messages: list[Any]) -> None:
     """Raise the first failure of the tasks; log what was left out."""
     reports = [one.report for one in messages if isinstance(one, WrittenMessage)]
@@ -136,15 +154,15 @@ def log_abort(messages: list[Any]) -> None:
     _log.warning("the write failed; at least %d rows are stored and stay", stored)
 
 
-def micro_batch() -> tuple[str, int, int] | None:
-    """Return (query id, batch, partition) of this task, None outside of a streaming query."""
+def partition_id() -> int | None:
+    """Return the number of this task's partition, None outside of a task."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    if context is None:
-        return None
-    query = context.getLocalProperty("sql.streaming.queryId")
-    batch = context.getLocalProperty("streaming.sql.batchId")
-    if query is None or batch is None:
-        return None
-    return str(query), int(batch), int(context.partitionId())
+    return None if context is None else int(context.partitionId())
+
+
+def micro_batch() -> tuple[str, int, int] | None:
+    """Return (query id, batch, partition) of this task, None outside of a streaming query."""
+    here, partition = query_and_batch(), partition_id()
+    return None if here is None or partition is None else (*here, partition)

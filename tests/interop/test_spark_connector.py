@@ -17,8 +17,8 @@ from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.options.write_options import write_options
 from spark_connector.planning.backlog import Limit
 from spark_connector.planning.queue_ranges import QueueRange
-from spark_connector.planning.start_places import first_at
 from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.planning.time_places import first_at
 from spark_connector.planning.tracker import Tracker
 from spark_connector.reading.range_reader import read_range
 from spark_connector.writing.replay_guard import ReplayGuard
@@ -129,7 +129,7 @@ def test_offsets_of_times_and_groups(real: RealCluster, access: QueueAccess) -> 
     assert last is not None
     chosen = options("SparkTimes")
     found = [
-        first_at(access, chosen, queue, one, moment)
+        first_at(access, chosen, {queue: one}, {queue: moment})[queue]
         for moment in (0, first.store_timestamp, last.store_timestamp + 1)
     ]
     assert found == [0, 0, one.max_offset]

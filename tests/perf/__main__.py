@@ -12,7 +12,7 @@ import importlib
 import sys
 from importlib.util import find_spec
 
-from tests.perf import timer_store
+from tests.perf import spark_scale, timer_store
 from tests.perf.spark_session import USUAL, add_options
 
 BENCHES = (
@@ -31,6 +31,7 @@ BENCHES = (
     "spark_read",
     "spark_write",
     "spark_memory",
+    *spark_scale.PARTS,
 )
 
 
@@ -71,6 +72,8 @@ def main(arguments: list[str]) -> None:
             continue
         if name in timer_store.PARTS:
             timer_store.main(name)
+        elif name in spark_scale.PARTS:
+            spark_scale.main(name)
         else:
             importlib.import_module(f"tests.perf.{name}").main()
 

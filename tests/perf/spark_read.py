@@ -79,17 +79,20 @@ class TupleReader(BatchReader):
         """Read one task's range."""
         if not isinstance(partition, RangePartition):
             return
-        wanted, columns = partition.wanted, projection(self.schema)
+        columns = projection(self.schema)
         access = access_for(self.options.connection)
-        for piece in RangePuller(access, self.options, wanted).pieces():
-            records, at = piece.records, 0
-            while at < len(records):
-                message = decode_row(records, at, wanted.topic, wanted.broker_name, check_crc=False)
-                yield tuple(
-                    value_of(column, message, wanted.topic, 0, strict_text=False)
-                    for column in columns
-                )
-                at += message.store_size
+        for wanted in partition.wanted:
+            for piece in RangePuller(access, self.options, wanted).pieces():
+                records, at = piece.records, 0
+                while at < len(records):
+                    message = decode_row(
+                        records, at, wanted.topic, wanted.broker_name, check_crc=False
+                    )
+                    yield tuple(
+                        value_of(column, message, wanted.topic, 0, strict_text=False)
+                        for column in columns
+                    )
+                    at += message.store_size
 
 
 class TupleSource(DataSource):  # type: ignore[misc]

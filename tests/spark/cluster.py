@@ -231,6 +231,10 @@ class Driver:
         """Have a job done; raises `DriverError` with the text of what it raised."""
         return self.begin(job, **arguments).result(JOB_S)
 
+    def said(self, pattern: str) -> re.Match[str]:
+        """Wait for a line on its standard error."""
+        return self._process.wait_for(pattern)
+
     def _ask(self, job: str, arguments: dict[str, Any]) -> Any:
         stdin = self._process.popen.stdin
         assert stdin is not None

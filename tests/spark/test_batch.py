@@ -84,11 +84,12 @@ def cluster() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.mark.case("SP2")
+@pytest.mark.parametrize(("tasks", "given"), [(8, {"minPartitions": "8"}), (1, {})])
 def test_every_message_of_every_queue_is_read_once(
-    spark: SparkSession, cluster: EmbeddedCluster
+    spark: SparkSession, cluster: EmbeddedCluster, tasks: int, given: dict[str, str]
 ) -> None:
-    frame = read(spark, cluster)
-    assert frame.rdd.getNumPartitions() == 8
+    frame = read(spark, cluster, **given)
+    assert frame.rdd.getNumPartitions() == tasks
     rows = frame.select("broker_name", "queue_id", "offset", "body", "keys").collect()
     expected = {
         (("broker-a", "broker-b")[n % 2], n // 2 % 4, n // 8, b"m%d" % n, f"k{n}")
@@ -119,6 +120,20 @@ def test_ranges_are_given_as_json(spark: SparkSession, cluster: EmbeddedCluster)
         read(spark, cluster, startingOffsets='{"T":{"broker-a":{"0":-1}}}').collect()
     with pytest.raises(PySparkException, match="it is on broker-a, broker-b"):
         read(spark, cluster, startingOffsets='{"T":{"0":1}}').collect()
+
+
+def test_a_batch_leaves_no_mark_and_is_read_anew_from_its_beginning(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    fill(broker, 20)
+    columns = "queue_id int, offset bigint"
+    first = read(spark, broker, schema=columns, groupId="G").collect()
+    other = spark.newSession()
+    spark_connector.register(other)
+    again = read(other, broker, schema=columns, groupId="G").collect()
+    assert sorted(first) == sorted(again)
+    assert len(set(first)) == 20
+    assert {one.committed for one in broker.groups["G"].offsets(topic="T")} == {None}
 
 
 @pytest.mark.case("SP7", "SP8")
@@ -155,15 +170,26 @@ def test_a_limit_needs_no_more_than_the_first_pull(
     assert held.hits <= 4
 
 
-@pytest.mark.case("SP9", "SP11")
-def test_tags_are_filtered_and_a_schema_chooses_columns(
-    spark: SparkSession, broker: EmbeddedBroker
-) -> None:
+@pytest.mark.case("SP9")
+def test_tags_are_filtered(spark: SparkSession, broker: EmbeddedBroker) -> None:
     fill(broker, 100)
     frame = read(spark, broker, subExpression="A", schema="offset bigint, body string, tags string")
     rows = frame.collect()
     assert {row.tags for row in rows} == {"A"}
     assert {row.body for row in rows} == {f"m{n}" for n in range(0, 100, 2)}
+
+
+@pytest.mark.case("SP11")
+def test_a_schema_chooses_two_columns_and_the_form_of_the_body(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=1)
+    bodies = ["one", "dreißig", "三十", "🚀"]
+    for body in bodies:
+        broker.send("T", body.encode(), tags="A", properties={"p": body})
+    frame = read(spark, broker, schema="offset bigint, body string")
+    assert frame.dtypes == [("offset", "bigint"), ("body", "string")]
+    assert sorted(map(tuple, frame.collect())) == list(enumerate(bodies))
 
 
 @pytest.mark.case("SP15")
@@ -173,6 +199,26 @@ def test_few_queues_are_read_by_many_tasks(spark: SparkSession, broker: Embedded
     assert frame.rdd.getNumPartitions() == 16
     places = [(row.queue_id, row.offset) for row in frame.collect()]
     assert (len(places), len(set(places))) == (200, 200)
+
+
+@pytest.mark.case("SP15")
+def test_tasks_are_as_many_as_the_cores_of_the_cluster_ask_for(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("Large", queues=3)
+    for number in range(1_200):
+        broker.send("Large", bytes(60_000), queue=number % 3)
+    columns = "queue_id int, offset bigint"
+    frame = read(spark, broker, topic="Large", schema=columns)
+    assert spark.sparkContext.defaultParallelism == 2
+    assert frame.rdd.getNumPartitions() == 8  # four for each core, of less than 8 MiB each
+    assert len(set(frame.collect())) == 1_200
+    few = read(spark, broker, topic="Large", schema=columns, maxPartitions="2")
+    assert few.rdd.getNumPartitions() == 2
+    assert len(set(few.collect())) == 1_200
+    many = read(spark, broker, topic="Large", schema=columns, maxRecordsPerPartition="60")
+    assert many.rdd.getNumPartitions() == 20
+    assert len(set(many.collect())) == 1_200
 
 
 @pytest.fixture(params=["rocketmq-5.x", "rocketmq-4.9"])
@@ -219,7 +265,21 @@ def test_what_cannot_be_read_says_why(spark: SparkSession, broker: EmbeddedBroke
         read(spark, broker, subscribePattern="T.*")
 
 
-@pytest.mark.case("SP22", "SP24", "SP26")
+@pytest.mark.case("SP22")
+def test_rows_of_a_body_alone_are_all_stored_and_spread_over_the_queues(
+    spark: SparkSession, broker: EmbeddedBroker
+) -> None:
+    broker.topics.create("T", queues=4)
+    rows = spark.range(0, 20_000, 1, 2)
+    write(rows.selectExpr("concat('m', id) AS body"), broker, batchBytes="16384")
+    stored = broker.messages.in_topic("T")
+    assert Counter(one.body for one in stored) == Counter(b"m%d" % n for n in range(20_000))
+    counts = Counter(one.queue_id for one in stored)
+    assert counts.keys() == {0, 1, 2, 3}
+    assert min(counts.values()) > 20_000 / 4 / 2
+
+
+@pytest.mark.case("SP24", "SP26")
 def test_rows_are_written_and_read_back(spark: SparkSession, broker: EmbeddedBroker) -> None:
     broker.topics.create("T", queues=4)
     frame = spark.range(500).select(

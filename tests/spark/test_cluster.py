@@ -42,6 +42,8 @@ from tests.spark.processes import (
 pytestmark = pytest.mark.cluster
 
 EXECUTORS = 2
+BY_BOTH = {"minPartitions": "4", "maxPartitions": "4"}
+"""So little is one task otherwise; and with their number fixed the planner pulls nothing."""
 PULL = RequestCode.PULL_MESSAGE
 SEND = RequestCode.SEND_BATCH_MESSAGE
 IDLE_WORKER_ENDS_S = 75
@@ -100,12 +102,12 @@ def test_both_executors_read_and_write_with_a_python_worker_each(
     broker.topics.create("T", queues=4)
     driver.run("write", address=broker.namesrv_addr, topic="T", count=2_000, tasks=4)
     writers = workers_asking(broker, SEND)
-    rows = driver.run("read", address=broker.namesrv_addr, topic="T")
+    rows = driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)
     assert sorted(int(body) for _, _, body in rows) == list(range(2_000))
     readers = workers_asking(broker, PULL)
     broker.journal.clear()
     sizes = driver.run(
-        "stream_sizes", address=broker.namesrv_addr, topic="T", checkpoint=str(tmp_path)
+        "stream_sizes", address=broker.namesrv_addr, topic="T", checkpoint=str(tmp_path), **BY_BOTH
     )
     assert sizes == [2_000]
     streamers = workers_asking(broker, PULL)
@@ -126,6 +128,8 @@ def test_twenty_batches_use_one_connection_of_each_process_to_each_server(
         topic="T",
         checkpoint=str(tmp_path),
         maxOffsetsPerTrigger="2",
+        minPartitions="2",
+        maxPartitions="2",
     )
     assert sizes == [2] * 20
     planner, servers = 1, 2
@@ -139,13 +143,13 @@ def test_a_batch_after_idle_workers_lost_their_connection_or_life_connects_anew(
     driver: Driver, broker: EmbeddedBroker
 ) -> None:
     expected = fill(broker, 400, queues=2)
-    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T")) == expected
+    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)) == expected
     first, second = workers_asking(broker, PULL)
     kill(first)
     before = connections_asking(broker, PULL)
     close_connections(broker, PULL, RequestCode.GET_ROUTEINFO_BY_TOPIC)
     broker.journal.clear()
-    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T")) == expected
+    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)) == expected
     assert not connections_asking(broker, PULL) & before
     workers = workers_asking(broker, PULL)
     assert second in workers
@@ -158,11 +162,11 @@ def test_a_batch_after_workers_ended_by_idling_connects_anew(
     driver: Driver, broker: EmbeddedBroker
 ) -> None:
     expected = fill(broker, 400, queues=2)
-    driver.run("read", address=broker.namesrv_addr, topic="T")
+    driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)
     before = workers_asking(broker, PULL)
     threading.Event().wait(IDLE_WORKER_ENDS_S)
     assert workers_asking(broker, PULL) == set()
-    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T")) == expected
+    assert sorted(driver.run("read", address=broker.namesrv_addr, topic="T", **BY_BOTH)) == expected
     assert not workers_asking(broker, PULL) & before
 
 
@@ -172,9 +176,16 @@ def test_a_read_whose_executor_is_killed_gives_every_row_once(
 ) -> None:
     expected = fill(broker, 4_000, queues=4)
     held = broker.faults.on(PULL, nth=10).drop().always()
-    job = driver.begin("read", address=broker.namesrv_addr, topic="T", pullTimeoutMs="500")
+    job = driver.begin(
+        "read", address=broker.namesrv_addr, topic="T", pullTimeoutMs="500", **BY_BOTH
+    )
     broker.wait_for(lambda _b: held.hits >= EXECUTORS, timeout=WAIT_S)
-    victim = executor_of(workers_asking(broker, PULL).pop())
+    readers = {executor_of(worker) for worker in workers_asking(broker, PULL)}
+    assert len(readers) == EXECUTORS  # both have got messages, and wait for more
+    victim = readers.pop()
+    pulled = {entry.fields["queueOffset"] for entry in broker.journal.requests(code=PULL)}
+    assert len(pulled) > 1
+    assert not job.done()
     kill(victim)
     held.end()
     assert sorted(job.result(JOB_S)) == expected
@@ -196,10 +207,20 @@ def test_a_write_whose_executor_is_killed_stores_every_row_at_least_once(
         batchBytes="16384",
         sendTimeoutMs="20000",
     )
-    broker.wait_for(lambda _b: held.hits >= 1, timeout=WAIT_S)
-    kill(executor_of(workers_asking(broker, SEND).pop()))
+    # Both wait for the answer of a send, and have had others answered.
+    broker.wait_for(
+        lambda _b: held.hits and len(workers_asking(broker, SEND)) >= EXECUTORS, timeout=WAIT_S
+    )
+    writers = {executor_of(worker) for worker in workers_asking(broker, SEND)}
+    assert len(writers) == EXECUTORS
+    before = len(broker.messages.in_topic("T"))
+    assert 0 < before < 20_000
+    assert not job.done()
+    victim = writers.pop()
+    kill(victim)
     held.end()
     job.result(JOB_S)
+    assert victim not in {executor_of(worker) for worker in workers_asking(broker, SEND)}
     found = Counter(one.properties["DEDUPE_ID"] for one in broker.messages.in_topic("T"))
     assert set(found) == {str(number) for number in range(20_000)}
     repeated = sum(found.values()) - len(found)
@@ -244,6 +265,15 @@ def test_a_zip_and_files_reach_machines_that_have_only_pyspark_and_pyarrow(
         pulls = [one.header for one in broker.journal._ring if one.entry().code == PULL]
         assert pulls
         assert all(b'"AccessKey":"who"' in one for one in pulls if isinstance(one, bytes))
+        # A file for TLS is found where Spark carried it; the client does not speak TLS yet.
+        certificate = elsewhere / "authority.pem"
+        tls = {"tls": "true", "tlsCa": certificate.name}
+        with pytest.raises(DriverError, match=r"tlsCa = 'authority.pem': there is no such file"):
+            driver.run("read", address=broker.namesrv_addr, topic="T", **tls)
+        certificate.touch()
+        driver.run("add_file", path=str(certificate))
+        with pytest.raises(DriverError, match="this client has no TLS yet"):
+            driver.run("read", address=broker.namesrv_addr, topic="T", **tls)
         with pytest.raises(DriverError, match="numpy"):
             driver.run("write", address=broker.namesrv_addr, topic="T", count=1)
 

@@ -96,6 +96,10 @@ def test_a_server_finds_the_installed_package_by_itself(
         Driver(tmp_path, {"remote": url}) as driver,
     ):
         check_batches(driver, broker)
+        driver.run("log_batches")
         check_streams(driver, broker, tmp_path / "checkpoint")
+        driver.said(
+            r"INFO spark_connector: query \S+, batch 0: 50 rows, unknown bytes, .*; 0 behind"
+        )
         driver.run("register")
         check_read(driver, broker, "U")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -20,7 +21,9 @@ from pyspark.sql import DataFrame
 
 import spark_connector
 from embedded_broker import EmbeddedBroker
+from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from spark_connector.planning.stream_offset import StreamOffset
 from tests.spark.queries import (
     Seen,
     fill,
@@ -57,14 +60,36 @@ def test_a_run_ends_where_the_topic_ended_and_the_next_one_goes_on_there(
     first, query = read_all(frame, tmp_path, Seen(also=produce))
     assert first.bodies == names(0, 30)  # the ends were frozen, whatever came meanwhile
     assert first.sizes == [12, 12, 6]
-    behind = [sum(spark_connector.lag(one).values()) for one in query.recentProgress]
     sent = next(later)
-    # Looked at before the batch ran, which sent five more.
-    assert behind[0] >= 30 - 12
-    assert all(one["sources"][0]["latestOffset"] for one in query.recentProgress)
+    ends = []
+    for one in query.recentProgress:
+        (source,) = one["sources"]
+        latest, end = (places(source[name]) for name in ("latestOffset", "endOffset"))
+        assert latest.keys() == end.keys() == {("T", "broker-a", 0), ("T", "broker-a", 1)}
+        assert spark_connector.lag(one) == {place: latest[place] - end[place] for place in latest}
+        ends.append(sum(end.values()))
+    assert ends == [12, 24, 30]
     again, _ = read_all(stream(spark, broker, startingOffsets="latest"), tmp_path)
     assert again.bodies == names(30, sent)
     assert again.batches[0][0] == first.batches[-1][0] + 1
+
+
+def places(offset: str | dict[str, object]) -> dict[tuple[str, str, int], int]:
+    """What Spark's progress says of each queue, in whichever form it has it."""
+    found = StreamOffset.from_json(json.loads(offset) if isinstance(offset, str) else offset)
+    return {(q.topic, q.broker_name, q.queue_id): past for q, past in found.topics.items()}
+
+
+@pytest.mark.case("SP55")
+def test_a_stream_that_stands_still_is_as_far_behind_as_its_topic_grows(
+    spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
+) -> None:
+    fill(broker, 0, 30)
+    frame = stream(spark, broker, maxOffsetsPerTrigger="10")
+    _, query = read_all(frame, tmp_path)
+    behind = [spark_connector.lag(one).total for one in query.recentProgress]
+    assert behind == [20, 10, 0]
+    assert spark_connector.lag(query).metrics["maxOffsetsBehindLatest"] == 0
 
 
 @pytest.mark.case("SP45")
@@ -110,10 +135,17 @@ def test_few_messages_wait_for_more_but_not_for_ever(
         until(broker, query, lambda: logged(tmp_path, "commits") == [0, 1])
         assert seen.sizes == [10]
     seen = Seen()
-    hasty = stream(spark, broker, minOffsetsPerTrigger="10", maxTriggerDelay="1s")
+    hasty = stream(spark, broker, minOffsetsPerTrigger="10", maxTriggerDelay="3s")
     fill(broker, 10, 13)
+    began = monotonic()
     with running(hasty, tmp_path, seen) as query:
         until(broker, query, lambda: len(seen.rows) == 3)
+        assert monotonic() - began >= 3  # it has waited
+        assert logged(tmp_path, "commits")[-1] <= 2
+        # Enough of them wait for nothing, though the delay begins anew.
+        fill(broker, 13, 23)
+        until(broker, query, lambda: len(seen.rows) == 13)
+    assert seen.sizes == [3, 10]
 
 
 @pytest.mark.case("SP49")

@@ -22,6 +22,7 @@ from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualC
 from embedded_broker.remoting.endpoint import Endpoint, Request
 from rocketmq_py.clock import monotonic
 from rocketmq_py.protocol.codes import RequestCode
+from tests.spark.cluster import JOB_S, Driver, DriverError
 from tests.spark.queries import Seen, fill, logged, names, read_all, running, stream, until
 
 if TYPE_CHECKING:
@@ -141,6 +142,42 @@ def test_messages_that_grew_too_old_before_they_were_read(
             read_all(stream(spark, broker), tmp_path)
         seen, _ = read_all(stream(spark, broker, failOnDataLoss="false"), tmp_path)
         assert seen.bodies == names(low, 80)
+
+
+@pytest.mark.case("SP53")
+def test_retention_that_overtakes_a_running_batch_is_told_with_ranges_and_counts(
+    tmp_path: Path,
+) -> None:
+    clock, session_clock = VirtualClock(), VirtualClock()
+    every_hour = ";".join(f"{hour:02}" for hour in range(24))
+    small = {"mappedFileSizeCommitLog": 4096, "deleteWhen": every_hour}
+    topics = [TopicSpec("T", queues=1)]
+    with (
+        EmbeddedBroker(
+            clock=clock, session_clock=session_clock, config=small, topics=topics
+        ) as broker,
+        Driver(tmp_path, {"spark.master": "local[2]"}) as driver,
+    ):
+        driver.run("register")
+        place = {"address": broker.namesrv_addr, "topic": "T", "checkpoint": f"{tmp_path}/c"}
+        fill(broker, 0, 5, queues=1)
+        assert driver.run("stream_sizes", **place) == [5]
+        fill(broker, 5, 60, queues=1)
+        clock.advance(days=4)
+        fill(broker, 60, 80, queues=1)
+        held = broker.faults.on(RequestCode.PULL_MESSAGE).delay(1)
+        job = driver.begin("stream_sizes", **place)
+        broker.wait_for(lambda _b: held.hits or job.done(), timeout=60)
+        clock.advance(hours=1, age=True)  # its pull is under way
+        low = int(broker.messages.in_topic("T")[0].body[1:])
+        assert 5 < low < 70
+        session_clock.advance(1)
+        loss = f"offsets 5 to {low} were wanted, available are {low} to 80"
+        with pytest.raises(DriverError, match=loss):
+            job.result(JOB_S)
+        # The same batch again, which now goes on and says how much it left out.
+        assert driver.run("stream_sizes", **place, failOnDataLoss="false") == [80 - low]
+        driver._process.wait_for(f"queue 0: {loss}; {low - 5} offsets skipped")
 
 
 @pytest.mark.case("SP71")

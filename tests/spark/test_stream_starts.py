@@ -219,6 +219,6 @@ def test_checkpoints_of_another_version_are_refused_and_key_order_means_nothing(
     fill(broker, 4, 6)
     seen, _ = read_all(frame, tmp_path)
     assert seen.bodies == names(4, 6)
-    rewrite_offset(tmp_path, 1, json.dumps(end | {"v": 2}))
-    with pytest.raises(PySparkException, match="offsets of version 2, this connector"):
+    rewrite_offset(tmp_path, 1, json.dumps(end | {"v": 3}))
+    with pytest.raises(PySparkException, match="offsets of version 3, this connector"):
         read_all(frame, tmp_path)

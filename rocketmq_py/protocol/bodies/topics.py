@@ -6,6 +6,9 @@ Integer keys are bare in Java's dialect; a name server quotes them for requests 
 later.
 """
 
+import re
+from typing import Final, Self
+
 from attrs import define, field
 
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
@@ -13,6 +16,18 @@ from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
 
 MASTER_ID = 0
 """Broker id of a master; others are slaves."""
+
+_TEXT: Final = r'"([^"\\\x00-\x1f]*)"'
+_WHOLE: Final = r"(-?(?:0|[1-9]\d{0,17}))"
+_ENTRY: Final = re.compile(
+    rf'\{{"brokerName":{_TEXT},"queueId":{_WHOLE},"topic":{_TEXT}\}}:'
+    rf'\{{"lastUpdateTimestamp":{_WHOLE},"maxOffset":{_WHOLE},"minOffset":{_WHOLE}\}}'
+    r"(?:,(?=\{)|(?=\}))",
+    re.ASCII,
+)
+"""An entry of `TopicStatsTable` as servers write it."""
+_TABLE_BEGIN: Final = '{"offsetTable":{'
+_TABLE_END: Final = re.compile(r'\}(?:,"topicPutTps":((?:0|[1-9]\d*)\.\d+))?\}', re.ASCII)
 
 
 @define
@@ -64,6 +79,26 @@ class TopicStatsTable(Document):
 
     offset_table: dict[MessageQueueKey, TopicOffset] = field(factory=dict)
     topic_put_tps: float | None = 0.0
+
+    @classmethod
+    def decode(cls, body: bytes) -> Self:
+        """Read a body; one that is as servers write it, in a tenth of the time that others take.
+
+        Topics have thousands of queues, and some programs ask for them once a second.
+        """
+        text = body.decode(errors="replace")
+        table: dict[MessageQueueKey, TopicOffset] = {}
+        at = len(_TABLE_BEGIN) if text.startswith(_TABLE_BEGIN) else len(text)
+        entry = _ENTRY.match
+        while found := entry(text, at):
+            broker, queue, topic, stored_at, past, least = found.groups()
+            key = MessageQueueKey(topic, broker, int(queue))
+            table[key] = TopicOffset(int(least), int(past), int(stored_at))
+            at = found.end()
+        end = _TABLE_END.fullmatch(text, at)
+        if end is None or "\N{REPLACEMENT CHARACTER}" in text:
+            return super().decode(body)
+        return cls(table, float(end[1] or 0.0))
 
 
 @define

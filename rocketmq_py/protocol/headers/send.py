@@ -21,6 +21,9 @@ from rocketmq_py.protocol.headers import (
 )
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 
+PROPERTIES_SHORT: Final = "i"
+"""Under what name the short form of a send has the properties."""
+
 
 class SendMessageRequestHeader(ShortNamedHeader):
     """10 and 324 under the long names, 310, 320 and 325 under the short ones."""
@@ -33,7 +36,7 @@ class SendMessageRequestHeader(ShortNamedHeader):
     sys_flag: Int32 = required("sysFlag", short="f")
     born_timestamp: Int64 = required("bornTimestamp", short="g")
     flag: Int32 = required("flag", short="h")
-    properties: Text | None = optional("properties", short="i")
+    properties: Text | None = optional("properties", short=PROPERTIES_SHORT)
     reconsume_times: Int32 | None = optional("reconsumeTimes", short="j")
     unit_mode: Flag | None = optional("unitMode", short="k")
     max_reconsume_times: Int32 | None = optional("maxReconsumeTimes", short="l")

@@ -20,6 +20,13 @@ def register(spark: SparkSession) -> None:
     spark_connector.register(spark)
 
 
+def log_batches(spark: SparkSession) -> None:
+    """Ask for a line for each micro-batch, as on Connect."""
+    import spark_connector
+
+    spark.streams.addListener(spark_connector.BatchLog())
+
+
 def add_bundle(spark: SparkSession, path: str) -> None:
     """Send a zip of Python files to a Connect server."""
     spark.addArtifacts(path, pyfile=True)
@@ -58,6 +65,14 @@ def write(
     )
     writer = frame.write.format("rocketmq").mode("append")
     writer.options(nameServer=address, topic=topic, **options).save()
+
+
+def send_rows(spark: SparkSession, address: str, topic: str) -> int:
+    """Send a row with an answer; return how many answers came."""
+    import spark_connector
+
+    rows = spark.range(1).selectExpr("CAST(id AS STRING) AS body")
+    return spark_connector.send(rows, nameServer=address, topic=topic).count()
 
 
 def stream_sizes(

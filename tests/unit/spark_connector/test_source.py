@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode
+from spark_connector.decoding.decoder import Decoder
 from spark_connector.errors import OptionError, SchemaError
 from spark_connector.planning.stream_offset import StreamOffset
+from spark_connector.reading import range_reader
 from spark_connector.reading.stream_reader import StreamReader
 from spark_connector.source import RocketMQDataSource
 
@@ -80,6 +83,33 @@ def test_a_stream_that_cannot_be_made_says_so_when_it_is_asked_for_something(
 def test_a_column_of_another_type_is_refused_by_a_batch_at_once() -> None:
     with pytest.raises(SchemaError, match="offset cannot be string"):
         RocketMQDataSource(READ).reader(StructType([StructField("offset", StringType())]))
+
+
+@pytest.mark.case("SP11")
+@pytest.mark.parametrize(("column", "decodes"), [("body", False), ("tags", True)])
+def test_a_read_decodes_properties_only_for_columns_that_need_them(
+    monkeypatch: pytest.MonkeyPatch, column: str, decodes: bool
+) -> None:
+    made: list[Decoder] = []
+
+    def noting(*given: Any, **named: Any) -> Decoder:
+        made.append(Decoder(*given, **named))
+        return made[-1]
+
+    monkeypatch.setattr(range_reader, "Decoder", noting)
+    with EmbeddedBroker() as broker:
+        broker.topics.create("T", queues=2)
+        for number in range(20):
+            broker.send("T", b"m%d" % number, tags="A", properties={"p": "v"}, queue=number % 2)
+        given = {"nameServer": broker.namesrv_addr, "subscribe": "T"}
+        reader = RocketMQDataSource(given).reader(
+            schema=StructType([*OFFSETS, StructField(column, StringType())])
+        )
+        batches = [batch for part in reader.partitions() for batch in reader.read(part)]
+    assert sum(batch.num_rows for batch in batches) == 20
+    assert {batch.num_columns for batch in batches} == {2}
+    assert made
+    assert any(one.property_decodes for one in made) == decodes
 
 
 @pytest.mark.case("SP54")

@@ -51,6 +51,21 @@ def test_every_column_is_named_on_the_page() -> None:
     assert {*read_columns._TYPES, *write_columns._KINDS} - words == set()
 
 
+def test_every_guarantee_on_the_page_names_tests_that_exist() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    table = page.partition("## What is guaranteed when\n")[2].partition("\n## ")[0]
+    folder = Path(__file__).resolve().parents[2] / "spark"
+    written = "".join(path.read_text(encoding="utf-8") for path in folder.glob("test_*.py"))
+    rows = [line.strip("|").split("|")[1:] for line in table.splitlines() if line.startswith("| ")]
+    assert len(rows) > 5
+    assert [one for row in rows[1:] for one in row if one.strip() and "[" not in one] == []
+    named = set(re.findall(r"`(test_\w+)`", table))
+    assert {name for name in named if f"def {name}(" not in written} == set()
+    cells = {int(number) for number in re.findall(r"\[(\d+)\]", table)}
+    notes = {int(number) for number in re.findall(r"^(\d+)\. `", table, flags=re.MULTILINE)}
+    assert cells == notes == set(range(1, max(cells) + 1))
+
+
 def test_the_page_names_no_option_that_does_not_exist() -> None:
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     given = [

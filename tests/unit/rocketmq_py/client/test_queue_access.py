@@ -20,12 +20,14 @@ from rocketmq_py import (
     PreparedMessage,
     QueueAccess,
     QueueBounds,
+    RawMessages,
     RecallHandle,
     RemotingException,
     SendOutcome,
     SendStatus,
     TopicNotExistError,
 )
+from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties
@@ -200,3 +202,44 @@ def test_blocks_of_ids_never_overlap() -> None:
     size = 1 << 24  # more than its milliseconds hold: the block borrows from later ones
     prefix, first = ids.block(size)
     assert ids.block(1) == (prefix, first + size)
+
+
+def test_a_broker_tells_its_time(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    access.read_queues("T")
+    assert 0 <= clock.now_ms - access.broker_time_ms("T", "broker-a") < 1_000
+    clock.advance(days=2, hours=5, minutes=7)
+    assert 0 <= clock.now_ms - access.broker_time_ms("T", "broker-a") < 1_000
+    broker.faults.on(RequestCode.GET_BROKER_RUNTIME_INFO).respond(ResponseCode.NO_PERMISSION)
+    with pytest.raises(MQBrokerException):
+        access.broker_time_ms("T", "broker-a")
+
+
+def test_queues_that_an_administrator_fixed_are_known_without_their_broker(
+    access: QueueAccess,
+) -> None:
+    assert access.configured_queues("T") == ()
+    access.read_queues("T")
+    assert access.configured_queues("T") == ()
+    access._instance.routes._routes["T"].order_topic_conf = "broker-b:2;broker-a:1"
+    assert access.configured_queues("T") == (
+        MessageQueue("T", "broker-a", 0),
+        MessageQueue("T", "broker-b", 0),
+        MessageQueue("T", "broker-b", 1),
+    )
+
+
+def test_a_record_is_decoded_without_its_body(broker: EmbeddedBroker, access: QueueAccess) -> None:
+    queue = access.read_queues("T")[0]
+    access.send(queue, b"no zlib", properties=text(KEYS="k"), sys_flag=1).result(5)
+    records = access.pull(queue, 0).result(5).records
+    message = RawMessages.decode(records, with_body=False)
+    assert (message.body, message.sys_flag & 1, message.properties["KEYS"]) == (b"", 1, "k")
+    with pytest.raises(BodyError, match="no zlib stream"):
+        RawMessages.decode(records)
+    found = access.message_at(queue, 0, with_body=False)
+    assert found is not None
+    assert (found.body, found.properties["KEYS"]) == (b"", "k")
+    with pytest.raises(BodyError, match="no zlib stream"):
+        access.message_at(queue, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ EVERYTHING = pa.schema(
         ("body", pa.binary()),
         ("value", pa.string()),
         ("properties", pa.map_(pa.string(), pa.string())),
+        ("property", pa.struct([("a", pa.string()), ("none", pa.string())])),
     ]
 )
 BODY = pa.schema([("offset", pa.int64()), ("body", pa.binary())])
@@ -91,6 +93,7 @@ def test_every_column_shows_what_a_client_sees(make_record: RecordMaker) -> None
     assert (row["queue_size_left"], row["offset"], row["commit_log_offset"]) == (92, 7, 7000)
     assert (row["body"], row["value"], row["store_size"]) == (b"hello", "hello", len(raw))
     assert dict(row["properties"]) == properties  # type: ignore[call-overload]
+    assert row["property"] == {"a": "x", "none": None}
 
 
 def odd_records() -> list[bytes]:
@@ -265,6 +268,53 @@ def test_both_paths_give_equal_rows_for_any_stored_messages(
 ) -> None:
     raw = b"".join(record(n, body, given) for n, (body, given) in enumerate(stored))
     both(raw)
+
+
+HOSTS = {0: bytes([127, 0, 0, 1, 0, 0, 4, 210]), 0x10: bytes(range(16)) + bytes([0, 0, 4, 210])}
+
+
+@pytest.mark.case("SP77")
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE", "DROPMALFORMED"])
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.binary(max_size=40),
+            st.sampled_from(["plain", "packed", "poison"]),
+            st.sampled_from([0, 0x10]),
+            st.sampled_from(["A", "B", ""]),
+            st.text("ab\udc80".replace("\udc80", "é"), max_size=3),
+        ),
+        max_size=8,
+    ),
+    st.sampled_from([(), ("A",)]),
+)
+def test_both_paths_do_the_same_with_whatever_is_stored(
+    mode: str, stored: list[tuple[bytes, str, int, str, str]], tags: tuple[str, ...]
+) -> None:
+    raw = b""
+    for number, (body, kind, host_bit, tag, key) in enumerate(stored):
+        given = {name: text for name, text in (("TAGS", tag), ("KEYS", key)) if text}
+        packed = zlib.compress(body) if kind == "packed" else body
+        sys_flag = host_bit | (kind != "plain")
+        raw += record(number, packed, given, sys_flag=sys_flag, born_host=HOSTS[host_bit])
+    schema = EVERYTHING.append(pa.field("_corrupt_record", pa.binary()))
+    results: list[tuple[str, int] | tuple[list[dict[str, object]], list[int], int]] = []
+    for fast in (True, False):
+        one = decoder(schema, fast=fast, mode=mode, tags=tags)
+        try:
+            batch, offsets = one.decode(raw, 100)
+        except RemotingCommandException as error:
+            results.append((str(error), 0))
+        else:
+            results.append((batch.to_pylist(), offsets, one.malformed.count))
+    assert results[0] == results[1]
+    if mode != "FAILFAST":
+        assert len(results[0]) == 3
+        rows, offsets, count = results[0]
+        assert offsets == list(range(len(stored)))
+        broken = [row["offset"] for row in rows if row["_corrupt_record"] is not None]
+        assert len(broken) == (count if mode == "PERMISSIVE" else 0)
 
 
 WITHOUT_NUMPY = """

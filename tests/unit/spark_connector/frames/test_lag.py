@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 import spark_connector
+from embedded_broker import EmbeddedBroker
+from spark_connector.errors import UnknownLagError
 
 
 def report(end: Mapping[str, object], latest: Mapping[str, object]) -> dict[str, object]:
@@ -57,3 +59,18 @@ def test_a_queue_whose_end_nobody_knows_is_counted_and_named() -> None:
     assert behind.topic("T").missing == {("T", "b", 0)}
     assert behind.topics == ["T", "U"]
     assert not spark_connector.lag(None).missing
+
+
+def test_a_lag_that_nobody_knows_is_not_0_and_brokers_can_be_asked() -> None:
+    with EmbeddedBroker(topics=["T"]) as broker:
+        for _ in range(5):
+            broker.send("T", b"x", queue=0)
+        progress = report({"T": {"broker-a": {"0": 2}}}, {})
+        progress["sources"][0]["latestOffset"] = None  # type: ignore[index]
+        unknown = spark_connector.lag(progress)
+        assert unknown.missing == {("T", "broker-a", 0)}
+        for figure in ("total", "metrics"):
+            with pytest.raises(UnknownLagError, match="asks the brokers"):
+                getattr(unknown, figure)
+        asked = spark_connector.lag(progress, nameServer=broker.namesrv_addr)
+        assert (asked.total, asked.missing) == (3, frozenset())

@@ -85,6 +85,8 @@ def test_the_defaults_are_those_of_the_table() -> None:
         ({"nameServer": "h:70000"}, "must be host:port"),
         ({"nameServer": ";"}, "must be host:port"),
         ({"namesrvAdr": "h:1"}, "did you mean nameServer"),
+        ({"kafka.bootstrap.servers": "h:1"}, "did you mean nameServer"),
+        ({"groupIdPrefix": "g"}, "did you mean groupId"),
         ({"pullBatchSize": "9999999999"}, "a whole number, 1 to 2147483647"),
         ({"assign": "{}", "subscribe": ""}, "assign must look like"),
         ({"assign": '{"T":{"b":[]}}', "subscribe": ""}, "names no queue"),
@@ -158,7 +160,7 @@ def test_starts_and_ends_can_be_moments_groups_and_places() -> None:
         "offsets",
         {MessageQueue("T", "", 0): 7, MessageQueue("T", "", 1): -2},
     )
-    times = start(startingOffsetsByTimestamp='{"T":{"b":{"0":5}}}')
+    times = start(startingOffsetsByTimestamp='{"T":{"b":{"0":1700000000000}}}')
     assert (times.kind, times.otherwise) == ("timestamps", "earliest")
 
 
@@ -201,7 +203,7 @@ def test_tags_may_be_written_with_spaces_and_empty_parts(text: str) -> None:
 def test_queues_can_be_assigned() -> None:
     given = {"nameServer": "a:1", "assign": '{"T":{"b":[0,2]}}'}
     queues = MessageQueue("T", "b", 0), MessageQueue("T", "b", 2)
-    assert read_options(given, streaming=False).subscription.assigned == queues
+    assert read_options(given, streaming=False).subscription.assigned == frozenset(queues)
     with pytest.raises(OptionError, match="must look like"):
         read_options(given | {"assign": '{"T":[0]}'}, streaming=False)
 
@@ -272,6 +274,7 @@ COMPOSED = {
     "expression": ("subExpression", "sqlExpression"),
     "start": ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
     "end": ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    "required": ("requiredQueues", "requiredBrokers"),
     "tls": ("tlsCa", "tlsCert", "tlsKey"),
 }
 """Fields that are made of options of other names."""

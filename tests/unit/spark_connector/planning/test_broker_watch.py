@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from functools import partial
@@ -184,3 +185,28 @@ def test_a_failure_on_another_thread_belongs_to_who_waits() -> None:
 
     with pytest.raises(LookupError, match="nothing there"):
         in_background(fail).result(GUARD_S)
+
+
+@pytest.mark.case("SP49", "SP51")
+def test_a_name_server_that_falls_silent_keeps_the_news_of_the_brokers_from_nobody(
+    cluster: EmbeddedCluster, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tracker(access, routeRefreshMs=1)
+    made._watch._wait_s = made._watch._patience_s = made._watch._hurried_s = 0.0
+    begin = made.initial()
+    one = cluster.brokers[0]
+    one.send("T", b"x", queue=0)
+    one.wait_for(lambda _b: past(made.latest(begin, ANY), "broker-a") == 1)
+    is_asked, may_answer = threading.Event(), threading.Event()
+    ask = access.read_queues
+
+    def read_queues(topic: str) -> tuple[MessageQueue, ...]:
+        is_asked.set()
+        assert may_answer.wait(GUARD_S)
+        return ask(topic)
+
+    monkeypatch.setattr(access, "read_queues", read_queues)
+    one.wait_for(lambda _b: made.latest(begin, ANY) is not None and is_asked.is_set())
+    one.send("T", b"x", queue=0)
+    one.wait_for(lambda _b: past(made.latest(begin, ANY), "broker-a") == 2)
+    may_answer.set()

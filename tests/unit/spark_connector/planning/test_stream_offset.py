@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,6 @@ from hypothesis import strategies as st
 from rocketmq_py import MessageQueue
 from spark_connector.errors import OptionError
 from spark_connector.options.positions import Positions, user_positions
-from spark_connector.planning.queue_ranges import QueueRange, split
 from spark_connector.planning.stream_offset import StreamOffset
 
 POSITIONS = st.dictionaries(
@@ -22,6 +22,8 @@ POSITIONS = st.dictionaries(
         min_size=1,
     ),
 ).map(lambda nested: user_positions("x", nested, low=0) if nested else {})
+
+SINCE = st.none() | st.integers(0, 1 << 42)
 
 
 def at(*offsets: int) -> Positions:
@@ -40,18 +42,18 @@ def test_the_written_forms() -> None:
     )
 
 
-@given(POSITIONS, POSITIONS, POSITIONS, st.booleans())
+@given(POSITIONS, POSITIONS, POSITIONS, st.booleans(), SINCE)
 def test_what_is_written_is_read_back(
-    topics: Positions, lower: Positions, reset: Positions, is_initial: bool
+    topics: Positions, lower: Positions, reset: Positions, is_initial: bool, since_ms: int | None
 ) -> None:
-    offset = StreamOffset(topics, {} if is_initial else lower, reset, is_initial)
+    offset = StreamOffset(topics, {} if is_initial else lower, reset, is_initial, since_ms)
     assert StreamOffset.from_json(json.loads(json.dumps(offset.to_json()))) == offset
 
 
 @pytest.mark.case("SP61")
 def test_another_version_is_refused_and_key_order_means_nothing() -> None:
-    with pytest.raises(OptionError, match="version 2, this connector"):
-        StreamOffset.from_json({"v": 2, "topics": {}})
+    with pytest.raises(OptionError, match="version 3, this connector"):
+        StreamOffset.from_json({"v": 3, "topics": {}})
     one = {"v": 1, "topics": {"T": {"b": {"1": 5, "0": 4}}}}
     assert StreamOffset.from_json(one).to_json() == StreamOffset(at(4, 5)).to_json()
 
@@ -91,19 +93,56 @@ def test_two_offsets_alone_decide_what_is_read(
     assert [(one.queue_id, one.start, one.until) for one in start.ranges(end)] == expected
 
 
-@pytest.mark.case("SP15")
-@given(
-    st.lists(st.integers(0, 500), max_size=6),
-    st.one_of(st.none(), st.integers(1, 40)),
-    st.one_of(st.none(), st.integers(1, 60)),
+def many(offset_of: Callable[[int], int], queues: int = 1_200) -> Positions:
+    return {
+        MessageQueue("T", f"b-{number % 3}", number // 3): offset_of(number)
+        for number in range(queues)
+    }
+
+
+@pytest.mark.case("SP61")
+@given(st.data())
+def test_offsets_of_many_queues_are_packed_and_read_back(data: st.DataObject) -> None:
+    step = data.draw(st.integers(0, 1 << 50))
+    news = data.draw(st.lists(st.sampled_from([0, 3, 255, 256]), min_size=1, max_size=9))
+    lower = many(lambda number: number * step)
+    topics = {
+        queue: offset + news[number % len(news)]
+        for number, (queue, offset) in enumerate((lower | {MessageQueue("U", "b", 7): 5}).items())
+    }
+    since_ms = data.draw(SINCE)
+    for offset in (
+        StreamOffset(topics, lower, {MessageQueue("T", "b-1", 1): 0}, since_ms=since_ms),
+        StreamOffset(topics, lower={MessageQueue("T", "b-1", 2): 9}, since_ms=since_ms),
+        StreamOffset(topics, is_initial=True, since_ms=since_ms),
+    ):
+        text = json.dumps(offset.to_json())
+        back = StreamOffset.from_json(json.loads(text))
+        assert back == offset
+        assert json.dumps(back.to_json()) == text
+        assert '"v": 2' in text
+
+
+def test_offsets_of_ten_thousand_queues_are_short() -> None:
+    begin = many(lambda number: 10**9 + 977_777 * number % 10**8, 10_000)
+    later = {queue: offset + queue.queue_id % 1_000 for queue, offset in begin.items()}
+    first = StreamOffset(later, lower=begin)
+    assert len(json.dumps(first.to_json())) < 100_000
+    assert len(json.dumps(StreamOffset(later).to_json())) < 60_000
+
+
+@pytest.mark.case("SP61")
+@pytest.mark.parametrize(
+    "text", ["", "5", "5/2/AA==", "x/1/AA==", "0/9/AAAAAAAAAAAA", "from/1/AAAA", "-9/1/AA==", 7]
 )
-def test_pieces_cover_every_offset_once(
-    sizes: list[int], parts: int | None, most: int | None
-) -> None:
-    ranges = [QueueRange("T", "b", number, 10, 10 + size) for number, size in enumerate(sizes)]
-    pieces = split(ranges, min_partitions=parts, max_records=most)
-    covered = [(one.queue_id, n) for one in pieces for n in range(one.start, one.until)]
-    assert covered == [(one.queue_id, n) for one in ranges for n in range(one.start, one.until)]
-    assert all(len(one) for one in pieces)
-    if most is not None:
-        assert all(len(one) <= most for one in pieces)
+def test_packed_offsets_that_nobody_wrote_are_refused(text: object) -> None:
+    with pytest.raises(OptionError, match="topic 'T', broker 'b' holds"):
+        StreamOffset.from_json({"v": 2, "topics": {"T": {"b": text}}})
+
+
+@pytest.mark.case("SP61")
+def test_a_checkpoint_of_few_queues_goes_on_when_they_have_become_many() -> None:
+    old = StreamOffset.from_json({"v": 1, "topics": {"T": {"b-0": {"0": 5}}}})
+    end = StreamOffset.from_json(StreamOffset(many(lambda _: 6), lower=many(lambda _: 6)).to_json())
+    (one,) = old.ranges(end)
+    assert (one.broker_name, one.queue_id, one.start, one.until) == ("b-0", 0, 5, 6)

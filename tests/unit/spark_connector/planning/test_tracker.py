@@ -9,16 +9,19 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
+from attrs import evolve
+
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import MQClientException, QueueAccess
+from rocketmq_py.clock import wall_ms
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import RocketMQDataLossError
 from spark_connector.options.positions import user_positions
-from spark_connector.options.read_options import read_options
+from spark_connector.options.read_options import Subscription, read_options
 from spark_connector.planning.backlog import Limit, share
 from spark_connector.planning.queue_ranges import QueueRange
 from spark_connector.planning.stream_offset import StreamOffset
-from spark_connector.planning.tracker import Tracker
+from spark_connector.planning.tracker import CLOCK_SLACK_MS, Tracker
 
 ANY = Limit()
 GUARD_S = 30.0
@@ -39,14 +42,16 @@ def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
 
 def tracker(access: QueueAccess, **options: object) -> Tracker:
     given = {"nameServer": "h:1", "subscribe": "T", "startingOffsets": "earliest"}
-    given |= {"offsetPollIntervalMs": "1", "routeRefreshMs": "1", "missingQueueGraceMs": "0"}
+    given |= {"routeRefreshMs": "1", "missingQueueGraceMs": "0"}
     given |= {name: str(value) for name, value in options.items()}
     if "subscribePattern" in given or "assign" in given:
         del given["subscribe"]
     made = Tracker(access, read_options(given, streaming=True))
     made._watch._wait_s = 0.0
+    if "offsetPollIntervalMs" not in options:  # every call looks, however soon it comes
+        made._watch._options = evolve(made._options, offset_poll_interval_ms=0)
     # A slow machine is no slow broker: every answer of this process's brokers is waited for.
-    made._watch._patience_s = made._watch._recheck_s = GUARD_S
+    made._watch._patience_s = made._watch._recheck_s = made._watch._hurried_s = GUARD_S
     if made._group is not None:
         made._group._patience_s = GUARD_S
     return made
@@ -214,13 +219,14 @@ def test_a_queue_that_is_gone_too_long_is_a_loss_unless_told_otherwise(
 ) -> None:
     gone = at({"Gone": {"broker-a": {0: 5}}, "T": {"broker-a": {0: 0, 1: 0}}})
     with pytest.raises(RocketMQDataLossError, match="missing for 0 ms"):
-        tracker(access).latest(gone, ANY)
+        tracker(access, subscribe="Gone,T").latest(gone, ANY)
     caplog.clear()
-    tolerant = tracker(access, failOnDataLoss="false")
+    tolerant = tracker(access, subscribe="Gone,T", failOnDataLoss="false")
     for _ in range(3):  # Spark asks again and again; the user is told once
         assert tolerant.latest(gone, ANY) is None
     assert len([text for text in caplog.messages if "going on without it" in text]) == 1
-    assert tracker(access, missingQueueGraceMs=60_000).latest(gone, ANY) is None
+    patient = tracker(access, subscribe="Gone,T", missingQueueGraceMs=60_000)
+    assert patient.latest(gone, ANY) is None
 
 
 @pytest.mark.case("SP51", "SP52")
@@ -488,3 +494,89 @@ def test_the_ends_are_reported(broker: EmbeddedBroker, access: QueueAccess) -> N
     ends = one.ends()
     assert ends is not None
     assert ends == at({"T": {"broker-a": {0: 3, 1: 0}}})
+
+
+def test_what_is_found_later_is_read_from_where_the_stream_began(
+    broker: EmbeddedBroker, access: QueueAccess, hand_clock: HandClock
+) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    broker.topics.create("U", queues=1)
+    fill(broker, 4, topic="U")  # as old messages of a broker that is away at the start
+    clock.advance(10)
+    first = tracker(access, subscribePattern="T|U", startingOffsets="latest")
+    first._options = evolve(first._options, subscription=Subscription(topics=("T",)))
+    begin = first.initial()
+    assert begin.since_ms == clock.now_ms  # the search for it took no time by the planner's clock
+    later = tracker(access, subscribe="T,U", startingOffsets="earliest")
+    kept = StreamOffset.from_json(begin.to_json())
+    assert later.latest(kept, ANY) == StreamOffset(
+        kept.topics, lower=kept.topics, since_ms=begin.since_ms
+    )
+    clock.advance(1)
+    fill(broker, 2, topic="U")
+    end = later.latest(kept, ANY)
+    assert end is not None
+    assert [(one.topic, one.start, one.until) for one in kept.ranges(end)] == [("U", 4, 6)]
+    assert end.since_ms == begin.since_ms  # whoever goes on from it knows, too
+
+
+def test_what_is_found_later_is_asked_for_until_somebody_tells_where_it_begins(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    clock = broker.clock
+    assert isinstance(clock, VirtualClock)
+    broker.topics.create("U", queues=1)
+    begin = tracker(access, startingOffsets="latest").initial()
+    kept = StreamOffset(begin.topics, since_ms=begin.since_ms)
+    clock.advance(5)
+    fill(broker, 2, topic="U")
+    later = tracker(access, subscribe="T,U")
+    code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+    with broker.faults.on(code).always().respond(ResponseCode.NO_PERMISSION):
+        assert later.latest(kept, ANY) is None
+    end = later.latest(kept, ANY)  # the bounds are the same as before, and it is not idle
+    assert end is not None
+    assert [(one.topic, one.start, one.until) for one in kept.ranges(end)] == [("U", 0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("given", "since"),
+    [
+        ({"startingOffsets": "earliest"}, None),
+        ({"startingTimestamp": "1700000000000"}, 1_700_000_000_000),
+        ({"startingOffsets": "group:earliest", "groupId": "G"}, None),
+    ],
+)
+def test_a_start_at_a_time_or_at_the_beginning_says_where_others_begin(
+    access: QueueAccess, given: dict[str, str], since: int | None
+) -> None:
+    options = {"startingOffsetsByTimestampStrategy": "latest"} | given
+    assert tracker(access, **options).initial().since_ms == since
+
+
+def test_a_broker_that_does_not_tell_its_time_is_taken_for_a_minute_late(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    code = RequestCode.GET_BROKER_RUNTIME_INFO
+    broker.faults.on(code).always().respond(ResponseCode.NO_PERMISSION)
+    since = tracker(access, startingOffsets="latest").initial().since_ms
+    assert since is not None
+    assert 0 <= wall_ms() - CLOCK_SLACK_MS - since < 30_000
+
+
+def test_a_run_that_ends_looks_for_what_its_checkpoint_has(
+    broker: EmbeddedBroker, access: QueueAccess
+) -> None:
+    fill(broker, 3)
+    gone = at({"T": {"broker-a": {0: 0}, "broker-b": {0: 5}}})
+    strict = tracker(access)
+    strict.freeze()
+    with pytest.raises(RocketMQDataLossError, match="broker broker-b, queue 0"):
+        strict.latest(gone, ANY)
+    tolerant = tracker(access, failOnDataLoss="false")
+    tolerant.freeze()
+    assert ranges(gone, tolerant.latest(gone, ANY)) == [(0, 0, 3)]
+    elsewhere = tracker(access, subscribe="Nowhere", failOnDataLoss="false")
+    elsewhere.freeze()  # what its checkpoint knows is told later
+    assert elsewhere.latest(at({"Nowhere": {"broker-b": {0: 5}}}), ANY) is None

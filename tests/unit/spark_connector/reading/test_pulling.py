@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future
+from itertools import pairwise
+from typing import cast
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import QueueAccess
+from rocketmq_py import MessageQueue, QueueAccess, RawPull
 from rocketmq_py.protocol.codes import RequestCode
 from spark_connector.options.read_options import read_options
 from spark_connector.planning.queue_ranges import QueueRange
@@ -80,3 +83,34 @@ def test_pulls_never_ask_for_more_than_the_user_allows(broker: EmbeddedBroker) -
     asked = asked_for(broker, [LARGE] + [SMALL] * 200, pullBatchSize="10")
     assert max(asked) == 10
     assert len(asked) < 20 + 20
+
+
+class CappedBroker:
+    """Gives few messages for each pull, whatever is asked, and counts the pulls."""
+
+    def __init__(self) -> None:
+        self.pulls = 0
+
+    def pull(
+        self, _queue: MessageQueue, offset: int, count: int, **_given: object
+    ) -> Future[RawPull]:
+        self.pulls += 1
+        past = offset + min(count, CAP)
+        answer: Future[RawPull] = Future()
+        answer.set_result(RawPull(0, past, 0, 1 << 20, 0, b"x" * (past - offset)))
+        return answer
+
+
+@pytest.mark.parametrize(("given", "most"), [({}, 16), ({"pullBatchSize": "64"}, 8)])
+def test_of_pulls_that_bring_little_more_are_in_flight_and_many_leave_together(
+    given: dict[str, str], most: int
+) -> None:
+    options = read_options({"nameServer": "h:1", "subscribe": "T"} | given, streaming=False)
+    broker = CappedBroker()
+    wanted = QueueRange("T", "b", 0, 0, 100 * CAP)
+    pieces = RangePuller(cast("QueueAccess", broker), options, wanted).pieces()
+    ahead = [broker.pulls - number for number, _ in enumerate(pieces, 1)]
+    assert max(ahead[:10]) < options.prefetch  # it is not known yet how little they bring
+    assert max(ahead[30:]) == most - 1
+    together = [after - before for before, after in pairwise(ahead[30:80]) if after > before]
+    assert min(together) >= most // 2 - 1

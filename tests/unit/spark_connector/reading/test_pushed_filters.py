@@ -125,7 +125,8 @@ def test_a_reader_pulls_only_what_the_filters_leave_over() -> None:
         assert reader.pushFilters(filters) == filters
         (part,) = reader.partitions()
         assert isinstance(part, RangePartition)
-        assert (part.wanted.queue_id, part.wanted.start, part.wanted.until) == (1, 100, 110)
+        (wanted,) = part.wanted
+        assert (wanted.queue_id, wanted.start, wanted.until) == (1, 100, 110)
         broker.journal.clear()
         found = [one for batch in reader.read(part) for one in batch.column("offset").to_pylist()]
         assert found == [101, 103, 105, 107, 109]

@@ -27,14 +27,18 @@ from rocketmq_py import (
     RawPull,
     RemotingCommandException,
     RemotingConnectException,
+    RemotingSendRequestException,
 )
+from rocketmq_py.errors import FrameError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.decoding.decoder import Decoder
 from spark_connector.errors import OptionError, RocketMQDataLossError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.planning.queue_ranges import QueueRange
-from spark_connector.planning.start_places import bounds_of, first_at, resolve
-from spark_connector.reading.range_reader import read_range
+from spark_connector.planning.start_places import bounds_of, resolve
+from spark_connector.planning.time_places import first_at
+from spark_connector.reading.pulling import PullLimit
+from spark_connector.reading.range_reader import read_range, read_ranges
 from tests.unit.spark_connector.conftest import record
 
 SCHEMA = pa.schema([("offset", pa.int64()), ("body", pa.binary())])
@@ -201,6 +205,10 @@ def test_a_server_that_is_gone_is_named(broker: EmbeddedBroker, access: QueueAcc
         offsets(access, 0, 3, pullTimeoutMs=200)
 
 
+def moment_in(access: QueueAccess, queue: MessageQueue, one: QueueBounds, moment: int) -> int:
+    return first_at(access, options(), {queue: one}, {queue: moment})[queue]
+
+
 @pytest.mark.case("SP5", "SP6")
 @pytest.mark.parametrize("profile", ["rocketmq-5.x", "rocketmq-4.9"])
 def test_a_moment_is_the_first_message_at_or_after_it(profile: ProfileName) -> None:
@@ -216,7 +224,7 @@ def test_a_moment_is_the_first_message_at_or_after_it(profile: ProfileName) -> N
             one = access.bounds("T")[queue]
             hour = 3_600_000
             moments = [begin - 1, begin, begin + 1, begin + hour, begin + 2 * hour + 1]
-            found = [first_at(access, options(), queue, one, moment) for moment in moments]
+            found = [moment_in(access, queue, one, moment) for moment in moments]
             assert found == [0, 0, 1, 1, 3]
             late = str(begin + 9 * hour)
             strict = options(startingTimestamp=late)
@@ -240,7 +248,7 @@ def test_a_moment_with_many_messages_is_the_first_of_them(profile: ProfileName) 
         queue = MessageQueue("T", "broker-a", 0)
         with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
             one = access.bounds("T")[queue]
-            found = [first_at(access, options(), queue, one, at) for at in (begin - 1, begin)]
+            found = [moment_in(access, queue, one, at) for at in (begin - 1, begin)]
             assert found == [3, 3]
 
 
@@ -250,12 +258,20 @@ class MiddleBroker:
     def __init__(self, times: list[int]) -> None:
         self.times = times
 
-    def search_offset(self, _queue: MessageQueue, moment: int) -> int:
-        hits = [at for at, one in enumerate(self.times) if one == moment]
-        return hits[len(hits) // 2]
+    def search_offsets(self, moments: dict[MessageQueue, int]) -> dict[MessageQueue, int]:
+        found = {}
+        for queue, moment in moments.items():
+            hits = [at for at, one in enumerate(self.times) if one == moment]
+            found[queue] = hits[len(hits) // 2]
+        return found
 
-    def message_at(self, _queue: MessageQueue, offset: int) -> MessageExt:
-        return MessageExt("T", store_timestamp=self.times[offset])
+    def messages_at(
+        self, places: Iterable[tuple[MessageQueue, int]], *, with_body: bool
+    ) -> dict[tuple[MessageQueue, int], MessageExt]:
+        assert not with_body  # which may be broken
+        return {
+            (queue, at): MessageExt("T", store_timestamp=self.times[at]) for queue, at in places
+        }
 
 
 @pytest.mark.case("SP5")
@@ -263,8 +279,8 @@ class MiddleBroker:
 def test_any_message_of_a_millisecond_leads_to_its_first(older: int) -> None:
     access = cast("QueueAccess", MiddleBroker([1] * older + [5] * 9 + [7]))
     bounds = QueueBounds(0, older + 10)
-    assert first_at(access, options(), MessageQueue("T", "b", 0), bounds, 5) == older
-    assert first_at(access, options(), MessageQueue("T", "b", 0), bounds, -5) == 0
+    assert moment_in(access, MessageQueue("T", "b", 0), bounds, 5) == older
+    assert moment_in(access, MessageQueue("T", "b", 0), bounds, -5) == 0
 
 
 @pytest.mark.case("SP3", "SP19")
@@ -630,3 +646,135 @@ def test_lists_patterns_and_assigned_queues_choose_what_is_read(
     assert with_messages == {"T"}
     with pytest.raises(OptionError, match="has no queue 5 of T2"):
         queues(assign='{"T2":{"broker-a":[5]}}')
+
+
+class OverlongBroker:
+    """Gives as many messages as it is asked for; what no frame can carry ends its connection."""
+
+    def __init__(self, has: int, frame_bytes: int) -> None:
+        self.has = has
+        self.frame_bytes = frame_bytes
+        self.asked: list[int] = []
+        self.failures = 0
+
+    def pull(
+        self, _queue: MessageQueue, offset: int, count: int, **_given: object
+    ) -> Future[RawPull]:
+        self.asked.append(count)
+        past = min(offset + count, self.has)
+        answer: Future[RawPull] = Future()
+        given = given_of(range(offset, past), past)
+        if len(given.records) > self.frame_bytes:
+            self.failures += 1
+            error = RemotingSendRequestException("connection ended", address="h:1")
+            error.__cause__ = FrameError(0, "length", len(given.records), "at most so many")
+            answer.set_exception(error)
+        else:
+            answer.set_result(given)
+        return answer
+
+    def read_queues(self, _topic: str) -> tuple[MessageQueue, ...]:
+        raise AssertionError("nothing is wrong with the route")
+
+
+@pytest.mark.parametrize("ranges", [1, 5])
+def test_a_broker_that_gives_more_than_a_frame_carries_is_asked_for_less(
+    ranges: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = 160 * len(record(0, b"x"))
+    monkeypatch.setattr("spark_connector.reading.pulling.FRAME_BYTES", frame)
+    monkeypatch.setattr("spark_connector.reading.pulling.GOOD_FRAME_BYTES", frame * 3 // 4)
+    broker = OverlongBroker(has=900, frame_bytes=frame)
+    wanted = [QueueRange("T", "b", number, 0, 900) for number in range(ranges)]
+    batches = read_ranges(cast("QueueAccess", broker), options(), wanted, SCHEMA)
+    found = [one for batch in batches for one in batch.column("offset").to_pylist()]
+    assert found == list(range(900)) * ranges
+    assert broker.failures <= 6  # those that were under way together
+    assert max(broker.asked[broker.failures :]) <= 160
+
+
+def test_after_messages_that_were_too_long_together_more_are_asked_for_again() -> None:
+    limit = PullLimit(1_024)
+    error = RemotingSendRequestException("connection ended", address="h:1")
+    assert not limit.is_too_long(error, 1_024)
+    error.__cause__ = FrameError(0, "length", 1 << 26, "at most 16777212")
+    assert limit.is_too_long(error, 1_024)
+    assert limit.now == 192
+    assert not limit.is_too_long(error, 1)  # one that is too long alone cannot be read at all
+    limit.had_room(100, 1_000)
+    limit.had_room(192, 12 << 20)
+    assert limit.now == 192
+    for _ in range(4):
+        limit.had_room(limit.now, 1_000)
+    assert limit.now == 1_024
+
+
+# --- several queues in a task --------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(broker: EmbeddedBroker) -> EmbeddedBroker:
+    broker.topics.create("M", queues=70)
+    for queue in range(70):
+        for number in range(3):
+            broker.send("M", b"%d-%d" % (queue, number), queue=queue)
+    return broker
+
+
+def test_many_queues_are_read_together_each_in_its_order(
+    many: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []
+    decode = Decoder.decode
+
+    def counting(self: Decoder, *given: Any) -> tuple[pa.RecordBatch, list[int]]:
+        batch, offsets = decode(self, *given)
+        decoded.append(batch.num_rows)
+        return batch, offsets
+
+    monkeypatch.setattr(Decoder, "decode", counting)
+    access.read_queues("M")
+    wanted = [QueueRange("M", "broker-a", queue, 0, 3) for queue in range(70)]
+    schema = pa.schema([("queue_id", pa.int32()), ("offset", pa.int64()), ("body", pa.binary())])
+    batches = list(read_ranges(access, options(), wanted, schema))
+    rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    assert rows == [(q, n, b"%d-%d" % (q, n)) for q in range(70) for n in range(3)]
+    assert len(decoded) <= 8  # 3, 6, 12 and so on
+    # What is left of a queue can only be told of one queue at a time.
+    left = pa.schema([("queue_size_left", pa.int64())])
+    decoded.clear()
+    apart = list(read_ranges(access, options(), wanted, left))
+    assert [n for batch in apart for n in batch.column(0).to_pylist()] == [2, 1, 0] * 70
+    assert len(decoded) == 70
+
+
+def test_what_is_lost_of_each_queue_is_told_of_it(
+    access: QueueAccess, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Queue 0 lacks offset 1, queue 1 is whole, queue 2 lacks its first two.
+    script = ScriptedBroker(given_of([0, 2], 3), given_of([0, 1, 2], 3), given_of([2], 3))
+    wanted = [QueueRange("T", "b", queue, 0, 3) for queue in range(3)]
+    given = options(failOnDataLoss="false", arrowBatchRows=1000)
+    batches = read_ranges(cast("QueueAccess", script), given, wanted, SCHEMA)
+    found = [one for batch in batches for one in batch.column("offset").to_pylist()]
+    assert found == [0, 2, 0, 1, 2, 2]
+    told = [one.getMessage() for one in caplog.records if "data loss" in one.getMessage()]
+    assert [line.partition("; ")[2] for line in told] == ["1 offsets skipped", "2 offsets skipped"]
+    assert ["queue 0" in told[0], "queue 2" in told[1]] == [True, True]
+
+
+def test_what_cannot_be_decoded_in_several_queues_is_told_in_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pulls = []
+    for offset in range(2):
+        raw = record(offset, b"no zlib", sys_flag=1) + record(offset + 1, b"good")
+        pulls.append(RawPull(0, offset + 2, 0, 9, 0, raw))
+    access = cast("QueueAccess", ScriptedBroker(*pulls))
+    wanted = [QueueRange("T", broker, 0, at, at + 2) for at, broker in enumerate(("b", "c"))]
+    batches = read_ranges(access, options(mode="DROPMALFORMED", prefetch=1), wanted, SCHEMA)
+    assert [body for batch in batches for body in batch.column("body").to_pylist()] == [b"good"] * 2
+    (line,) = caplog.messages
+    assert "2 messages cannot be decoded (mode=DROPMALFORMED) of" in line
+    assert "broker b, queue 1, offset 0" in line
+    assert "broker c, queue 1, offset 1" in line

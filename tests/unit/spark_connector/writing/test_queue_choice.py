@@ -10,8 +10,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
+import pyarrow as pa
+
 from embedded_broker import EmbeddedCluster
 from rocketmq_py import (
+    MessageIds,
     MessageQueue,
     MQClientException,
     NameServerUnavailableError,
@@ -19,8 +22,11 @@ from rocketmq_py import (
     QueueAccess,
 )
 from rocketmq_py.protocol.codes import RequestCode
+from spark_connector.options.write_options import write_options
+from spark_connector.writing.encoding import Encoder
 from spark_connector.writing.queue_choice import QueueChoice, first_queues
 from spark_connector.writing.send_errors import Patience
+from spark_connector.writing.write_columns import check_columns
 
 PATIENT = Patience(retries=0, deadline_s=120.0)
 NONE = Patience(retries=0, deadline_s=0.0)
@@ -139,3 +145,28 @@ def test_the_name_server_is_asked_once_for_many_failures_of_one_moment(
     for _ in range(5):
         mine.look_again("T")
     assert len(journal.requests(code=RequestCode.GET_ROUTEINFO_BY_TOPIC)) == before + 1
+
+
+def test_rows_of_a_topic_that_does_not_exist_are_told_apart_where_that_is_asked_for(
+    access: QueueAccess,
+) -> None:
+    options = write_options({"nameServer": "h:1"}, streaming=False)
+    columns = {
+        "body": pa.array([b"x"] * 4),
+        "topic": pa.array(["T", "Nowhere", "T", "Nowhere"]),
+        "sharding_key": pa.array(["k"] * 4),
+    }
+    batch = pa.RecordBatch.from_pydict(columns)
+    encoded = Encoder(options, check_columns(batch.schema, options), MessageIds()).encode(batch, 0)
+    with pytest.raises(NoRouteError):
+        spread(access, NONE, planned=True).places_of(encoded)
+    lenient = QueueChoice(access, NONE, {}, True, None, unknown_is_invalid=True)
+    places = lenient.places_of(encoded)
+    why = "topic Nowhere does not exist"
+    assert places.missing == {1: why, 3: why}
+    assert places.lanes.keys() == {0, 2}
+    assert places.queues.keys() == {"T"}
+    write_queues = access.write_queues
+    access.write_queues = lambda _topic: pytest.fail("asked again")  # type: ignore[assignment]
+    assert lenient.places_of(encoded).missing == places.missing  # known for a moment
+    access.write_queues = write_queues  # type: ignore[method-assign]

@@ -111,7 +111,7 @@ def test_after_the_row_that_ends_the_send_nothing_counts_as_sent(
     assert [row["status"] for row in ended] == ["NOT_SENT", "INVALID"]
     assert [row["status"] for row in after] == ["NOT_SENT", "NOT_SENT"]
     for row in ended + after:
-        assert "row 1: body is empty" in str(row["problem"])
+        assert "row 3: body is empty" in str(row["problem"])
         assert row["message_id"] is row["topic"] is None
     assert len(broker.messages.in_topic("T")) == 2
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Event, Thread
 
 import pytest
 
@@ -22,7 +23,7 @@ from spark_connector.options.write_options import write_options
 from spark_connector.writing.queue_choice import QueueChoice
 from spark_connector.writing.requests import Request
 from spark_connector.writing.send_errors import Patience
-from spark_connector.writing.window import Window
+from spark_connector.writing.window import Window, _Inbox
 
 QUEUES = tuple(MessageQueue("T", "broker-a", number) for number in range(2))
 Told = Callable[[int, SendOutcome], None]
@@ -150,3 +151,28 @@ def test_a_topic_whose_queues_cannot_be_found_is_an_outcome(
     put(made, Request("T", b"a", (0,), batch=True))
     ((_, outcome),) = made.drain()
     assert "nobody is there" in str(outcome.error)
+
+
+def test_a_group_waits_until_half_of_what_is_under_way_is_answered() -> None:
+    """A writer that is woken for each answer costs more than the sends."""
+    inbox = _Inbox()
+    answer = Request("T", b"x", (0,)), SendOutcome(None, None)
+    asks, got = Event(), Event()
+
+    def wait() -> None:
+        asks.set()
+        assert inbox.get(3, 30.0) is answer
+        got.set()
+
+    waiter = Thread(target=wait)
+    waiter.start()
+    assert asks.wait(30)
+    inbox.put(answer)
+    inbox.put(answer)
+    assert not got.is_set()
+    inbox.put(answer)
+    assert got.wait(30)
+    waiter.join(30)
+    assert inbox.get(5, 30.0) is answer  # what is there is not waited for
+    assert inbox.get(1, None) is answer
+    assert inbox.get(1, 0.0) is None

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.topics import (
     BrokerData,
@@ -16,6 +19,10 @@ from rocketmq_py.protocol.bodies.topics import (
     TopicRouteData,
     TopicStatsTable,
 )
+from rocketmq_py.protocol.lenient_json import loads_lenient
+
+WHOLE = st.integers(-(10**6), 1 << 62)
+NAME = st.text(st.sampled_from('aZ-%_.9"\\é{}:,\n'), max_size=4)
 
 
 def test_a_topic_has_the_defaults_of_the_original() -> None:
@@ -32,6 +39,38 @@ def test_topic_statistics_read_the_same_with_object_and_with_quoted_keys() -> No
     assert table == TopicStatsTable.decode(table.encode())
     assert table == TopicStatsTable.decode(table.encode(standard=True))
     assert table.encode().startswith(b'{"offsetTable":{{"brokerName":"broker-a","queueId":1,"t')
+
+
+def read_by_the_table(body: bytes) -> TopicStatsTable | None:
+    try:
+        return TopicStatsTable.from_document(loads_lenient(body))
+    except BodyError:
+        return None
+
+
+@pytest.mark.case("W24")
+@given(
+    st.dictionaries(
+        st.builds(MessageQueueKey, NAME, NAME, st.integers(0, 1 << 20)),
+        st.builds(TopicOffset, WHOLE, WHOLE, WHOLE),
+        max_size=4,
+    ),
+    st.none() | st.floats(0, 1e9),
+    st.data(),
+)
+def test_topic_statistics_as_servers_write_them_read_as_any_other_document(
+    table: dict[MessageQueueKey, TopicOffset], rate: float | None, data: st.DataObject
+) -> None:
+    body = TopicStatsTable(table, rate).encode()
+    assert TopicStatsTable.decode(body) == TopicStatsTable(table, rate or 0.0)
+    at = data.draw(st.integers(0, len(body) - 1), "damaged at")
+    damage = data.draw(st.sampled_from([b"", b",", b"0", b'"', b"}", b" ", b"\xff", b"-"]), "by")
+    damaged = body[:at] + damage + body[at + 1 :]
+    try:
+        read = TopicStatsTable.decode(damaged)
+    except BodyError:
+        read = None
+    assert read == read_by_the_table(damaged)
 
 
 def test_a_4_9_broker_leaves_out_the_rate() -> None:

@@ -1,0 +1,180 @@
+"""Whether every queue that a read must have is there, and the wait for those that are not.
+
+A broker that is away leaves the name server's routes, so that what is left of a topic looks like
+all of it. What must be there is known from the route, from the topic's configuration, from the
+options, and from a stream's checkpoint. Must not know Spark, nor where a read begins. Read on:
+``start_places.py`` for the subscription, ``tracker.py`` for streams that run.
+"""
+
+import logging
+import threading
+from collections.abc import Collection, Iterator
+from functools import partial
+
+from attrs import define, field
+
+from rocketmq_py import MessageQueue, NoRouteError, QueueAccess, RocketMQError
+from rocketmq_py.clock import monotonic
+from spark_connector.errors import GO_ON, RocketMQDataLossError
+from spark_connector.options.read_options import ReadOptions
+from spark_connector.planning.start_places import Bounds, chosen, find_topics, is_topic_subscribed
+from spark_connector.servers.access import is_transient, retrying
+from spark_connector.servers.asking import each_at_once
+from spark_connector.servers.back_off import in_background
+
+_log = logging.getLogger("spark_connector")
+
+LOOK_AGAIN_S = 1.0
+SHOWN = 8
+"""So many of the queues that are away are named in one text."""
+
+
+@define
+class Look:
+    """What one look found: the bounds of what is there, and what is wanting, in words.
+
+    `brokers` are those that answered, by topic. `failed` says of one that did not how it failed,
+    `unknown` of a topic without a route.
+    """
+
+    bounds: Bounds = field(factory=dict)
+    brokers: dict[str, set[str]] = field(factory=dict)
+    expected: set[MessageQueue] = field(factory=set)
+    failed: dict[str, RocketMQError] = field(factory=dict)
+    unknown: dict[str, NoRouteError] = field(factory=dict)
+
+    def wanting(self, options: ReadOptions) -> list[str]:
+        """Say what is not there, each thing once; nothing when the read is whole."""
+        said = [f"topic {topic} has no route" for topic in sorted(self.unknown)]
+        for queue in sorted(self.expected - self.bounds.keys()):
+            if queue.broker_name not in self.brokers.get(queue.topic, ()):
+                place = f"topic {queue.topic}, broker {queue.broker_name}, queue {queue.queue_id}"
+                error = self.failed.get(queue.broker_name)
+                said.append(place if error is None else f"{place} ({error})")
+        return said + self._required(options)
+
+    def _required(self, options: ReadOptions) -> list[str]:
+        """Say what is not there of what the options require."""
+        required = options.required
+        said: list[str] = []
+        if not (required.queues or required.brokers):
+            return said
+        topics = self.brokers.keys() | self.unknown.keys()
+        topics |= {one for one in required.topics if is_topic_subscribed(one, options)}
+        for topic in sorted(topics):
+            there = [queue.broker_name for queue in self.bounds if queue.topic == topic]
+            said += [
+                f"topic {topic}, broker {broker} (requiredBrokers)"
+                for broker in required.brokers_of(topic)
+                if broker not in there
+            ]
+            least = required.queues_of(topic)
+            if len(there) < least:
+                lacking = least - len(there)
+                said.append(f"topic {topic}: {lacking} of {least} queues (requiredQueues)")
+        return said
+
+
+def whole_bounds(
+    access: QueueAccess, options: ReadOptions, known: Collection[MessageQueue] = ()
+) -> Bounds:
+    """Return the bounds of every queue that is read, when all of them are there.
+
+    Waits for what is away until ``missingQueueGraceMs`` is over; then raises
+    `RocketMQDataLossError`, or logs and goes on without it. ``known`` are queues that a checkpoint
+    holds. Raises what is wrong for good at once: a topic that does not exist, a refusal.
+    """
+    began = monotonic()
+    is_told = False
+    while True:
+        look = look_once(access, options, known)
+        left_s = began + options.missing_queue_grace_ms / 1000 - monotonic()
+        away = look.wanting(options)
+        if not away:
+            return chosen(look.bounds, options)
+        text = "; ".join(away[:SHOWN]) + (f"; and {len(away) - SHOWN} more" * (len(away) > SHOWN))
+        if left_s <= 0:
+            grace = f"for {options.missing_queue_grace_ms} ms (missingQueueGraceMs)"
+            text = f"queues have been missing {grace}: {text}"
+            if options.fail_on_data_loss:
+                raise RocketMQDataLossError(f"{text}; {GO_ON}")
+            _log.warning("%s; going on without them", text)
+            return chosen(look.bounds, options, are_all_there=False)
+        if not is_told:
+            is_told = True
+            _log.warning(
+                "waiting for queues, up to %d ms (missingQueueGraceMs): %s",
+                options.missing_queue_grace_ms,
+                text,
+            )
+        threading.Event().wait(min(LOOK_AGAIN_S, left_s))
+
+
+def look_once(
+    access: QueueAccess,
+    options: ReadOptions,
+    known: Collection[MessageQueue] = (),
+    *,
+    is_patient: bool = False,
+) -> Look:
+    """Ask every broker of every topic once, side by side.
+
+    Raises a refusal for good, and an unknown topic unless ``is_patient`` or a queue of it is known.
+    """
+    look = Look()
+    known_topics = {queue.topic for queue in known}
+    routes = each_at_once(find_topics(access, options), partial(_route_of, access, options))
+    for topic, queues in routes.items():
+        if isinstance(queues, NoRouteError):
+            look.unknown[topic] = queues
+            if is_patient or topic in known_topics or not access.registered_brokers():
+                continue
+            raise queues
+        look.brokers[topic] = set()
+        look.expected.update(queues, access.configured_queues(topic))
+    _ask_brokers(access, look)
+    look.expected.update(_named(options, look), known)
+    if options.subscription.assigned is not None:
+        look.expected.intersection_update(options.subscription.assigned)
+    return look
+
+
+def _route_of(
+    access: QueueAccess, options: ReadOptions, topic: str
+) -> tuple[MessageQueue, ...] | NoRouteError:
+    try:
+        return retrying(options, f"asking for topic {topic}", partial(access.read_queues, topic))
+    except NoRouteError as error:
+        return error
+
+
+def _ask_brokers(access: QueueAccess, look: Look) -> None:
+    """Ask each broker for all that it has of the topics with a route."""
+    topics: dict[str, list[str]] = {}
+    for topic in look.brokers:
+        for broker in access.broker_names(topic):
+            topics.setdefault(broker, []).append(topic)
+    asked = {
+        broker: in_background(partial(access.bounds_of, some, broker))
+        for broker, some in topics.items()
+    }
+    for broker, answers in asked.items():
+        for topic, answer in answers.result().items():
+            if not isinstance(answer, RocketMQError):
+                look.bounds |= answer
+                look.brokers[topic].add(broker)
+            elif is_transient(answer):
+                look.failed[broker] = answer
+            else:
+                answer.add_note(f"This happened while asking for topic {topic}.")
+                raise answer
+
+
+def _named(options: ReadOptions, look: Look) -> Iterator[MessageQueue]:
+    """Give the queues of the topics that the options name with their brokers."""
+    topics = look.brokers.keys() | look.unknown.keys()
+    named = (options.start.positions, options.end.positions, options.subscription.assigned or ())
+    for queues in named:
+        for queue in queues:
+            if queue.broker_name and queue.topic in topics:
+                yield queue

@@ -1,0 +1,205 @@
+"""Reads while brokers are away that somebody knows of: the route, a checkpoint, or the options."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip(
+    "pyspark", minversion="4.2", reason="PySpark 4.2 is not installed (extra spark)"
+)
+if shutil.which("java") is None:
+    pytest.skip("no java on this machine", allow_module_level=True)
+
+from pyspark.errors import PySparkException
+
+from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
+from rocketmq_py.protocol.codes import RequestCode
+from tests.spark.queries import (
+    WORKER_LOGS,
+    Seen,
+    fill,
+    logged,
+    names,
+    read_all,
+    running,
+    stream,
+    until,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+WAIT_S = 60
+LOOK = RequestCode.GET_TOPIC_STATS_INFO
+
+
+@pytest.fixture
+def clock() -> VirtualClock:
+    return VirtualClock()
+
+
+@pytest.fixture
+def cluster(clock: VirtualClock) -> Iterator[EmbeddedCluster]:
+    """A hundred messages in two queues of each of two brokers."""
+    topics = [TopicSpec("T", queues=2)]
+    with EmbeddedCluster(brokers=2, clock=clock, topics=topics) as started:
+        one, two = started.brokers
+        fill(one, 0, 100)
+        fill(two, 100, 200)
+        yield started
+
+
+def batch(spark: SparkSession, cluster: EmbeddedCluster, **options: str) -> DataFrame:
+    reader = spark.read.format("rocketmq").schema("body string")
+    return reader.options(nameServer=cluster.namesrv_addr, subscribe="T", **options).load()
+
+
+def looks(broker: EmbeddedBroker) -> int:
+    """How often a broker was asked for its ends."""
+    asked = broker.journal.requests(code=LOOK)
+    return len([entry for entry in asked if entry.endpoint == broker.broker_name])
+
+
+REQUIRED = {
+    "requiredBrokers": ("broker-a,broker-b", r"broker broker-b \(requiredBrokers\)"),
+    "requiredQueues": ('{"T":4}', r"topic T: 2 of 4 queues \(requiredQueues\)"),
+}
+
+
+@pytest.mark.parametrize("option", REQUIRED)
+def test_a_batch_is_not_short_when_a_broker_that_it_must_have_is_away(
+    spark: SparkSession, cluster: EmbeddedCluster, option: str
+) -> None:
+    value, named = REQUIRED[option]
+    one, _ = cluster.brokers
+    cluster.stop("broker-b")
+    hasty = {option: value, "missingQueueGraceMs": "300"}
+    with pytest.raises(PySparkException, match=f"missing for 300 ms.*{named}.*failOnDataLoss"):
+        batch(spark, cluster, **hasty).count()
+    spark.conf.set(WORKER_LOGS, "true")
+    try:
+        assert batch(spark, cluster, **hasty, failOnDataLoss="false").count() == 100
+        told = [row.msg for row in spark.tvf.python_worker_logs().collect()]
+    finally:
+        spark.conf.unset(WORKER_LOGS)
+    assert [text for text in told if "going on without them" in text and "T" in text]
+    before = looks(one)
+    with ThreadPoolExecutor(1) as other:
+        counted = other.submit(batch(spark, cluster, **{option: value}).count)
+        one.wait_for(lambda _b: counted.done() or looks(one) > before + 1, timeout=WAIT_S)
+        assert not counted.done()
+        cluster.start("broker-b")
+        assert counted.result(WAIT_S) == 200
+
+
+def test_a_batch_waits_for_a_broker_of_the_route_that_does_not_answer(
+    spark: SparkSession, cluster: EmbeddedCluster
+) -> None:
+    _, two = cluster.brokers
+    quick = {
+        "rocketmq.mqClientApiTimeout": "1000",
+        "fetchOffset.numRetries": "1",
+        "fetchOffset.retryIntervalMs": "1",
+    }
+    silent = two.faults.on(LOOK).times(3).drop()
+    rows = batch(spark, cluster, **quick).collect()
+    assert silent.hits == 3
+    assert sorted(row.body for row in rows) == names(0, 200)
+    with two.faults.on(LOOK).always().drop():
+        hasty = batch(spark, cluster, **quick, missingQueueGraceMs="100")
+        with pytest.raises(PySparkException, match="topic T, broker broker-b, queue 0"):
+            hasty.count()
+
+
+def test_a_run_to_the_present_end_waits_for_the_queues_of_its_checkpoint(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    one, two = cluster.brokers
+    frame = stream(spark, cluster)
+    first, _ = read_all(frame, tmp_path)
+    assert first.bodies == names(0, 200)
+    fill(two, 200, 210)
+    cluster.stop("broker-b")
+    with pytest.raises(PySparkException, match=r"missing for 300 ms.*broker broker-b, queue 0"):
+        read_all(stream(spark, cluster, missingQueueGraceMs="300"), tmp_path)
+    tolerant = stream(spark, cluster, missingQueueGraceMs="300", failOnDataLoss="false")
+    fill(one, 210, 220)
+    without, _ = read_all(tolerant, tmp_path)
+    assert without.bodies == names(210, 220)
+    before = looks(one)
+    with ThreadPoolExecutor(1) as other:
+        run = other.submit(read_all, frame, tmp_path)
+        one.wait_for(lambda _b: run.done() or looks(one) > before + 2, timeout=WAIT_S)
+        cluster.start("broker-b")
+        seen, _ = run.result(WAIT_S)
+    assert seen.bodies == names(200, 210)
+
+
+def test_a_broker_that_was_away_at_the_first_start_brings_back_no_old_messages(
+    spark: SparkSession, cluster: EmbeddedCluster, clock: VirtualClock, tmp_path: Path
+) -> None:
+    one, two = cluster.brokers
+    cluster.stop("broker-b")
+    clock.advance(5)
+    seen = Seen()
+    with running(stream(spark, cluster, startingOffsets="latest"), tmp_path, seen) as query:
+        until(one, query, lambda: logged(tmp_path, "commits") == [0])
+        clock.advance(5)
+        cluster.start("broker-b")
+        fill(two, 200, 210)
+        one.topics.create("T", queues=3)  # a queue that is really new
+        for number in range(210, 215):
+            one.send("T", b"m%d" % number, queue=2)
+        until(one, query, lambda: len(seen.rows) >= 15)
+        until(one, query, lambda: logged(tmp_path) == logged(tmp_path, "commits"))
+    assert seen.bodies == names(200, 215)
+    fill(two, 215, 220)
+    again, _ = read_all(stream(spark, cluster), tmp_path)
+    assert again.bodies == names(215, 220)
+
+
+def test_what_a_stream_finds_later_begins_at_its_starting_time(
+    spark: SparkSession, cluster: EmbeddedCluster, clock: VirtualClock, tmp_path: Path
+) -> None:
+    one, two = cluster.brokers
+    clock.advance(60)
+    begin = clock.now_ms
+    fill(one, 200, 205)
+    fill(two, 205, 210)
+    cluster.stop("broker-b")
+    seen = Seen()
+    with running(stream(spark, cluster, startingTimestamp=str(begin)), tmp_path, seen) as query:
+        until(one, query, lambda: len(seen.rows) >= 5)
+        cluster.start("broker-b")
+        until(one, query, lambda: len(seen.rows) >= 10)
+    assert seen.bodies == names(200, 210)
+
+
+def test_a_topic_that_is_not_subscribed_to_any_more_is_left_alone(
+    spark: SparkSession, cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
+    one, _ = cluster.brokers
+    one.topics.create("U", queues=1)
+    fill(one, 200, 210, topic="U", queues=1)
+    both = stream(spark, cluster, subscribe="T,U")
+    read_all(both, tmp_path)
+    fill(one, 210, 220, topic="U", queues=1)
+    fill(one, 220, 230)
+    seen = Seen()
+    only = stream(spark, cluster, missingQueueGraceMs="200")
+    with running(only, tmp_path, seen) as query:
+        until(one, query, lambda: len(seen.rows) >= 10)
+        before = looks(one)
+        until(one, query, lambda: looks(one) > before + 4)
+        until(one, query, lambda: logged(tmp_path) == logged(tmp_path, "commits"))
+    assert seen.bodies == names(220, 230)
+    ended, _ = read_all(only, tmp_path)
+    assert ended.rows == []
+    again, _ = read_all(both, tmp_path)
+    assert again.bodies == names(210, 220)

@@ -1,0 +1,198 @@
+"""Ten thousand queues on a hundred brokers that come and go: every row once, and nothing grows.
+
+The brokers are values at the planner's own seam: what `QueueAccess` would answer. Nobody waits.
+Invariants: what two offsets mean begins where the last ranges ended; at the end every offset of
+every queue was read once; the text of an offset and what the planner keeps do not grow.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from itertools import count
+from typing import TypeVar, cast
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
+
+from rocketmq_py import (
+    MessageQueue,
+    QueueAccess,
+    QueueBounds,
+    RemotingConnectException,
+    RocketMQError,
+)
+from spark_connector.options.read_options import read_options
+from spark_connector.planning import backlog, broker_watch, tracker
+from spark_connector.planning.backlog import Limit
+from spark_connector.planning.stream_offset import KeptOffsets
+from spark_connector.planning.task_plan import TaskBounds, plan
+from spark_connector.planning.tracker import Tracker
+from spark_connector.servers import back_off
+
+BROKERS = 100
+QUEUES = 100
+BATCHES = 1_000
+TEXT_MOST = 100_000
+T = TypeVar("T")
+
+
+class Brokers:
+    """A hundred brokers; `away` do not answer, `gone` are not in the route either."""
+
+    def __init__(self) -> None:
+        self.names = [f"broker-{number:03d}" for number in range(BROKERS)]
+        self.bounds_by_name = {
+            name: {
+                MessageQueue("T", name, number): QueueBounds(0, 1_000_000_007 * (number % 7))
+                for number in range(QUEUES)
+            }
+            for name in self.names
+        }
+        self.away: set[str] = set()
+        self.gone: set[str] = set()
+
+    def produce(self, chance: random.Random, name: str) -> None:
+        bounds = dict(self.bounds_by_name[name])
+        for queue in chance.sample(list(bounds), 20):
+            bounds[queue] = QueueBounds(0, bounds[queue].max_offset + chance.randint(1, 9))
+        self.bounds_by_name[name] = bounds
+
+    # --- what `QueueAccess` answers --------------------------------------------------------------
+
+    def read_queues(self, _topic: str) -> tuple[MessageQueue, ...]:
+        return ()
+
+    def broker_names(self, _topic: str) -> list[str]:
+        return [name for name in self.names if name not in self.gone]
+
+    def bounds_at(self, _topic: str, name: str) -> dict[MessageQueue, QueueBounds]:
+        if name in self.away or name in self.gone:
+            raise RemotingConnectException(f"{name} is away")
+        return self.bounds_by_name[name]
+
+    def bounds_of(
+        self, topics: Iterable[str], name: str
+    ) -> dict[str, dict[MessageQueue, QueueBounds] | RocketMQError]:
+        found: dict[str, dict[MessageQueue, QueueBounds] | RocketMQError] = {}
+        for topic in topics:
+            try:
+                found[topic] = self.bounds_at(topic, name)
+            except RocketMQError as error:
+                found[topic] = error
+        return found
+
+    def configured_queues(self, _topic: str) -> tuple[MessageQueue, ...]:
+        return ()
+
+    def broker_time_ms(self, _topic: str, _name: str) -> int:
+        return 0  # what is found later is read whole
+
+    def bounds(self, topic: str) -> dict[MessageQueue, QueueBounds]:
+        found: dict[MessageQueue, QueueBounds] = {}
+        for name in self.broker_names(topic):
+            found |= self.bounds_at(topic, name)
+        return found
+
+
+def at_once(work: Callable[[], T]) -> Future[T]:
+    done: Future[T] = Future()
+    done.set_result(work())
+    return done
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> Brokers:
+    ticks = count(1_000)
+    for module in (tracker, broker_watch, back_off):
+        monkeypatch.setattr(module, "monotonic", lambda: float(next(ticks)))
+    monkeypatch.setattr(broker_watch, "in_background", at_once)
+    monkeypatch.setattr("logging.Logger.warning", lambda *_: None)
+    return Brokers()
+
+
+def tracker_of(brokers: Brokers) -> Tracker:
+    given = {"nameServer": "h:1", "subscribe": "T", "startingOffsets": "latest"}
+    given |= {"offsetPollIntervalMs": "1", "routeRefreshMs": "1"}
+    given["missingQueueGraceMs"] = str(1 << 40)
+    return Tracker(cast("QueueAccess", brokers), read_options(given, streaming=True))
+
+
+@pytest.mark.case("SP50", "SP51")
+def test_of_ten_thousand_queues_every_row_is_read_once_in_a_thousand_batches(
+    brokers: Brokers,
+) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    planner, texts = tracker_of(brokers), KeptOffsets()
+    begins = {queue: one.max_offset for queue, one in brokers.bounds("T").items()}
+    reached = dict(begins)
+    start = json.loads(json.dumps(texts.write(planner.initial())))
+    sizes: list[int] = []
+    for batch in range(BATCHES):
+        brokers.away = set(chance.sample(brokers.names, chance.randrange(8)))
+        brokers.gone = set(chance.sample(brokers.names, chance.randrange(4)))
+        for name in chance.sample(brokers.names, 5):
+            brokers.produce(chance, name)
+        if batch % 100 == 99:  # the planner dies, and its successor has the text alone
+            planner, texts = tracker_of(brokers), KeptOffsets()
+        limit = Limit(offsets_most=chance.choice([None, 300, 50]))
+        end = planner.latest(texts.read(start), limit)
+        if end is None:
+            continue
+        text = json.dumps(texts.write(end))
+        sizes.append(len(text))
+        kept = json.loads(text)
+        ranges = list(texts.read(start).ranges(texts.read(kept)))
+        for task in plan(ranges, TaskBounds(cores=2), {}):
+            for one in task:
+                queue = MessageQueue(one.topic, one.broker_name, one.queue_id)
+                assert one.start == reached[queue], f"seed {seed}, batch {batch}, {one}"
+                reached[queue] = one.until
+        start = kept
+    brokers.away = brokers.gone = set()
+    for _ in range(5):  # brokers that failed are left alone for a while
+        end = planner.latest(texts.read(start), Limit())
+        if end is not None:
+            for one in texts.read(start).ranges(end):
+                queue = MessageQueue(one.topic, one.broker_name, one.queue_id)
+                assert one.start == reached[queue], f"seed {seed}, {one}"
+                reached[queue] = one.until
+            start = texts.write(end)
+    assert reached == {q: one.max_offset for q, one in brokers.bounds("T").items()}, seed
+    assert len(sizes) > BATCHES // 2
+    assert max(sizes) < TEXT_MOST
+    assert max(sizes[-100:]) <= max(sizes[:100])
+    assert len(texts._kept) <= 4
+    assert len(planner._watch.bounds) == len(planner._watch.last_seen) == BROKERS * QUEUES
+    assert not planner._missing_since
+
+
+@pytest.mark.case("SP49")
+def test_an_idle_stream_looks_at_no_queue(
+    brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planner, texts = tracker_of(brokers), KeptOffsets()
+    first = texts.write(planner.initial())
+    end = planner.latest(texts.read(first), Limit())
+    assert end is not None
+    start = json.loads(json.dumps(texts.write(end)))
+    looked: list[object] = []
+    real = backlog.backlog_of
+
+    def counting(*given: object) -> object:
+        looked.append(given)
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tracker, "backlog_of", counting)
+    for _ in range(5):
+        assert planner.latest(texts.read(json.loads(json.dumps(start))), Limit()) is None
+    assert len(looked) == 1
+    brokers.produce(random.Random(1), "broker-007")
+    news = planner.latest(texts.read(start), Limit())
+    assert news is not None
+    assert len(list(texts.read(start).ranges(news))) == 20
