@@ -56,10 +56,11 @@ def _around_keys(texts: Sequence[bytes]) -> tuple[bytes, list[bytes], bytes] | N
     end = first.find(b"\2", begin)
     if begin < len(_UNIQ_KEY) or end < 0 or len(set(map(len, texts))) > 1:
         return None
-    if len({text[:begin] for text in texts}) > 1 or len({text[end:] for text in texts}) > 1:
+    before, keys, after = first[:begin], [text[begin:end] for text in texts], first[end:]
+    # One comparison of all: they are as long as each other.
+    if b"".join(texts) != before + (after + before).join(keys) + after:
         return None
-    keys = [text[begin:end] for text in texts]
-    return (first[:begin], keys, first[end:]) if b"".join(keys).isalnum() else None
+    return (before, keys, after) if b"".join(keys).isalnum() else None
 
 
 def _joined(
