@@ -70,7 +70,7 @@ def test_a_batch_that_is_marked_is_not_written_again(
     spark: SparkSession, broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
     fill(broker, 0, 10)
-    rows = stream(spark, broker).select("body")
+    rows = stream(spark, broker, minPartitions="2").select("body")
     # Two tasks look at the mark; the third look is that of the commit, after it stored the mark.
     broken = broker.faults.on(RequestCode.QUERY_CONSUMER_OFFSET, group="Guard", nth=3)
     broken.respond(ResponseCode.NO_PERMISSION)
