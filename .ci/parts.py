@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PY = sys.executable
 PYTEST = [PY, "-m", "pytest", "-q"]
 WORKERS = ["-n", str(min(4, os.cpu_count() or 1))]
+BY_FILE = ["-n", str(min(2, os.cpu_count() or 1)), "--dist", "loadfile"]
+"""Two Spark sessions side by side, each file of tests in one of them."""
 OTHER_PARTS = ("architecture", "interop", "perf", "spark", "typing")
 THREE_HUNDRED = (
     "tests/hostile/test_corruptions.py::test_three_hundred_damages_are_the_same_said_or_refused"
@@ -49,7 +51,7 @@ PARTS: dict[str, list[list[str]]] = {
     "smoke": [[*PYTEST, "-s", "-m", "smoke", "tests/interop"]],
     "interop": [[*PYTEST, "-s", "tests/interop"]],
     # With the standalone cluster and Spark Connect; without the tests that wait for minutes.
-    "spark": [[*PYTEST, "-m", "not slow", "tests/spark", "tests/unit/spark_connector"]],
+    "spark": [[*PYTEST, *BY_FILE, "-m", "not slow", "tests/spark", "tests/unit/spark_connector"]],
 }
 NEEDS: dict[str, tuple[str, ...]] = {
     "smoke": ("java", "javac", "mvn"),
