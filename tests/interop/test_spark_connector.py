@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from rocketmq_py import DefaultMQProducer, Message, MessageQueue, QueueAccess
 from rocketmq_py.clock import monotonic
+from rocketmq_py.errors import RocketMQError
 from spark_connector.errors import InvalidRowError
 from spark_connector.options.read_options import ReadOptions, read_options
 from spark_connector.options.write_options import write_options
@@ -53,7 +54,7 @@ def make_topic(real: RealCluster, topic: str) -> None:
         while True:
             try:
                 producer.send(Message(topic, b"first", tags="first"))
-            except Exception:
+            except RocketMQError:  # the real broker is still on its way
                 if monotonic() > deadline:
                     raise
             else:

@@ -123,7 +123,7 @@ class TransactionalMessageService:
     _asks_in_jump: bool = field(default=False, init=False)
     _known_as: dict[int, int] = field(factory=dict, init=False)
     _unmarked: dict[int, int] = field(factory=dict, init=False)
-    """Which open half messages have ended, their mark found no room: by what offset it names them.
+    """Open half messages that have ended though their mark found no room, and the offset for it.
 
     Nobody is asked about these again: what was delivered would be delivered twice.
     """

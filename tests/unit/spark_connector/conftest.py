@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from embedded_broker import EmbeddedBroker
+from rocketmq_py import QueueAccess
 from rocketmq_py.protocol.properties import encode_properties
 from tests.records import encode_record
 
@@ -51,6 +53,13 @@ def record(
 @pytest.fixture
 def make_record() -> RecordMaker:
     return record
+
+
+@pytest.fixture
+def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
+    """Queues of the broker that a module's own fixture starts."""
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
+        yield started
 
 
 @pytest.fixture(autouse=True)

@@ -31,10 +31,9 @@ def broker() -> Iterator[EmbeddedBroker]:
 
 
 @pytest.fixture
-def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
-    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
-        started.read_queues("T")
-        yield started
+def access(access: QueueAccess) -> QueueAccess:
+    access.read_queues("T")
+    return access
 
 
 def options(**given: str) -> ReadOptions:

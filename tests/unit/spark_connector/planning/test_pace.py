@@ -95,12 +95,6 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield started
 
 
-@pytest.fixture
-def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
-    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
-        yield started
-
-
 def tracker(access: QueueAccess, **options: str) -> Tracker:
     given = {"nameServer": "h:1", "subscribe": "T", "startingOffsets": "earliest"} | options
     made = Tracker(access, read_options(given, streaming=True))

@@ -34,12 +34,6 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield started
 
 
-@pytest.fixture
-def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
-    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
-        yield started
-
-
 def tracker(access: QueueAccess, **options: object) -> Tracker:
     given = {"nameServer": "h:1", "subscribe": "T", "startingOffsets": "earliest"}
     given |= {"routeRefreshMs": "1", "missingQueueGraceMs": "0"}

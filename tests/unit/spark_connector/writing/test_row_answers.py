@@ -28,12 +28,6 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield started
 
 
-@pytest.fixture
-def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
-    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
-        yield started
-
-
 def told(
     access: QueueAccess, *batches: dict[str, list[object]], **given: object
 ) -> list[list[dict[str, object]]]:

@@ -43,12 +43,6 @@ def broker() -> Iterator[EmbeddedBroker]:
         yield started
 
 
-@pytest.fixture
-def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
-    with QueueAccess(namesrv_addr=broker.namesrv_addr) as started:
-        yield started
-
-
 def send(
     access: QueueAccess,
     *batches: dict[str, pa.Array],
