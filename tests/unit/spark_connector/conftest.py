@@ -62,6 +62,18 @@ def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
         yield started
 
 
+@pytest.fixture
+def task() -> Iterator[dict[str, str]]:
+    """Be a task with these local properties, as a worker of Spark is one."""
+    from pyspark import TaskContext
+
+    context = TaskContext()  # which is from here on the task of this process
+    context._partitionId = 0
+    context._localProperties = {}
+    yield context._localProperties
+    TaskContext._setTaskContext(None)
+
+
 @pytest.fixture(autouse=True)
 def no_connection_is_left() -> Iterator[None]:
     """Close what a test opened through the connector, which keeps connections for the next task."""

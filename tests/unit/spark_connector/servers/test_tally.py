@@ -11,7 +11,6 @@ pytest.importorskip(
 )
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
-from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 
 from spark_connector.servers import tally
@@ -25,15 +24,13 @@ class Context:
         return Accumulator(-77, value, param)
 
 
-def test_tasks_of_a_batch_add_up_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_of_a_batch_add_up_on_the_driver(task: dict[str, str]) -> None:
     context = Context()
     kept = tally.tally_of(context)
     assert tally.tally_of(context) is kept
     sent = pickle.loads(pickle.dumps(kept))  # noqa: S301 - pickled by this test
     assert sent is kept  # as in one process; what travels is empty
-    task = TaskContext()
-    task._localProperties = {"sql.streaming.queryId": "q", "streaming.sql.batchId": "3"}
-    monkeypatch.setattr(TaskContext, "_taskContext", task)
+    task |= {"sql.streaming.queryId": "q", "streaming.sql.batchId": "3"}
     for count in (10, 5):
         pulled = Pulled(kept)
         pulled.bytes += count
@@ -41,7 +38,7 @@ def test_tasks_of_a_batch_add_up_on_the_driver(monkeypatch: pytest.MonkeyPatch) 
     assert bytes_of("q", 3) == 15
     assert (bytes_of("q", 4), bytes_of("other", 3)) == (None, None)
     Pulled(None).tell()
-    monkeypatch.setattr(TaskContext, "_taskContext", None)
+    task.clear()
     Pulled(kept).tell()  # of a batch read: nobody asks
     assert kept.value == {("q", 3): 15}
 

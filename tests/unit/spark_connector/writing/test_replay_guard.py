@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("pyspark", reason="PySpark is not installed (extra spark)")
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from embedded_broker import EmbeddedBroker, EmbeddedCluster, TopicSpec, VirtualClock
@@ -23,7 +22,6 @@ from rocketmq_py import (
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from spark_connector.errors import OptionError
-from spark_connector.servers.access import close_all
 from spark_connector.writing.replay_guard import ReplayGuard, mark_of
 from spark_connector.writing.writers import StreamWriter
 from tests.unit.embedded_broker.wire_peer import WirePeer
@@ -220,14 +218,9 @@ def test_a_guarded_task_asks_the_name_server_once_and_every_broker_once(
 
 
 @pytest.fixture
-def task() -> Iterator[dict[str, str]]:
-    """Local properties of a task of a streaming query, as Spark sets them."""
-    context = TaskContext._getOrCreate()
-    context._partitionId = 0
-    context._localProperties = {"sql.streaming.queryId": "query"}
-    yield context._localProperties
-    TaskContext._setTaskContext(None)
-    close_all()
+def task(task: dict[str, str]) -> dict[str, str]:
+    task["sql.streaming.queryId"] = "query"
+    return task
 
 
 @pytest.mark.case("SP58", "SP59")

@@ -13,7 +13,6 @@ pytest.importorskip(
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from embedded_broker import EmbeddedBroker
@@ -31,16 +30,6 @@ def broker() -> Iterator[EmbeddedBroker]:
         started.topics.create("T")
         yield started
     close_all()
-
-
-@pytest.fixture
-def task(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Be a task with these local properties, as Spark's worker is one."""
-    context = TaskContext()
-    context._localProperties = {}
-    context._partitionId = 0
-    monkeypatch.setattr(TaskContext, "_taskContext", context)
-    return context._localProperties
 
 
 def test_a_task_of_a_session_with_speculation_sends_nothing(
