@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import partial
 
 from attrs import define
 
@@ -112,8 +111,8 @@ class Remoting:
         used = self._prepare(address, command)
         channel = self.connections.get(address)
         if channel is not None:
-            outcome = partial(self._outcome, channel, command, deadline, done, used)
-            channel.begin(command, timeout_ms, outcome)
+            asked = _Asked(self, channel, command, deadline, done, used)
+            channel.begin(command, timeout_ms, asked)
         else:
             self._reach(address, command, deadline, done, used, wait)
 
@@ -137,9 +136,9 @@ class Remoting:
             if channel is None:
                 done(None, error)
                 return
-            outcome = done
+            outcome: Done = done
             if not last:
-                outcome = partial(self._outcome, channel, command, deadline, done, used)
+                outcome = _Asked(self, channel, command, deadline, done, used)
             try:
                 channel.begin(command, _left_ms(deadline), outcome)
             except RocketMQError as trouble:
@@ -165,37 +164,28 @@ class Remoting:
         outcomes = []
         for command, done in zip(commands, dones, strict=True):
             used = self._prepare(address, command)
-            outcomes.append(partial(self._outcome, channel, command, deadline, done, used))
+            outcomes.append(_Asked(self, channel, command, deadline, done, used))
         channel.begin_many(commands, _left_ms(deadline), outcomes)
 
-    def _outcome(
-        self,
-        channel: Channel,
-        command: RemotingCommand,
-        deadline: float,
-        done: Done,
-        used: Credentials | None,
-        answer: RemotingCommand | None,
-        error: RocketMQError | None,
-    ) -> None:
-        """Take an outcome for ``done``: hooks see answers, and a call can go once more.
+    def goes_again(self, asked: _Asked, answer: RemotingCommand) -> bool:
+        """Look at an answer: hooks see it, and the call can go once more.
 
         That is after GO_AWAY, and after a refusal of credentials for which there are others.
         """
-        if answer is not None and answer.code:
-            if answer.code == ResponseCode.GO_AWAY:
-                self.connections.leave(channel)
-                self._reach(channel.address, command, deadline, done, last=True)
-                return
-            if used is not None and self._can_renew(answer):
-                # Renewing may read a file, which is nothing for the thread that reads answers.
-                refused = channel.address, command, deadline, (answer, used), done
-                if self._background.submit(self._again_when_renewed, *refused):
-                    return
-        if answer is not None and self._hooks:
+        channel, command, deadline = asked.channel, asked.command, asked.deadline
+        if answer.code == ResponseCode.GO_AWAY:
+            self.connections.leave(channel)
+            self._reach(channel.address, command, deadline, asked.done, last=True)
+            return True
+        if answer.code and asked.used is not None and self._can_renew(answer):
+            # Renewing may read a file, which is nothing for the thread that reads answers.
+            refused = channel.address, command, deadline, (answer, asked.used), asked.done
+            if self._background.submit(self._again_when_renewed, *refused):
+                return True
+        if self._hooks:
             # A hook that blocks must not keep other answers from being read.
             self._run_user_code(self._after, channel.address, command, answer)
-        done(answer, error)
+        return False
 
     def invoke_async(
         self, address: str, command: RemotingCommand, timeout_ms: float
@@ -300,6 +290,23 @@ class Remoting:
                 hook.after_response(address, command, answer)
             except Exception:  # noqa: BLE001 - a hook cannot break calls
                 _log.exception("RPC hook failed after_response hook=%r", hook)
+
+
+@define(eq=False, repr=False)
+class _Asked:
+    """A call that nobody waits for; it is called with its outcome."""
+
+    remoting: Remoting
+    channel: Channel
+    command: RemotingCommand
+    deadline: float
+    done: Done
+    used: Credentials | None
+
+    def __call__(self, answer: RemotingCommand | None, error: RocketMQError | None) -> None:
+        """Take the outcome for ``done``, unless the call goes once more."""
+        if answer is None or not self.remoting.goes_again(self, answer):
+            self.done(answer, error)
 
 
 def _left_ms(deadline: float) -> float:

@@ -10,8 +10,7 @@ not know how a request is built; that is ``send_kernel.py``.
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from functools import partial
+from concurrent.futures import Future, InvalidStateError
 
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import SendMessageContext
@@ -262,13 +261,14 @@ class _AsyncSend:
     """One asynchronous send."""
 
     __slots__ = (
+        "_address",
         "_attempts",
         "_callback",
+        "_context",
         "_outgoing",
         "_queue",
         "_queues",
         "_sender",
-        "_undecided",
         "future",
     )
 
@@ -285,8 +285,10 @@ class _AsyncSend:
         self._attempts = attempts
         self._callback = callback
         self._queues: tuple[MessageQueue, ...] = ()
+        # Of the present attempt; there is never more than one.
         self._queue: MessageQueue | None = None
-        self._undecided = [True]  # who takes this decides the outcome
+        self._address = ""
+        self._context: SendMessageContext | None = None
 
     def begin(self) -> None:
         """Make the first attempt, on a sender thread when somebody must be asked for a route."""
@@ -318,82 +320,63 @@ class _AsyncSend:
         kernel, outgoing, attempts = self._sender.kernel, self._outgoing, self._attempts
         if not self._queues:  # also when the time is over: the name server may be the reason
             self._queues = kernel.queues(outgoing.topic, max(0.0, attempts.left_ms))
-        queue = self._queue or attempts.next(self._queues)
+        self._queue = queue = self._queue or attempts.next(self._queues)
         # In this order: who closes in between finds that there may be an attempt.
         if queue is None or self._sender.is_closed:
             self.end(attempts.result, None)
             return
         address = kernel.known_address(queue)
         if address is None and not may_block:
-            self._queue = queue  # the attempt goes on with it
-            self._on_sender_thread()
+            self._on_sender_thread()  # the attempt goes on there, with its queue
             return
-        self._queue = None
         if address is None:
             try:
                 address = kernel.address_of(queue, attempts.left_ms)
             except MQClientException as error:
+                self._queue = None
                 attempts.failed(error, asked=False)
                 self._go_on()
                 return
-        context = kernel.before(outgoing, queue, address, ASYNC.name)
-        done = partial(self._done, queue, address, context)
+        self._address = address
+        self._context = kernel.before(outgoing, queue, address, ASYNC.name)
         command = kernel.request(outgoing, queue)
         try:
             wait = None
             if kernel.instance.connections.get(address) is None:
                 wait = attempts.wait
-            kernel.instance.remoting.begin(address, command, attempts.left_ms, done, wait)
+            kernel.instance.remoting.begin(address, command, attempts.left_ms, self._done, wait)
         except RocketMQError as error:
-            done(None, error)
+            self._done(None, error)
         except Exception as error:
-            self._show(context, None, error)
+            self._show(None, error)
             raise
 
-    def _done(
-        self,
-        queue: MessageQueue,
-        address: str,
-        context: SendMessageContext | None,
-        answer: RemotingCommand | None,
-        error: RocketMQError | None,
-    ) -> None:
+    def _done(self, answer: RemotingCommand | None, error: RocketMQError | None) -> None:
         try:
-            self._answered(queue, address, context, answer, error)
+            self._answered(answer, error)
         except Exception as trouble:  # noqa: BLE001 - somebody waits for an outcome
             self.end(None, trouble)
 
-    def _answered(
-        self,
-        queue: MessageQueue,
-        address: str,
-        context: SendMessageContext | None,
-        answer: RemotingCommand | None,
-        error: RocketMQError | None,
-    ) -> None:
+    def _answered(self, answer: RemotingCommand | None, error: RocketMQError | None) -> None:
         """Take an answer on the thread that has read it, so nothing of the user's runs here."""
-        kernel, result = self._sender.kernel, None
-        if answer is not None:
+        kernel, result, queue = self._sender.kernel, None, self._queue
+        if answer is not None and queue is not None:
             try:
-                result = kernel.result(self._outgoing, queue, address, answer)
+                result = kernel.result(self._outgoing, queue, self._address, answer)
             except RocketMQError as refusal:
                 error = refusal
-        self._show(context, result, error)
+        self._show(result, error)
+        self._queue = None
         if result is not None:
             self._attempts.stored(result)
         elif error is not None:
             self._attempts.failed(error)
         self._go_on()
 
-    def _show(
-        self,
-        context: SendMessageContext | None,
-        result: SendResult | None,
-        error: Exception | None,
-    ) -> None:
-        if context is not None:
+    def _show(self, result: SendResult | None, error: Exception | None) -> None:
+        if self._context is not None:
             kernel = self._sender.kernel
-            kernel.instance.submit_callback(kernel.after, context, result, error)
+            kernel.instance.submit_callback(kernel.after, self._context, result, error)
 
     def _go_on(self) -> None:
         """End, or let the sender threads make another attempt: hooks are the user's code."""
@@ -415,22 +398,27 @@ class _AsyncSend:
     def end(self, result: SendResult | None, error: Exception | None) -> None:
         """Decide the outcome, unless it is decided already; None twice: as the attempts say."""
         try:
-            self._undecided.pop()
-        except IndexError:
+            if result is not None:
+                self.future.set_result(result)
+            else:
+                error = self._told(error or self._attempts.error())
+                self.future.set_exception(error)
+        except InvalidStateError:
             return
-        if result is not None:
-            self.future.set_result(result)
-        else:
-            error = error or self._attempts.error()
-            if self._sender.is_closed and isinstance(error, (MQClientException, RemotingException)):
-                closed = closed_error(stored=_is_stored(error))
-                closed.__cause__ = error
-                error = closed
-            self.future.set_exception(error)
         if self._callback is not None:
             instance = self._sender.kernel.instance
             instance.submit_callback(_call_back, self._callback, result, error)
         self._sender.leave(self)
+
+    def _told(self, error: Exception) -> Exception:
+        """Say that the producer was ended when that is why a send fails."""
+        if not (
+            self._sender.is_closed and isinstance(error, (MQClientException, RemotingException))
+        ):
+            return error
+        closed = closed_error(stored=_is_stored(error))
+        closed.__cause__ = error
+        return closed
 
 
 def closed_error(*, stored: bool) -> ClientClosedError:
