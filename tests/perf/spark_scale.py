@@ -113,7 +113,7 @@ with EmbeddedBroker() as broker:
             started = time.perf_counter()
             resolve(access, options, options.start, bounds, is_end=False)
             return time.perf_counter() - started
-        found = {"800 queues by time": planned(startingTimestamp="1000")}
+        found = {"800 queues by time": planned(startingTimestamp="1000000000000")}
         found["800 queues by group"] = planned(startingOffsets="group:latest", groupId="G")
         queues = access.read_queues("T")
         access.pull(queues[0], 0, group="G").result()
