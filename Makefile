@@ -5,6 +5,7 @@
 #   make interop  the suite against real RocketMQ clients and servers
 #   make spark    the data source in a local Spark
 #   make hostile  full disks, damaged files, greedy clients: the long form
+#   make fuzz     a million odd and damaged frames: does the broker answer on?
 #   make soak     half an hour of random faults on three brokers: do the clients keep their promises?
 #   make sim      10,000 simulated runs of the timer store, with crashes
 #   make mutants  break one line at a time: do the tests notice?
@@ -17,10 +18,10 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop hostile soak sim mutants spark recipes bench clean
+.PHONY: help demo test check interop hostile fuzz soak sim mutants spark recipes bench clean
 
 help:
-	@sed -n '1,13s/^# //p' Makefile
+	@sed -n '1,14s/^# //p' Makefile
 
 # Two stamps: the demo needs only the run-time dependencies and the terminal extra.
 $(VENV)/.base:
@@ -58,6 +59,9 @@ interop: $(VENV)/.dev
 
 hostile: $(VENV)/.dev
 	@$(RUN) .ci/parts.py hostile
+
+fuzz: $(VENV)/.dev
+	@$(RUN) -m tests.fuzz
 
 soak: $(VENV)/.dev
 	@$(RUN) -m tests.soak --minutes 30
