@@ -286,7 +286,7 @@ _TOPICS_AND_GROUPS = (
     ),
     Option("consumerOffsetUpdateVersionStep", 500, "commits per data version", fixed=True),
     Option("flushConsumerOffsetInterval", 5000, "ms between saves of consumerOffset.json", low=1),
-    Option("enablePropertyFilter", False, "SQL92 subscriptions", fixed=True),
+    Option("enablePropertyFilter", True, "SQL92 subscriptions are accepted", upstream=False),
     Option("filterSupportRetry", False, "SQL92 on retry topics", fixed=True),
     Option("litePullMessageEnable", True, "lite pulls are answered (request 361)"),
     Option("longPollingEnable", True, "a pull may wait for messages (long polling)"),

@@ -28,6 +28,7 @@ BENCHES = (
     "java_ceiling",
     "old_and_new",
     "topics",
+    "sql",
     "spark_read",
     "spark_write",
     "spark_memory",

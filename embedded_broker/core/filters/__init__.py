@@ -9,13 +9,14 @@ queues, who subscribes, long polling.
 from collections.abc import Callable
 from typing import Final
 
+from embedded_broker.core.filters.sql import SQL92, SqlFilter, sql_filter
 from embedded_broker.core.filters.tags import NO_TAG, TagFilter, tag_filter
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.store.pull import Filter
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.heartbeat import TAG
 
-__all__ = ["NO_TAG", "Filter", "Filters", "Maker", "TagFilter"]
+__all__ = ["NO_TAG", "Filter", "Filters", "Maker", "SqlFilter", "TagFilter"]
 
 Maker = Callable[[str, frozenset[int]], Filter | None]
 """Makes a filter of an expression and the tags codes that came with it.
@@ -32,19 +33,30 @@ _NO_CODES: Final[frozenset[int]] = frozenset()
 class Filters:
     """Makes filters. One that was made for an expression is given again for the same."""
 
-    def __init__(self) -> None:
-        self.makers: dict[str, Maker] = {TAG: tag_filter}
+    def __init__(self, *, with_sql: Callable[[], bool] = lambda: True) -> None:
+        self.makers: dict[str, Maker] = {TAG: tag_filter, SQL92: sql_filter}
         """By type of expression; the name is what clients say."""
+        self._with_sql = with_sql
         self._made: dict[tuple[str | None, str, frozenset[int]], Filter | None] = {}
 
     def maker(self, kind: str | None) -> Maker:
         """Give who makes filters of a type of expression; no type means tags. Refuses others."""
         maker = self.makers.get(kind or TAG)
-        if maker is None:
+        if maker is None or (maker is sql_filter and not self._with_sql()):
             raise Refused(
                 Reason.FAILED, f"The broker does not support consumer to filter message by {kind}"
             )
         return maker
+
+    def check(self, kind: str | None, expression: str) -> None:
+        """Refuse an expression that is wrong, in the words of the original's request 46."""
+        maker = self.maker(kind)
+        if maker is tag_filter:
+            return  # nobody looks at tags there
+        try:
+            maker(expression, _NO_CODES)
+        except BodyError as error:
+            raise Refused(Reason.SUBSCRIPTION_PARSE_FAILED, error.reason) from error
 
     def of(
         self, kind: str | None, expression: str, codes: frozenset[int] = _NO_CODES
@@ -54,10 +66,10 @@ class Filters:
         `codes` are the tags codes that came with it. Refuses a type of expression that nobody
         makes filters of, and a wrong expression.
         """
+        maker = self.maker(kind)
         asked = (kind, expression, codes)
         if asked in self._made:
             return self._made[asked]
-        maker = self.maker(kind)
         try:
             made = maker(expression, codes)
         except BodyError as error:

@@ -68,7 +68,8 @@ class ClientManageProcessor:
     def check_config(self, request: Request) -> Work:
         """46: may this subscription be used? Tags always; SQL92 needs enablePropertyFilter."""
         check = yield partial(ClientConfigCheck.decode, request.command.body)
-        self._filters.maker(check.subscription_data.expression_type)
+        asked = check.subscription_data
+        self._filters.check(asked.expression_type, asked.sub_string)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def consumers_of_group(self, request: Request) -> RemotingCommand:

@@ -10,8 +10,8 @@ from embedded_broker.core.refusals import Reason, Refused
 
 
 def test_an_unknown_type_of_expression_is_refused_by_name() -> None:
-    with pytest.raises(Refused, match="filter message by SQL92") as caught:
-        Filters().of("SQL92", "a > 5")
+    with pytest.raises(Refused, match="filter message by LUA") as caught:
+        Filters().of("LUA", "a > 5")
     assert caught.value.reason is Reason.FAILED
 
 

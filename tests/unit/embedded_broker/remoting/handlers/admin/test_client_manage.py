@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.bodies.groups import ConsumerList
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, bodies, consumer
@@ -218,20 +218,46 @@ def test_a_heartbeat_that_is_no_json_is_answered_1_and_the_socket_stays(peer: Wi
     assert peer.heartbeat("c1", G).code == 0
 
 
+def checked(peer: WirePeer, expression: str, expression_type: str = "SQL92") -> RemotingCommand:
+    """Ask whether a subscription may be used."""
+    body = {
+        "clientId": "c1",
+        "group": "g",
+        "subscriptionData": {
+            "topic": "T",
+            "subString": expression,
+            "expressionType": expression_type,
+        },
+    }
+    return peer.ask(RequestCode.CHECK_CLIENT_CONFIG, body=json.dumps(body).encode())
+
+
 @pytest.mark.case("W65")
-def test_sql_subscriptions_are_refused_with_the_fixed_text_and_tags_pass(peer: WirePeer) -> None:
+def test_sql_subscriptions_are_refused_with_the_fixed_text_and_tags_pass(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    peer = connect(start_broker(defaults="upstream").addr)
     for expression_type, code in (("SQL92", 1), ("TAG", 0)):
-        body = {
-            "clientId": "c1",
-            "group": "g",
-            "subscriptionData": {
-                "topic": "T",
-                "subString": "a > 5",
-                "expressionType": expression_type,
-            },
-        }
-        answer = peer.ask(RequestCode.CHECK_CLIENT_CONFIG, body=json.dumps(body).encode())
+        answer = checked(peer, "a > 5", expression_type)
         assert answer.code == code
         if code:
             text = "The broker does not support consumer to filter message by SQL92"
             assert answer.remark == text
+
+
+@pytest.mark.case("W67")
+@pytest.mark.parametrize("expression", ["a > '5'", "a BETWEEN 9 AND 1", "(a"])
+def test_an_expression_that_is_wrong_is_23_with_what_is_wrong(
+    peer: WirePeer, expression: str
+) -> None:
+    answer = checked(peer, expression)
+    assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert (answer.remark or "").startswith("Invalid MessageSelector. ")
+    assert checked(peer, "a > 5").code == 0
+
+
+def test_sql92_can_be_switched_off_and_on(broker: EmbeddedBroker, peer: WirePeer) -> None:
+    broker.config.update(enablePropertyFilter=False)
+    assert checked(peer, "a > 5").code == 1
+    broker.config.update(enablePropertyFilter=True)
+    assert checked(peer, "a > 5").code == 0

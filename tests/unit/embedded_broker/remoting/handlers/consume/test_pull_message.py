@@ -70,9 +70,7 @@ def test_by_default_a_newer_sub_version_is_served_unfiltered_but_sql_is_25(peer:
     fields = {"consumerGroup": "sql", "sysFlag": FROM_HEARTBEAT}
     answer = peer.pull("T", 0, **fields, subVersion="6")
     assert answer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
-    answer = peer.pull("T", 0, **fields, subVersion="5")
-    assert answer.code == 1
-    assert answer.remark == "The broker does not support consumer to filter message by SQL92"
+    assert peer.pull("T", 0, **fields, subVersion="5").code == 20
 
 
 @pytest.mark.case("W53")
@@ -285,6 +283,72 @@ def test_an_unknown_queue_or_topic_is_refused(
     assert "readQueueNums:[2]" in (answer.remark or "")
     assert peer.pull("T", queueId="-1").code == code
     assert peer.pull("Unknown").code == ResponseCode.TOPIC_NOT_EXIST
+
+
+# -- SQL92 ----------------------------------------------------------------------------------
+
+
+def fill_with(peer: WirePeer, *values: dict[str, str]) -> None:
+    for number, properties in enumerate(values):
+        assert peer.send("T", b"m%d" % number, properties).code == 0
+
+
+def selected(peer: WirePeer, expression: str, offset: int = 0) -> RemotingCommand:
+    """Pull with an expression of its own."""
+    return peer.pull("T", offset, expressionType="SQL92", subscription=expression)
+
+
+@pytest.mark.case("W66")
+def test_only_messages_whose_properties_match_are_given(peer: WirePeer) -> None:
+    fill_with(peer, {"a": "7", "b": "x"}, {"a": "7", "b": "z"}, {"b": "y"}, {"a": "6", "b": "y"})
+    answer = selected(peer, "a > 5 AND b IN ('x','y')")
+    assert bodies(answer) == [b"m0", b"m3"]
+    assert bounds(answer)[2] == 4
+    nothing = selected(peer, "a > 100")
+    assert (nothing.code, bounds(nothing)[2]) == (20, 4)
+
+
+@pytest.mark.case("W66")
+def test_a_subscription_by_heartbeat_filters_as_one_that_comes_along(peer: WirePeer) -> None:
+    fill_with(peer, {"a": "7"}, {"a": "3"})
+    peer.heartbeat("c", consumer("consumers", {"T": "a > 5"}, expression_type="SQL92"))
+    assert bodies(peer.pull("T", sysFlag=FROM_HEARTBEAT, subVersion="1")) == [b"m0"]
+
+
+@pytest.mark.case("W68")
+def test_a_value_is_converted_to_the_type_of_the_literal(peer: WirePeer) -> None:
+    fill_with(peer, {"a": "3.5"}, {"a": "abc"}, {"a": "3000000000"}, {"a": "9"})
+    assert bodies(selected(peer, "a > 5")) == [b"m3"]
+    assert bodies(selected(peer, "a > 1.0")) == [b"m0", b"m2", b"m3"]
+
+
+@pytest.mark.case("W69")
+def test_an_expression_that_is_wrong_gives_no_messages(peer: WirePeer) -> None:
+    fill_with(peer, {"a": "7"})
+    answer = selected(peer, "a >")
+    assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert not answer.body
+    peer.heartbeat("c", consumer("consumers", {"T": "a >"}, expression_type="SQL92"))
+    assert peer.pull("T", sysFlag=FROM_HEARTBEAT, subVersion="1").code == 20
+
+
+@pytest.mark.case("W70")
+def test_the_negation_of_what_is_unknown_is_unknown(peer: WirePeer) -> None:
+    fill_with(peer, {}, {"a": "2"})
+    assert bodies(selected(peer, "NOT (a = 1)")) == [b"m1"]
+    # As it is written in the case: NOT binds closer, and a truth is no number.
+    assert selected(peer, "NOT a = 1").code == 20
+
+
+def test_a_parked_pull_is_answered_when_a_message_matches(
+    waiting_broker: EmbeddedBroker, connect: Connect
+) -> None:
+    peer = connect(waiting_broker.addr)
+    opaque = park(peer, expressionType="SQL92", subscription="a > 5")
+    peer.send("T", b"small", {"a": "1"})
+    assert not peer.has_answer(opaque)
+    peer.send("T", b"large", {"a": "9"})
+    assert bodies(peer.answer(opaque)) == [b"large"]
 
 
 # -- the rest -------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""What RocketMQ's own filter says of expressions and properties."""

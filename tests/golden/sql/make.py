@@ -1,0 +1,165 @@
+"""`python -m tests.golden.sql.make`: ask RocketMQ's filter again, and keep what it says.
+
+Expressions are drawn from the grammar with odd values, and a part of them is damaged. Needs Java
+and Maven. The same seed draws the same pairs.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import random
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.interop.java_tools import QUIET, jars
+
+HERE: Final = Path(__file__).parent
+KEPT: Final = HERE / "answers.json.gz"
+VERSION: Final = "5.3.3"
+PAIRS: Final = 12_000
+
+NAMES: Final = ["a", "b", "c", "A", "TAGS", "_x$1", "missing", "nota", "in1"]
+VALUES: Final = [
+    *("", "0", "1", "5", "-5", "+5", "5.0", "3.5", "abc", "ABC", "a'b", "true", "TRUE", "false"),
+    *("2147483647", "2147483648", "-2147483648", "9223372036854775807", "9223372036854775808"),
+    *(" 5", "5 ", "5L", "5f", "1e3", "1E400", "-0.0", "0.0", "NaN", "Infinity", "-Infinity", "inf"),
+    *("0x10", "0x1p3", "1_000", "\u0665", "null", "x" * 300, "\t7\n", "7.", ".7", ".", "+", "-"),
+]
+NUMBERS: Final = [
+    *("0", "1", "5", "05", "5L", "0L", "2147483647", "2147483648", "9223372036854775807"),
+    *("9223372036854775808", "5.0", "0.0", ".5", "5.", "1e3", "1E400", "5E-400", "1e", "3.5"),
+]
+TEXTS: Final = ["''", "'a'", "'5'", "'a''b'", "'abc'", "'true'", "'--'", "'/*'", "'x y'"]
+SEARCHES: Final = ["CONTAINS", "STARTSWITH", "ENDSWITH", "contains", "StartsWith"]
+GAPS: Final = [" ", " ", " ", " ", "\t", "\n", " /* c */ ", " /**/ ", " -- c\n", "  "]
+JUNK: Final = ["#", "'", "(", ")", "NOT", "AND", "IS", "=", "5", "x", "--", "/*", ",", "\u00e9", ""]
+
+
+class Draw:
+    """Draws expressions."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def one(self, depth: int = 0) -> str:
+        """Give a condition."""
+        draw = self.random
+        kind = draw.random()
+        if depth > 4 or kind < 0.55:
+            return self.simple(depth)
+        if kind < 0.75:
+            return (
+                f"{self.one(depth + 1)} {draw.choice(['AND', 'OR', 'and'])} {self.one(depth + 1)}"
+            )
+        if kind < 0.88:
+            return f"({self.one(depth + 1)})"
+        return f"NOT {self.one(depth + 1)}"
+
+    def simple(self, depth: int) -> str:
+        """Give a comparison, or less."""
+        draw = self.random
+        left, turn = self.operand(depth), draw.choice(["", "", "NOT "])
+        kind = draw.randrange(9)
+        if kind < 3:
+            sign = draw.choice(["=", "<>", ">", ">=", "<", "<="])
+            return f"{left} {sign} {self.operand(depth)}"
+        if kind == 3:
+            return f"{left} {turn}BETWEEN {self.operand(depth)} AND {self.operand(depth)}"
+        if kind == 4:
+            many = draw.randint(1, 6)
+            return f"{left} {turn}IN ({', '.join(draw.choice(TEXTS) for _ in range(many))})"
+        if kind == 5:
+            return f"{left} {turn}{draw.choice(SEARCHES)} {draw.choice(TEXTS)}"
+        if kind == 6:
+            return f"{left} IS {turn}NULL"
+        if kind == 7:
+            return draw.choice(["TRUE", "FALSE", "NULL", left])
+        return f"{left} {draw.choice(['=', '>', '<='])} {draw.choice(NUMBERS)}"
+
+    def operand(self, depth: int) -> str:
+        """Give one side of a comparison."""
+        draw = self.random
+        kind = draw.random()
+        if kind < 0.5:
+            return draw.choice(NAMES)
+        if kind < 0.75:
+            return draw.choice(NUMBERS)
+        if kind < 0.85:
+            return draw.choice(TEXTS)
+        if kind < 0.92:
+            return f"{draw.choice('+-')} {self.operand(depth + 1)}"
+        if kind < 0.96:
+            return draw.choice(["TRUE", "FALSE", "NULL"])
+        return f"({self.simple(depth + 1) if depth < 3 else 'a'})"
+
+    def written(self) -> str:
+        """Give an expression as somebody may have written it."""
+        draw = self.random
+        text = self.one()
+        if draw.random() < 0.3:
+            text = "".join(draw.choice(GAPS) if char == " " else char for char in text)
+        if draw.random() < 0.15:
+            at = draw.randint(0, len(text))
+            text = text[:at] + draw.choice(JUNK) + text[draw.choice((at, at + 1)) :]
+        if draw.random() < 0.05:
+            text += f" {draw.choice(JUNK)} {draw.choice(JUNK)}"
+        return text
+
+    def properties(self) -> dict[str, str]:
+        """Give the properties of a message."""
+        draw = self.random
+        return {
+            name: draw.choice(VALUES)
+            for name in NAMES
+            if name != "missing" and draw.random() < 0.75
+        }
+
+
+def drawn() -> list[tuple[str, dict[str, str]]]:
+    """Give all pairs."""
+    draw = Draw(92)
+    return [(draw.written(), draw.properties()) for _ in range(PAIRS)]
+
+
+def asked(pairs: list[tuple[str, dict[str, str]]]) -> list[str]:
+    """Let RocketMQ's filter answer."""
+
+    def coded(text: str) -> str:
+        return base64.b64encode(text.encode()).decode()
+
+    lines = [
+        " ".join(map(coded, [expression, *(word for item in found.items() for word in item)]))
+        for expression, found in pairs
+    ]
+    path = jars(VERSION, "rocketmq-filter")
+    with tempfile.TemporaryDirectory() as out:
+        subprocess.run(["javac", "-d", out, "-cp", path, str(HERE / "SqlOracle.java")], check=True)
+        done = subprocess.run(
+            ["java", *QUIET, "-cp", f"{out}:{path}", "SqlOracle"],
+            input="\n".join(lines) + "\n",
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+    return done.stdout.split()
+
+
+def main() -> None:
+    pairs = drawn()
+    answers = asked(pairs)
+    if len(answers) != len(pairs):
+        raise RuntimeError(f"{len(answers)} answers to {len(pairs)} questions")
+    kept = {
+        "note": f"rocketmq-filter {VERSION} says: T, F, N unknown, X not evaluated, C refused",
+        "pairs": [[*pair, answer] for pair, answer in zip(pairs, answers, strict=True)],
+    }
+    KEPT.write_bytes(gzip.compress(json.dumps(kept, indent=0).encode(), mtime=0))
+    print({answer: answers.count(answer) for answer in sorted(set(answers))})
+
+
+if __name__ == "__main__":
+    main()
