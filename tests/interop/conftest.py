@@ -42,6 +42,13 @@ Serve = Callable[..., contextlib.AbstractContextManager[str]]
 @contextlib.contextmanager
 def serving(*options: str) -> Iterator[str]:
     """`rocketmq-py serve` as a process on free ports; yields the name server's address."""
+    with serving_words(*options) as words:
+        yield words["namesrv"]
+
+
+@contextlib.contextmanager
+def serving_words(*options: str) -> Iterator[dict[str, str]]:
+    """The same; yields the words of its ready line: where everything is."""
     command = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
     ports = ["--namesrv-port", "0", "--broker-port", "0"]
     process = subprocess.Popen(
@@ -54,7 +61,7 @@ def serving(*options: str) -> Iterator[str]:
         line = process.stdout.readline() if process.stdout else ""
         words = dict(word.split("=", 1) for word in line.split()[1:])
         assert line.startswith("ready "), f"serve printed {line!r}"
-        yield words["namesrv"]
+        yield words
     finally:
         process.terminate()
         status = process.wait(20)
