@@ -27,6 +27,8 @@ from rocketmq_py.errors import ConfigError, RocketMQError
 
 DEFAULT_NAMESRV_PORT = 9876
 DEFAULT_BROKER_PORT = 10911
+OPTION_OF = {"allow_remote=True": "--allow-remote", "control=True": "--control-port"}
+"""The advice of EmbeddedBroker names its arguments; here they are options."""
 
 
 class ClockChoice(Enum):
@@ -43,6 +45,20 @@ class ClockChoice(Enum):
         return VirtualClock(rate=1 if self is ClockChoice.FLOWING else 0)
 
 
+BrokerPort = Annotated[
+    int | None,
+    typer.Option(
+        help="Port of the first broker. The others take the next ports. 0 takes free ones.",
+        show_default=f"listenPort of --conf, else {DEFAULT_BROKER_PORT}",
+    ),
+]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of the store, in RocketMQ's layout. Without it: in memory, "
+        "at most memoryStoreMaxBytes."
+    ),
+]
 ClockOption = Annotated[
     ClockChoice,
     typer.Option(help="Time of messages: frozen and flowing can be moved (--control-port)."),
@@ -81,20 +97,8 @@ def serve(
     namesrv_port: Annotated[
         int, typer.Option(help="Port of the name server. 0 takes a free one.")
     ] = DEFAULT_NAMESRV_PORT,
-    broker_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port of the first broker. The others take the next ports. 0 takes free ones.",
-            show_default=f"listenPort of --conf, else {DEFAULT_BROKER_PORT}",
-        ),
-    ] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory of the store, in RocketMQ's layout. Without it: in memory, "
-            "at most memoryStoreMaxBytes."
-        ),
-    ] = None,
+    broker_port: BrokerPort = None,
+    store: StoreFolder = None,
     conf: Annotated[
         Path | None,
         typer.Option("-c", "--conf", exists=True, dir_okay=False, help="A broker.conf file."),
@@ -120,9 +124,7 @@ def serve(
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
     raise_descriptor_limit()
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = _set_by_signals()
     try:
         given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
         settings = settings_of(conf, [*(assignments or []), *given])
@@ -146,11 +148,19 @@ def serve(
         )
         _run_until(stop, running)
     except (RocketMQError, OSError, ValueError) as error:
-        # The advice of EmbeddedBroker names its argument; here it is an option.
-        text = str(error).replace("allow_remote=True", "--allow-remote")
-        text = text.replace("control=True", "--control-port")
+        text = str(error)
+        for argument, option in OPTION_OF.items():
+            text = text.replace(argument, option)
         typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
         sys.exit(1)
+
+
+def _set_by_signals() -> threading.Event:
+    """Give an event that Ctrl-C and SIGTERM set."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def _run_until(stop: threading.Event, running: EmbeddedCluster) -> None:
