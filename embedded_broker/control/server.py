@@ -17,16 +17,14 @@ import uvicorn
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.control.app import make_app
 from embedded_broker.control.calls import Calls
+from embedded_broker.control.connections import SILENT_S, BoundedConnection
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import is_reachable
 from embedded_broker.remoting.server import listen
 from rocketmq_py.errors import ConfigError
 
-CONNECTIONS_MAX: Final = 64
-"""Connections and requests at once; more are answered 503."""
 HEADERS_MAX: Final = 32 * 1024
 """Bytes of a request's first lines."""
-IDLE_S: Final = 30
 TOKEN_MIN: Final = 16
 END_S: Final = 2
 """Seconds that answers under way have at the end."""
@@ -81,7 +79,7 @@ class ControlServer:
         app = make_app(self._brokers, token=self._token, calls=self._calls, closing=self._closing)
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=BoundedConnection,
             loop="asyncio",
             ws="none",
             lifespan="off",
@@ -90,8 +88,7 @@ class ControlServer:
             access_log=False,
             proxy_headers=False,  # the peer of the socket is who asks
             server_header=False,
-            limit_concurrency=CONNECTIONS_MAX,
-            timeout_keep_alive=IDLE_S,
+            timeout_keep_alive=SILENT_S,
             timeout_graceful_shutdown=END_S,
             h11_max_incomplete_event_size=HEADERS_MAX,
         )

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from embedded_broker.clocks.session import Session, SessionTimer
-from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.refusals import OVERLOAD, Reason, Refused
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 
@@ -128,7 +128,9 @@ class Calls:
         when too many calls wait; without ``on_end`` the call is sent then and not waited for.
         """
         if on_end is not None and self._count >= PENDING_MAX:
-            raise Refused(Reason.BUSY, f"{PENDING_MAX} calls to clients wait for their answers")
+            raise Refused(
+                Reason.BUSY, f"{OVERLOAD}: {PENDING_MAX} calls to clients wait for their answers"
+            )
         number = self._send(peer, call)
         if number is None:
             self._end(on_end, End.GONE, None)

@@ -6,6 +6,10 @@ not know: the numbers and headers in which a wire says so. Read on:
 """
 
 from enum import Enum, auto
+from typing import Final
+
+OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
+"""How a remark begins when too much waits, as after ``NettyRemotingAbstract``."""
 
 
 class Reason(Enum):

@@ -1,0 +1,74 @@
+"""Silent, slow and greedy peers of the HTTP face."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+pytest.importorskip("uvicorn")
+
+from embedded_broker import EmbeddedBroker
+from embedded_broker.control import connections
+
+GUARD_S = 30
+ASK = b"GET /clock HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.fixture
+def address(broker: EmbeddedBroker) -> tuple[str, int]:
+    host, port = broker.control_url.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def is_ended(peer: socket.socket) -> bool:
+    """Wait until the other side has ended it."""
+    try:
+        return peer.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("begun", [b"", b"GET /clo", b"POST /pause HTTP/1.1\r\nHost: lo"])
+def test_a_peer_that_asks_for_nothing_is_ended(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, begun: bytes
+) -> None:
+    monkeypatch.setattr(connections, "SILENT_S", 0.05)
+    with socket.create_connection(address, timeout=GUARD_S) as peer:
+        peer.sendall(begun)
+        assert is_ended(peer)
+
+
+def test_a_second_request_in_part_is_not_waited_for_either(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_connection(address, timeout=GUARD_S) as peer:
+        peer.sendall(ASK)
+        assert peer.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        monkeypatch.setattr(connections, "SILENT_S", 0.05)
+        peer.sendall(b"GET /clo")
+        assert is_ended(peer)
+
+
+def test_more_connections_than_there_may_be_are_ended_and_the_others_work(
+    address: tuple[str, int], opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "CONNECTIONS_MAX", 3)
+    peers = [
+        opened.enter_context(socket.create_connection(address, timeout=GUARD_S)) for _ in range(3)
+    ]
+    peers[0].sendall(ASK)  # answered: so all three were accepted before it
+    assert peers[0].recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    with socket.create_connection(address, timeout=GUARD_S) as fourth:
+        assert is_ended(fourth)
+    for peer in peers[1:]:
+        peer.sendall(ASK)
+        assert peer.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
