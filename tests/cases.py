@@ -53,7 +53,7 @@ FAMILIES = (
     Family("L", "timer store: delay levels", 10, "L1-10"),
     Family("E", "timer store: sliced engine", 7, "E1-7"),
     Family("S0-", "limits that the first document names", 7, "S0-1-7"),
-    Family("K", "the broker's Python face", 33, "K1-19 K21-25 K28-33"),
+    Family("K", "the broker's Python face", 33, "K1-33"),
     Family(
         "W",
         "wire protocol",
