@@ -101,6 +101,10 @@ class TcpServer:
         """Say who answers on the listener of an address. Before ``start`` or ``open``."""
         self._endpoints[address] = endpoint
 
+    def endpoint(self, address: str) -> Endpoint:
+        """Give who answers at an address."""
+        return self._endpoints[address]
+
     def start(self) -> None:
         """Accept connections; returns when every listener is served."""
         self._thread = Thread(target=self._run, name="embedded-broker-tcp", daemon=True)
