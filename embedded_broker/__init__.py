@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from embedded_broker.settings.profiles import Limits, Profile
     from embedded_broker.store.fault_points import DiskFault
     from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutStatus
+    from embedded_broker.tables.accounts.plain import PlainAccount, PlainAcl
     from embedded_broker.timer.listing import TimerKind
     from embedded_broker.timer.outcomes import RecallOutcome
 
@@ -84,6 +85,7 @@ _NAMES_OF = {
     "settings.profiles": "Limits Profile",
     "store.fault_points": "DiskFault",
     "store.inner": "InnerMessage PutHook PutRefusal PutStatus",
+    "tables.accounts.plain": "PlainAccount PlainAcl",
     "timer.listing": "TimerKind",
     "timer.outcomes": "RecallOutcome",
 }
@@ -120,6 +122,8 @@ __all__ = [
     "MessagesView",
     "NextDeadline",
     "PendingTimer",
+    "PlainAccount",
+    "PlainAcl",
     "Profile",
     "PutHook",
     "PutHooks",

@@ -18,6 +18,7 @@ from embedded_broker.core.refusals import Refused
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Limits, Profile, find_limits, find_profile
+from embedded_broker.tables.accounts.plain import PlainAccounts, PlainAcl
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
@@ -103,6 +104,7 @@ class Arguments:
     seed: int
     fs: "FileSystem | None"
     listener_factory: ListenerFactory | None
+    accounts: PlainAccounts | None = None
     put_hooks: PutHooks = field(factory=PutHooks)
 
 
@@ -129,6 +131,7 @@ def check_arguments(
     allow_remote: bool,
     fs: "FileSystem | None",
     listener_factory: ListenerFactory | None,
+    acl: PlainAcl | str | os.PathLike[str] | None = None,
 ) -> Arguments:
     """Return the arguments as a broker uses them; raise ``ConfigError`` for the first bad one."""
     found, limited = find_profile(profile), find_limits(limits)
@@ -136,10 +139,7 @@ def check_arguments(
     _check_ports(namesrv_port, broker_port)
     if levels not in {"on", "off"}:
         raise ConfigError("levels", levels, "one of on, off")
-    for setting, name in (("cluster_name", cluster_name), ("broker_name", broker_name)):
-        problem = topic_problem(name)
-        if problem is not None:
-            raise ConfigError(setting, name, problem.replace("topic", "name"))
+    _check_names(cluster_name=cluster_name, broker_name=broker_name)
     if not tcp and not inproc:
         raise ConfigError("inproc", inproc, "with tcp=False nobody could reach the broker")
     if not tcp and listener_factory is not None:
@@ -147,7 +147,7 @@ def check_arguments(
     if store is not None and fs is not None:
         raise ConfigError("fs", fs, "give either store or fs: both say where the bytes go")
     options = BrokerConfig(
-        _with_engine(config, engine),
+        _with_acl(_with_engine(config, engine), acl),
         defaults=defaults,
         presets={**found.options, **limited.options},
     )
@@ -175,7 +175,15 @@ def check_arguments(
         seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
         fs=fs,
         listener_factory=listener_factory,
+        accounts=_accounts(options, acl, broker_clock),
     )
+
+
+def _check_names(**names: str) -> None:
+    for setting, name in names.items():
+        problem = topic_problem(name)
+        if problem is not None:
+            raise ConfigError(setting, name, problem.replace("topic", "name"))
 
 
 def _specs(
@@ -197,6 +205,26 @@ def _with_engine(config: Mapping[str, object] | None, engine: str | None) -> dic
         if asked != engine:
             raise ConfigError("engine", engine, f"timerEngine in config is {asked}")
     return options
+
+
+def _with_acl(options: dict[str, object], acl: object) -> dict[str, object]:
+    """Switch access control on for accounts that are given as an argument."""
+    if acl is not None and str(options.setdefault("aclEnable", True)).lower() != "true":
+        raise ConfigError("aclEnable", options["aclEnable"], "accounts are given: acl=... needs it")
+    return options
+
+
+def _accounts(
+    config: BrokerConfig, acl: PlainAcl | str | os.PathLike[str] | None, clock: Clock
+) -> PlainAccounts | None:
+    """Give the accounts of ACL 1; None when it is off."""
+    if not config.flag("aclEnable"):
+        return None
+    file = config.text("plainAclFile")
+    if acl is None and not file:
+        limit = "name the accounts: plainAclFile=... for a file, or acl=... of EmbeddedBroker"
+        raise ConfigError("aclEnable", True, limit)
+    return PlainAccounts.of(acl or file, clock)
 
 
 def checked_store(store: object) -> str | None:

@@ -27,6 +27,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor
+from embedded_broker.remoting.handlers.admin.plain_access import PlainAccessProcessor
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
 from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
@@ -127,6 +128,12 @@ def _register(parts: BrokerParts) -> None:
     AdminBrokerProcessor(parts.acts, parts.store, parts.locks, parts.session).register(
         parts.endpoint
     )
+    place = {
+        "brokerName": parts.broker_name,
+        "brokerAddr": parts.address,
+        "clusterName": parts.cluster_name,
+    }
+    PlainAccessProcessor(parts.accounts, place).register(parts.endpoint)
 
 
 def transactions_of(parts: BrokerParts) -> TransactionalMessageService:

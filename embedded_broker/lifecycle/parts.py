@@ -27,6 +27,7 @@ from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, Limits, Profile
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.tables.accounts.plain import PlainAccounts
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
 from embedded_broker.tables.files import TableFiles
@@ -57,6 +58,8 @@ class BrokerParts:
     broker_name: str
     address: str
     """The advertised ``host:port``."""
+    accounts: PlainAccounts | None = None
+    """The accounts of ACL 1, when it is on."""
 
     topics: TopicTable = field(init=False)
     groups: GroupTable = field(init=False)

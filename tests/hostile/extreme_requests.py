@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import Header, admin, client, consume, send
+from rocketmq_py.protocol.headers import Header, access, admin, client, consume, send
 from rocketmq_py.protocol.headers.send import EndTransactionRequestHeader
 from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
 
@@ -152,6 +152,21 @@ FORMS: Final[dict[int, Form]] = {
     RequestCode.GET_TIMER_METRICS: Form({}),
 }
 """An ordinary request of every code. A code that is missing here fails the test of the walk."""
+
+FORMS_OF_4_9: Final[dict[int, Form]] = {
+    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: Form(
+        {"accessKey": "another1", "secretKey": "12345678", "topicPerms": "T=PUB|SUB"},
+        access.CreateAccessConfigRequestHeader,
+    ),
+    RequestCode.DELETE_ACL_CONFIG: Form(
+        {"accessKey": "another1"}, access.DeleteAccessConfigRequestHeader
+    ),
+    RequestCode.GET_BROKER_CLUSTER_ACL_INFO: Form({}),
+    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: Form(
+        {"globalWhiteAddrs": "192.168.0.*"}, access.UpdateGlobalWhiteAddrsConfigRequestHeader
+    ),
+}
+"""The same of codes that only 4.9 has."""
 
 _MANY: Final = 200_000
 _MB: Final = 1 << 20
