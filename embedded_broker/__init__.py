@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from embedded_broker.remoting.request_faults import Fault
     from embedded_broker.settings.config import BrokerConfig
     from embedded_broker.settings.profiles import Limits, Profile
+    from embedded_broker.settings.tls import Tls
     from embedded_broker.store.fault_points import DiskFault
     from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutStatus
     from embedded_broker.tables.accounts.plain import PlainAccount, PlainAcl
@@ -83,6 +84,7 @@ _NAMES_OF = {
     "remoting.request_faults": "Fault",
     "settings.config": "BrokerConfig",
     "settings.profiles": "Limits Profile",
+    "settings.tls": "Tls",
     "store.fault_points": "DiskFault",
     "store.inner": "InnerMessage PutHook PutRefusal PutStatus",
     "tables.accounts.plain": "PlainAccount PlainAcl",
@@ -143,6 +145,7 @@ __all__ = [
     "TimerKind",
     "TimerNotPending",
     "TimersView",
+    "Tls",
     "TopicSpec",
     "TopicView",
     "TopicsView",

@@ -46,6 +46,7 @@ from embedded_broker.lifecycle.reset import Connected
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig, Defaults
 from embedded_broker.settings.profiles import Limits, LimitsName, Profile, ProfileName
+from embedded_broker.settings.tls import Tls
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.tables.accounts.plain import PlainAcl
 
@@ -71,7 +72,8 @@ class EmbeddedBroker:
     levels, too. ``defaults="upstream"`` uses RocketMQ's defaults where ours differ. ``config``:
     RocketMQ's own options, such as ``{"timerMaxDelaySec": 3456000}``. ``host`` other than loopback
     needs ``allow_remote=True``. ``acl``: accounts that requests must be signed with, a ``PlainAcl``
-    or the path of a `plain_acl.yml`. Port 0 takes a free port. ``tcp=False`` opens no socket,
+    or the path of a `plain_acl.yml`. ``tls``: certificates for TCP connections, a ``Tls`` or the
+    path of a `tls.properties`. Port 0 takes a free port. ``tcp=False`` opens no socket,
     ``inproc=False`` makes SDK clients of this process use TCP. ``topics``: names or ``TopicSpec``,
     created before ``start`` returns. ``seed`` drives every random choice. ``fs`` and
     ``listener_factory`` replace the file system and the listening sockets. Raises ``ConfigError``
@@ -106,6 +108,7 @@ class EmbeddedBroker:
         seed: int | None = None,
         allow_remote: bool = False,
         acl: PlainAcl | str | os.PathLike[str] | None = None,
+        tls: Tls | str | os.PathLike[str] | None = None,
         fs: FileSystem | None = None,
         listener_factory: ListenerFactory | None = None,
     ) -> None:
@@ -130,6 +133,7 @@ class EmbeddedBroker:
             seed=seed,
             allow_remote=allow_remote,
             acl=acl,
+            tls=tls,
             fs=fs,
             listener_factory=listener_factory,
         )

@@ -17,6 +17,7 @@ from embedded_broker.lifecycle.ensemble import Ensemble
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.config import Defaults
 from embedded_broker.settings.profiles import LimitsName, ProfileName
+from embedded_broker.settings.tls import Tls
 from embedded_broker.tables.accounts.plain import PlainAcl
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
@@ -67,6 +68,7 @@ class EmbeddedCluster:
         seed: int | None = None,
         allow_remote: bool = False,
         acl: PlainAcl | str | os.PathLike[str] | None = None,
+        tls: Tls | str | os.PathLike[str] | None = None,
     ) -> None:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ConfigError("brokers", brokers, f"an integer from 1 to {BROKERS_MAX}")
@@ -99,6 +101,7 @@ class EmbeddedCluster:
                 seed=None if seed is None else seed + index,
                 allow_remote=allow_remote,
                 acl=acl,
+                tls=tls,
             )
 
         self._make = make

@@ -18,6 +18,7 @@ from embedded_broker.core.refusals import Refused
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Limits, Profile, find_limits, find_profile
+from embedded_broker.settings.tls import Tls
 from embedded_broker.tables.accounts.plain import PlainAccounts, PlainAcl
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
@@ -105,6 +106,7 @@ class Arguments:
     fs: "FileSystem | None"
     listener_factory: ListenerFactory | None
     accounts: PlainAccounts | None = None
+    tls: Tls | None = None
     put_hooks: PutHooks = field(factory=PutHooks)
 
 
@@ -132,6 +134,7 @@ def check_arguments(
     fs: "FileSystem | None",
     listener_factory: ListenerFactory | None,
     acl: PlainAcl | str | os.PathLike[str] | None = None,
+    tls: Tls | str | os.PathLike[str] | None = None,
 ) -> Arguments:
     """Return the arguments as a broker uses them; raise ``ConfigError`` for the first bad one."""
     found, limited = find_profile(profile), find_limits(limits)
@@ -140,10 +143,7 @@ def check_arguments(
     if levels not in {"on", "off"}:
         raise ConfigError("levels", levels, "one of on, off")
     _check_names(cluster_name=cluster_name, broker_name=broker_name)
-    if not tcp and not inproc:
-        raise ConfigError("inproc", inproc, "with tcp=False nobody could reach the broker")
-    if not tcp and listener_factory is not None:
-        raise ConfigError("listener_factory", listener_factory, "tcp=False has no listener")
+    _check_ways(tcp=tcp, inproc=inproc, listener_factory=listener_factory)
     if store is not None and fs is not None:
         raise ConfigError("fs", fs, "give either store or fs: both say where the bytes go")
     options = BrokerConfig(
@@ -176,6 +176,7 @@ def check_arguments(
         fs=fs,
         listener_factory=listener_factory,
         accounts=_accounts(options, acl, broker_clock),
+        tls=_checked_tls(tls),
     )
 
 
@@ -184,6 +185,13 @@ def _check_names(**names: str) -> None:
         problem = topic_problem(name)
         if problem is not None:
             raise ConfigError(setting, name, problem.replace("topic", "name"))
+
+
+def _check_ways(*, tcp: bool, inproc: bool, listener_factory: ListenerFactory | None) -> None:
+    if not tcp and not inproc:
+        raise ConfigError("inproc", inproc, "with tcp=False nobody could reach the broker")
+    if not tcp and listener_factory is not None:
+        raise ConfigError("listener_factory", listener_factory, "tcp=False has no listener")
 
 
 def _specs(
@@ -225,6 +233,14 @@ def _accounts(
         limit = "name the accounts: plainAclFile=... for a file, or acl=... of EmbeddedBroker"
         raise ConfigError("aclEnable", True, limit)
     return PlainAccounts.of(acl or file, clock)
+
+
+def _checked_tls(given: Tls | str | os.PathLike[str] | None) -> Tls | None:
+    """Read the file of the argument ``tls``, and try the certificates."""
+    tls = given if given is None or isinstance(given, Tls) else Tls.from_file(given)
+    if tls is not None:
+        tls.make_context()
+    return tls
 
 
 def checked_store(store: object) -> str | None:
