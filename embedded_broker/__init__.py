@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from embedded_broker.store.fault_points import DiskFault
     from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutStatus
     from embedded_broker.tables.accounts.plain import PlainAccount, PlainAcl
+    from embedded_broker.tables.accounts.users import AuthPolicy, AuthUser, UserAcl
     from embedded_broker.timer.listing import TimerKind
     from embedded_broker.timer.outcomes import RecallOutcome
 
@@ -88,6 +89,7 @@ _NAMES_OF = {
     "store.fault_points": "DiskFault",
     "store.inner": "InnerMessage PutHook PutRefusal PutStatus",
     "tables.accounts.plain": "PlainAccount PlainAcl",
+    "tables.accounts.users": "AuthPolicy AuthUser UserAcl",
     "timer.listing": "TimerKind",
     "timer.outcomes": "RecallOutcome",
 }
@@ -95,6 +97,8 @@ _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in na
 
 __all__ = [
     "Advanced",
+    "AuthPolicy",
+    "AuthUser",
     "BrokerClock",
     "BrokerConfig",
     "BrokerStateError",
@@ -149,6 +153,7 @@ __all__ = [
     "TopicSpec",
     "TopicView",
     "TopicsView",
+    "UserAcl",
     "VirtualClock",
     "WaitTimeoutError",
 ]

@@ -134,6 +134,7 @@ class BrokerNode:
             broker_name=arguments.broker_name,
             address=address,
             accounts=arguments.accounts,
+            first_users=arguments.first_users,
         )
         self._flusher = self._connect_flusher(parts)
         self._install(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 
 from embedded_broker import EmbeddedBroker
@@ -12,8 +13,21 @@ from tests.hostile.extreme_requests import FORMS, FORMS_OF_4_9
 from tests.unit.embedded_broker import peers
 
 SECRET = "12345678"
+GUARD_S = 20.0
 ALL_FORMS = FORMS | FORMS_OF_4_9
 """An ordinary request of every code of every version."""
+
+
+class Waiting(peers.Peer):
+    """A peer whose answer may come from another thread."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(host)
+        self.answered = threading.Event()
+
+    def deliver(self, frames: list[bytes]) -> None:
+        super().deliver(frames)
+        self.answered.set()
 
 
 def signed(
@@ -44,6 +58,8 @@ def ask(
     command = RemotingCommand(
         code, opaque=7, version=479, ext_fields=signed(fields, body, key, secret), body=body
     )
-    peer = peers.Peer(host)
+    peer = Waiting(host)
     broker._parts().endpoint.receive(peer, FrameDecoder().feed(command.encode()))
+    if not peer.answered.wait(GUARD_S):
+        raise AssertionError(f"request {code} got no answer")
     return peer.answers[0]
