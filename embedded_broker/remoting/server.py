@@ -210,6 +210,14 @@ class TcpServer:
         if address not in self._servers:  # accepted while the address was being closed
             self._abort(connection)
 
+    def has_room(self) -> bool:
+        """Say whether one more connection is served; who is refused is told of now and then."""
+        most = self.traffic.connections_max
+        if len(self._connections) < most:
+            return True
+        self.refused.warn(f"a connection is refused: {most} are open (maxConnections)")
+        return False
+
     def forget(self, connection: "TcpConnection") -> None:
         """Note that a connection has ended."""
         self._connections.pop(connection, None)
@@ -552,6 +560,9 @@ class SocketProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving a socket (TCP_NODELAY is set by the loop)."""
         transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass of it
+        if not self._server.has_room():
+            transport.abort()
+            return
         transport.set_write_buffer_limits(high=PIECE)
         self._transport = transport
         remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")

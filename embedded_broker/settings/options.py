@@ -304,6 +304,13 @@ _TOPICS_AND_GROUPS = (
 )
 
 _ACCESS = (
+    Option(
+        "maxConnections",
+        10_000,
+        "ours: so many TCP connections are served by all brokers of a cluster and their name "
+        "server; others are closed at once",
+        low=1,
+    ),
     Option("aclEnable", False, "ACL 1: requests are signed by plain accounts", live=False),
     Option(
         "plainAclFile",

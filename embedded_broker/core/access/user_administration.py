@@ -30,6 +30,7 @@ from embedded_broker.tables.accounts.users import (
 _TYPES: Final = ("Super", "Normal")
 _STATES: Final = ("enable", "disable")
 _POLICIES: Final = ("Custom", "Default")
+_EXCEPTION: Final = "org.apache.rocketmq.auth.authorization.exception.AuthorizationException: "
 Given = Mapping[str, Any]
 """A document of a request: anything may stand in it."""
 
@@ -116,9 +117,11 @@ class UserAdministration:
         """Add policy entries to a user, or replace those about the same resources."""
         policies = given.get("policies")
         if not isinstance(policies, list) or not policies:
-            _refuse("The body of acl is null")
+            raise Refused(Reason.FAILED, f"{_EXCEPTION}The body of acl is null")
         username = self._subject(str(given.get("subject") or subject))
-        read = [self._read_policy(one) for one in policies]
+        read = [policy for one in policies if (policy := _read_policy(one)) is not None]
+        if not read:
+            _refuse("The policies is empty.")
         if self._users.get(username) is None:
             _refuse(f"The subject of {SUBJECT_PREFIX}{username} is not exist.")
         for kind, entries in read:
@@ -164,12 +167,14 @@ class UserAdministration:
             _refuse("The subject type is null.")
         return name
 
-    def _read_policy(self, given: Any) -> tuple[PolicyType, list[PolicyEntry]]:
-        entries = given.get("entries") if isinstance(given, dict) else None
-        if not isinstance(entries, list) or not entries:
-            _refuse("The policy entries is empty.")
-        kind = cast("PolicyType", word_of(given.get("policyType"), _POLICIES) or "Custom")
-        return kind, [_read_entry(one) for one in entries]
+
+def _read_policy(given: Any) -> tuple[PolicyType, list[PolicyEntry]] | None:
+    """Read a policy; one without entries is none."""
+    entries = given.get("entries") if isinstance(given, dict) else None
+    if not isinstance(entries, list) or not entries:
+        return None
+    kind = cast("PolicyType", word_of(given.get("policyType"), _POLICIES) or "Custom")
+    return kind, [_read_entry(one) for one in entries]
 
 
 def _about(policies: Policies, text: str) -> Policies:

@@ -135,12 +135,12 @@ class PolicyEntry:
 
     def to_document(self) -> dict[str, Any]:
         """Give the entry as requests and files have it."""
-        return {
+        document: dict[str, Any] = {
             "resource": str(self.resource),
             "actions": list(self.actions),
-            "sourceIps": list(self.source_ips) or None,
             "decision": self.decision,
         }
+        return document | {"sourceIps": list(self.source_ips)} if self.source_ips else document
 
 
 Policies = dict[PolicyType, tuple[PolicyEntry, ...]]

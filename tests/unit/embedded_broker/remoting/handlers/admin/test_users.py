@@ -12,6 +12,7 @@ from rocketmq_py.protocol.json_text import dumps, loads
 from tests.unit.embedded_broker.core.access.signed import SECRET, ask
 from tests.unit.embedded_broker.wire_peer import send_fields
 
+EXCEPTION = "org.apache.rocketmq.auth.authorization.exception.AuthorizationException: "
 USERS = UserAcl(
     users=[
         AuthUser(username="root", password=SECRET, superuser=True),
@@ -158,8 +159,8 @@ def test_what_is_there_is_shown(broker: EmbeddedBroker) -> None:
         (3001, {"username": "root"}, {"password": "x"}, (16, "The user is existed")),
         (3002, {"username": "no"}, {"password": "x"}, (16, "The user is not exist")),
         (3004, {}, None, (29, "The username is blank")),
-        (3006, BOB, {}, (16, "The body of acl is null")),
-        (3006, BOB, {"policies": [{}]}, (16, "The policy entries is empty.")),
+        (3006, BOB, {}, (1, f"{EXCEPTION}The body of acl is null")),
+        (3006, BOB, {"policies": [{}]}, (16, "The policies is empty.")),
         (
             3006,
             {},

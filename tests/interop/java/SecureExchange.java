@@ -1,0 +1,59 @@
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.RPCHook;
+
+/**
+ * Sends and consumes as an account, by TLS when the properties of the JVM say so. Then sends to a topic that the
+ * account may not use. Arguments: name server, topic, group, number, forbidden topic, access key, secret key.
+ */
+public class SecureExchange {
+    public static void main(String[] args) throws Exception {
+        RPCHook hook = args[5].isEmpty() ? null : new AclClientRPCHook(new SessionCredentials(args[5], args[6]));
+        int number = Integer.parseInt(args[3]);
+        CountDownLatch left = new CountDownLatch(number);
+        DefaultMQProducer producer = new DefaultMQProducer("SecureProducer", hook);
+        producer.setNamesrvAddr(args[0]);
+        producer.setRetryTimesWhenSendFailed(0);
+        producer.start();
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(args[2], hook);
+        consumer.setNamesrvAddr(args[0]);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.subscribe(args[1], "*");
+        consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            for (MessageExt message : messages) {
+                System.out.println(String.join("\t", "RECEIVED", new String(message.getBody()), message.getMsgId()));
+                left.countDown();
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        consumer.start();
+        try {
+            for (int each = 0; each < number; each++) {
+                SendResult result = producer.send(new Message(args[1], ("message " + each).getBytes()));
+                System.out.println(String.join("\t", "SENT", "message " + each, result.getMsgId()));
+            }
+            left.await(60, TimeUnit.SECONDS);
+        } catch (MQBrokerException error) {
+            System.out.println(String.join("\t", "REFUSED", "" + error.getResponseCode(), error.getErrorMessage()));
+        }
+        try {
+            producer.send(new Message(args[4], "not allowed".getBytes()));
+            System.out.println("PASSED\t" + args[4]);
+        } catch (MQBrokerException error) {
+            System.out.println(String.join("\t", "DENIED", "" + error.getResponseCode(), error.getErrorMessage()));
+        }
+        consumer.shutdown();
+        producer.shutdown();
+    }
+}
