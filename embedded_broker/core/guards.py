@@ -120,7 +120,11 @@ class Guards(list[Guard]):
 
     def concern(self, action: Action) -> bool:
         """Say whether any guard wants to be asked about an action."""
-        return any(action in getattr(guard, "actions", Action) for guard in self)
+        for guard in self:
+            actions = getattr(guard, "actions", None)
+            if actions is None or action in actions:
+                return True
+        return False
 
 
 class RemoteAdministration:

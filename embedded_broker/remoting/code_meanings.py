@@ -9,6 +9,7 @@ know: who may do what, remarks. Read on: ``embedded_broker/core/guards.py`` and
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, overload
 
 from embedded_broker.core.guards import Action, Resource, ResourceKind
@@ -24,6 +25,7 @@ from rocketmq_py.protocol.names import RETRY_PREFIX, is_retry_topic
 Names = Callable[[bytes], Iterator[Resource]]
 """What the body of a request is about."""
 
+KEPT_MAX: Final = 1024
 BODY_MAX: Final = 1024 * 1024
 """A longer body is not read to see what it is about."""
 CLUSTER: Final = (Resource(ResourceKind.CLUSTER),)
@@ -50,6 +52,11 @@ class Meaning(NamedTuple):
     body: Names | None = None
     about: tuple[Resource, ...] = ()
     also: tuple[Action, ...] = ()
+
+    @property
+    def about_nothing(self) -> tuple[Resource, ...]:
+        """What a request is about that names no topic and no group."""
+        return CLUSTER if self.action in _CHANGES else self.about
 
 
 _KINDS: Final[dict[str, tuple[ResourceKind, str]]] = {
@@ -313,14 +320,28 @@ def action_of(code: int) -> Action:
 def wanted_by(code: int, fields: Mapping[str, str], body: bytes) -> Wanted:
     """Give what a request wants. Its body is read only when somebody looks at the resources."""
     meaning = _MEANINGS.get(code, _UNKNOWN)
-    action, also = meaning.action, meaning.also
-    about = CLUSTER if action in _CHANGES else meaning.about
+    names = meaning.fields
     if meaning.body is not None:
-        return Wanted(action, _NamedInBody(meaning.body, body, about), also)
+        named = _NamedInBody(meaning.body, body, meaning.about_nothing)
+        return Wanted(meaning.action, named, meaning.also)
+    if len(names) == 1:
+        return _wanted_with_one(code, fields.get(names[0]))
+    return _wanted_with(meaning, fields)
+
+
+@lru_cache(KEPT_MAX)
+def _wanted_with_one(code: int, name: str | None) -> Wanted:
+    """Give what a request wants that names one thing; most are sends to few topics."""
+    meaning = _MEANINGS[code]
+    return _wanted_with(meaning, {} if name is None else {meaning.fields[0]: name})
+
+
+def _wanted_with(meaning: Meaning, fields: Mapping[str, str]) -> Wanted:
+    action = meaning.action
     named = [one for name in meaning.fields if name in fields for one in _named(name, fields)]
     if action is _PUB and named and named[0].kind is ResourceKind.GROUP:
         action = _SUB  # a consumer sends what it could not handle to its retry topic
-    return Wanted(action, named or about, also)
+    return Wanted(action, tuple(named) or meaning.about_nothing, meaning.also)
 
 
 class _NamedInBody(Sequence[Resource]):

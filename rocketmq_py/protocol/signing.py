@@ -5,7 +5,8 @@ out, then the body (`AclUtils`, `AclSigner`). Must not know accounts or permissi
 every hook that adds extra fields.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from typing import Final
 
 ACCESS_KEY: Final = "AccessKey"
@@ -35,7 +36,7 @@ def sign(secret: str, ext_fields: Mapping[str, str], body: bytes = b"") -> str:
     >>> sign("12345678", {"AccessKey": "rocketmq2", "topic": "TBW102"})
     '/u5P/wZUbhjanu4LM/UzEdo2u2I='
     """
-    return _signature(secret, text(ext_fields, body))
+    return _tools()[1](_digest(secret, text(ext_fields, body))).decode()
 
 
 def verify(secret: str, ext_fields: Mapping[str, str], body: bytes = b"") -> bool:
@@ -44,18 +45,27 @@ def verify(secret: str, ext_fields: Mapping[str, str], body: bytes = b"") -> boo
     Takes the same time wherever the texts differ.
     """
     given = ext_fields.get(SIGNATURE, "").encode()
-    from hmac import compare_digest
-
-    fits = False
-    for without in ((), *((name,) for name in _LEFT_OUT_BY_CLIENTS if name in ext_fields)):
-        expected = _signature(secret, text(ext_fields, body, without)).encode()
-        fits |= compare_digest(expected, given)
+    _, encode, compare = _tools()
+    fits = compare(encode(_digest(secret, text(ext_fields, body))), given)
+    for name in _LEFT_OUT_BY_CLIENTS:
+        if name in ext_fields:
+            other = _digest(secret, text(ext_fields, body, (name,)))
+            fits |= compare(encode(other), given)
     return fits
 
 
-def _signature(secret: str, signed: bytes) -> str:
-    # Imported here: the cryptography behind hmac costs more to load than all of the protocol.
-    from base64 import b64encode
-    from hmac import digest
+def _digest(secret: str, signed: bytes) -> bytes:
+    return _tools()[0](secret.encode(), signed, "sha1")
 
-    return b64encode(digest(secret.encode(), signed, "sha1")).decode()
+
+@cache
+def _tools() -> tuple[
+    Callable[[bytes, bytes, str], bytes],
+    Callable[[bytes], bytes],
+    Callable[[bytes, bytes], bool],
+]:
+    # Imported on first use: the cryptography behind hmac costs more to load than the protocol.
+    from base64 import b64encode
+    from hmac import compare_digest, digest
+
+    return digest, b64encode, compare_digest

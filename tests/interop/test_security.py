@@ -85,7 +85,7 @@ def exchange(
 ) -> Jvm:
     arguments = (broker.namesrv_addr, TOPIC, GROUP, "20", FORBIDDEN, key, secret)
     with java(*arguments, **properties) as program:
-        assert program.finish(120) == 0, program.lines
+        assert program.finish(90) == 0, program.lines
     return program
 
 
@@ -359,8 +359,10 @@ def test_a_real_server_answers_plain_and_tls_on_one_port(real: RealCluster) -> N
     host, _, port = real.broker_addr.rpartition(":")
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with socket.create_connection((host, int(port)), timeout=WAIT_S) as raw:
-        with context.wrap_socket(raw) as secure:
-            assert secure.version() is not None
+    with (
+        socket.create_connection((host, int(port)), timeout=WAIT_S) as raw,
+        context.wrap_socket(raw) as secure,
+    ):
+        assert secure.version() is not None
     with WirePeer(real.broker_addr) as plain:
         assert plain.ask(28).code == 0

@@ -25,10 +25,14 @@ class UserAccess:
     _config: BrokerConfig
     _users: UserTable
     _cluster_name: str
+    _signs: bool = field(init=False)
+    _judges: bool = field(init=False)
     _unsigned: frozenset[str] = field(init=False)
     _unjudged: frozenset[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._signs = self._config.flag("authenticationEnabled")
+        self._judges = self._config.flag("authorizationEnabled")
         self._unsigned = self._codes("authenticationWhitelist")
         self._unjudged = self._codes("authorizationWhitelist")
 
@@ -44,9 +48,9 @@ class UserAccess:
         """Refuse what nobody has signed, and what its user may not do."""
         call = asked.claim.call
         told = None
-        if self._config.flag("authenticationEnabled") and call not in self._unsigned:
+        if self._signs and call not in self._unsigned:
             told = self._authenticate(asked)
-        if told is None and self._config.flag("authorizationEnabled"):
+        if told is None and self._judges:
             told = None if call in self._unjudged else self._authorize(asked)
         return None if told is None else Refused(Reason.NO_PERMISSION, told)
 

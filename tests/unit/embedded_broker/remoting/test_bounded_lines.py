@@ -1,4 +1,4 @@
-"""Peers cannot fill the log: whatever they send, or how often they dial, a line a second tells it."""
+"""Peers cannot fill the log: whatever they send, and how often, a line a second tells of it."""
 
 from __future__ import annotations
 
@@ -80,8 +80,10 @@ def test_the_limit_counts_the_name_server_too_and_can_be_raised(
     broker = start_broker(config={"maxConnections": 1})
     connect(broker.namesrv_addr).ask(106)
     host, _, port = broker.addr.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as refused:
-        with contextlib.suppress(ConnectionResetError):
-            assert refused.recv(1) == b""
+    with (
+        socket.create_connection((host, int(port)), timeout=20) as refused,
+        contextlib.suppress(ConnectionResetError),
+    ):
+        assert refused.recv(1) == b""
     broker.config.update(maxConnections=2)
     assert connect(broker.addr).ask(28).code == 0

@@ -37,7 +37,7 @@ def test_the_file_of_the_original_says_who_may_do_what(file: Path) -> None:
 
     assert owned is not None
     assert owned.topics == {"topicA": Permission.DENY, "topicB": Permission.PUB | Permission.SUB}
-    assert owned.default_topic is Permission.DENY
+    assert owned.default_topic == Permission.DENY
     assert owned.account.secret_key == SECRET
     assert accounts.is_white("192.168.0.7")
     assert not accounts.is_white("127.0.0.1")
