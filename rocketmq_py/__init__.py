@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rocketmq_py.client.queue_requests import RawPull
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
     from rocketmq_py.clock import Clock, SystemClock
-    from rocketmq_py.config import ClientConfig, Credentials
+    from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
     from rocketmq_py.consumer.listener import (
         ConsumeConcurrentlyContext,
         ConsumeConcurrentlyStatus,
@@ -98,7 +98,7 @@ _NAMES_OF = {
     "client.queue_requests": "RawPull",
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
-    "config": "ClientConfig Credentials",
+    "config": "ClientConfig Credentials TlsConfig",
     "consumer.listener": (
         "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere "
         "MessageListenerConcurrently MessageModel MessageSelector"
@@ -200,6 +200,7 @@ __all__ = [
     "SendStatus",
     "SendTimeoutError",
     "SystemClock",
+    "TlsConfig",
     "TooManySendsError",
     "TopicNotExistError",
     "TransactionListener",

@@ -5,10 +5,13 @@ constructor; this is the one place that knows all of them. Must not know: files,
 Read on: ``node.py``, which opens the store before and starts the threads afterwards.
 """
 
+import logging
 from functools import partial
 from typing import Final
 
 from embedded_broker.core import metrics
+from embedded_broker.core.access.user_administration import UserAdministration
+from embedded_broker.core.access.users import UserAccess
 from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.produce import Produce
@@ -22,15 +25,19 @@ from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Statistics
 from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.core.transactions.ending import EndTransactions
 from embedded_broker.core.waiters import Waiters
+from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle.lost_topics import used_places
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor
+from embedded_broker.remoting.handlers.admin.plain_access import PlainAccessProcessor
+from embedded_broker.remoting.handlers.admin.users import UserProcessor, saving
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
 from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
+from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
 from embedded_broker.tables.files import TableFiles
@@ -39,8 +46,11 @@ from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.handles import UniqIdGenerator
 
+logger = logging.getLogger(__name__)
+
 _DAY_MS: Final = 86_400_000
 TOPICS_PATH: Final = "config/topics.json"
+USERS_PATH: Final = "config/auth.json"
 
 
 def install(parts: BrokerParts) -> None:
@@ -127,6 +137,32 @@ def _register(parts: BrokerParts) -> None:
     AdminBrokerProcessor(parts.acts, parts.store, parts.locks, parts.session).register(
         parts.endpoint
     )
+    place = {
+        "brokerName": parts.broker_name,
+        "brokerAddr": parts.address,
+        "clusterName": parts.cluster_name,
+    }
+    PlainAccessProcessor(parts.accounts, place).register(parts.endpoint)
+    _keep_users(parts)
+
+
+def _keep_users(parts: BrokerParts) -> None:
+    """Load the users of ACL 2, add the first ones, and answer the requests that change them."""
+    file = JsonConfigFile(parts.store.fs, USERS_PATH, key="users")
+    parts.users.load_document(
+        file.load(skip_damage=parts.config.text("damagedRecords") == "skip") or {}
+    )
+    if file.problem is not None:
+        parts.store.problems.append(file.problem)
+    if parts.users.begin_with(parts.first_users):
+        try:
+            file.save(parts.users.to_document())
+        except StoreError as error:
+            logger.warning("users are not saved before they are changed: %s", error)
+    if UserAccess.is_on(parts.config):
+        parts.guards.append(UserAccess(parts.config, parts.users, parts.cluster_name))
+    save = saving(parts.users.to_document, file.save)
+    UserProcessor(UserAdministration(parts.users), save).register(parts.endpoint)
 
 
 def transactions_of(parts: BrokerParts) -> TransactionalMessageService:

@@ -27,6 +27,8 @@ from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, Limits, Profile
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.tables.accounts.plain import PlainAccounts
+from embedded_broker.tables.accounts.users import UserAcl, UserTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
 from embedded_broker.tables.files import TableFiles
@@ -57,7 +59,12 @@ class BrokerParts:
     broker_name: str
     address: str
     """The advertised ``host:port``."""
+    accounts: PlainAccounts | None = None
+    """The accounts of ACL 1, when it is on."""
+    first_users: UserAcl = field(factory=UserAcl)
+    """Users of ACL 2 that are there from the start."""
 
+    users: UserTable = field(init=False, factory=UserTable)
     topics: TopicTable = field(init=False)
     groups: GroupTable = field(init=False)
     consumers: ConsumerRegistry = field(init=False)

@@ -115,7 +115,7 @@ class Runtime:
         from embedded_broker.remoting.server import TcpServer, listen
 
         if self._tcp is None:
-            self._tcp = TcpServer(self.traffic)
+            self._tcp = TcpServer(self.traffic, arguments.tls)
             arguments.config.on_change(lambda _: self.traffic.read_settings(arguments.config))
             self.driver.barriers.append(self._tcp.hand_over)
         listener = (arguments.listener_factory or listen)(arguments.host, port)

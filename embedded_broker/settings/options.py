@@ -25,7 +25,7 @@ class Option:
     ``upstream`` is the default under ``defaults="upstream"``. ``live`` says whether
     ``config.update`` may change it on a running broker. ``fixed`` options can only have their
     default, because the broker has no other behaviour. With ``hours`` the text is a list of hours
-    of the day.
+    of the day. A ``secret`` value is never shown.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Option:
     live: bool = field(default=True, kw_only=True)
     fixed: bool = field(default=False, kw_only=True)
     hours: bool = field(default=False, kw_only=True)
+    secret: bool = field(default=False, kw_only=True)
 
     @property
     def kind(self) -> type:
@@ -60,6 +61,10 @@ class Option:
         if self.hours:
             return "hours from 00 to 23, separated by semicolons"
         return "one of " + ", ".join(self.choices) if self.choices else "a text"
+
+    def shown(self, value: OptionValue) -> str:
+        """Write a value for logs and answers."""
+        return "***" if self.secret and value else show(value)
 
 
 def show(value: OptionValue) -> str:
@@ -298,6 +303,41 @@ _TOPICS_AND_GROUPS = (
     Option("enableRemoteEscape", False, "roles", fixed=True),
 )
 
+_ACCESS = (
+    Option(
+        "maxConnections",
+        10_000,
+        "ours: so many TCP connections are served by all brokers of a cluster and their name "
+        "server; others are closed at once",
+        low=1,
+    ),
+    Option("aclEnable", False, "ACL 1: requests are signed by plain accounts", live=False),
+    Option(
+        "plainAclFile",
+        "",
+        "ours: the plain_acl.yml of aclEnable; a real broker has conf/plain_acl.yml in its home",
+        live=False,
+    ),
+    Option("authenticationEnabled", False, "ACL 2: requests are signed by users", live=False),
+    Option("authorizationEnabled", False, "ACL 2: users need policies", live=False),
+    Option(
+        "initAuthenticationUser",
+        "",
+        'ACL 2: the first super user, {"username":"...","password":"..."}',
+        live=False,
+        secret=True,
+    ),
+    Option(
+        "innerClientAuthenticationCredentials",
+        "",
+        'ACL 2: one more super user, {"accessKey":"...","secretKey":"..."}',
+        live=False,
+        secret=True,
+    ),
+    Option("authenticationWhitelist", "", "ACL 2: codes that need no signature", live=False),
+    Option("authorizationWhitelist", "", "ACL 2: codes that need no policy", live=False),
+)
+
 _STORE = (
     Option("maxMessageSize", 4_194_304, "largest body in bytes", low=1, high=16_000_000),
     Option("mappedFileSizeCommitLog", 1_073_741_824, "commit log file size", low=1024, live=False),
@@ -386,7 +426,8 @@ _STORE = (
 )
 
 OPTIONS: dict[str, Option] = {
-    option.name: option for option in (*_TIMERS, *_TRANSACTIONS, *_TOPICS_AND_GROUPS, *_STORE)
+    option.name: option
+    for option in (*_TIMERS, *_TRANSACTIONS, *_TOPICS_AND_GROUPS, *_ACCESS, *_STORE)
 }
 """Every option of the broker by name."""
 
@@ -400,7 +441,7 @@ ARGUMENT_NAMES: dict[str, str] = {
 """Names in a broker.conf file that ``EmbeddedBroker`` has as arguments."""
 
 _TUNING_OF_THE_REAL_BROKER: Final = """
-abortFile accessMessageInMemoryMaxRatio aclEnable adminBrokerThreadPoolNums
+abortFile accessMessageInMemoryMaxRatio adminBrokerThreadPoolNums
 autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 brokerId cleanFileForciblyEnable
 clientManageThreadPoolNums commitIntervalCommitLog consumerManageThreadPoolNums
 deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly

@@ -15,6 +15,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
@@ -37,6 +38,9 @@ from rocketmq_py.transport.channel import (
 )
 from rocketmq_py.transport.io_thread import IoThread
 from rocketmq_py.transport.outbox import Frame, Outbox
+
+if TYPE_CHECKING:
+    from rocketmq_py.transport.tls import TlsSocket
 
 RECEIVE_SIZE = 65_536
 RECEIVE_SIZE_MAX = 1_048_576
@@ -63,7 +67,7 @@ _WATCH, _THREAD, _CALLER, _NOBODY = _Reader
 
 
 def over(
-    sock: socket.socket,
+    sock: "socket.socket | TlsSocket",
     address: str,
     *,
     io_thread: IoThread,
@@ -89,7 +93,7 @@ class TcpChannel:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: "socket.socket | TlsSocket",
         address: str,
         calls: CallTable,
         io_thread: IoThread,

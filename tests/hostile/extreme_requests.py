@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import Header, admin, client, consume, send
+from rocketmq_py.protocol.headers import Header, access, admin, client, consume, send
 from rocketmq_py.protocol.headers.send import EndTransactionRequestHeader
 from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
 
@@ -70,6 +70,11 @@ _BEAT: Final = (
     b'[{"topic":"Used","subString":"*"}]}],"producerDataSet":[{"groupName":"p"}]}'
 )
 _CHECK: Final = b'{"clientId":"c","group":"g","subscriptionData":{"topic":"Used","subString":"*"}}'
+_USER: Final = b'{"username":"bob","password":"secret of bob","userType":"Normal"}'
+_POLICY: Final = (
+    b'{"subject":"User:bob","policies":[{"policyType":"Custom","entries":[{"resource":"Topic:Used",'
+    b'"actions":["Pub","Sub"],"sourceIps":["10.0.0.0/8"],"decision":"Allow"}]}]}'
+)
 _LONG_SEND: Final = {
     field.wire: send_fields(TOPIC).get(field.short or "", "0")
     for field in send.SendMessageRequestHeader.FIELDS
@@ -150,8 +155,33 @@ FORMS: Final[dict[int, Form]] = {
     RequestCode.GET_ALL_DELAY_OFFSET: Form({}),
     RequestCode.GET_TIMER_CHECK_POINT: Form({}),
     RequestCode.GET_TIMER_METRICS: Form({}),
+    RequestCode.AUTH_CREATE_USER: Form({"username": "bob"}, access.UserRequestHeader, _USER),
+    RequestCode.AUTH_UPDATE_USER: Form({"username": "bob"}, access.UserRequestHeader, _USER),
+    RequestCode.AUTH_DELETE_USER: Form({"username": "bob"}, access.UserRequestHeader),
+    RequestCode.AUTH_GET_USER: Form({"username": "bob"}, access.UserRequestHeader),
+    RequestCode.AUTH_LIST_USER: Form({"filter": "b"}, access.ListUsersRequestHeader),
+    RequestCode.AUTH_CREATE_ACL: Form({"subject": "User:bob"}, access.AclRequestHeader, _POLICY),
+    RequestCode.AUTH_UPDATE_ACL: Form({"subject": "User:bob"}, access.AclRequestHeader, _POLICY),
+    RequestCode.AUTH_DELETE_ACL: Form({"subject": "User:bob"}, access.AclRequestHeader),
+    RequestCode.AUTH_GET_ACL: Form({"subject": "User:bob"}, access.AclRequestHeader),
+    RequestCode.AUTH_LIST_ACL: Form({"subjectFilter": "b"}, access.ListAclsRequestHeader),
 }
 """An ordinary request of every code. A code that is missing here fails the test of the walk."""
+
+FORMS_OF_4_9: Final[dict[int, Form]] = {
+    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: Form(
+        {"accessKey": "another1", "secretKey": "12345678", "topicPerms": "T=PUB|SUB"},
+        access.CreateAccessConfigRequestHeader,
+    ),
+    RequestCode.DELETE_ACL_CONFIG: Form(
+        {"accessKey": "another1"}, access.DeleteAccessConfigRequestHeader
+    ),
+    RequestCode.GET_BROKER_CLUSTER_ACL_INFO: Form({}),
+    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: Form(
+        {"globalWhiteAddrs": "192.168.0.*"}, access.UpdateGlobalWhiteAddrsConfigRequestHeader
+    ),
+}
+"""The same of codes that only 4.9 has."""
 
 _MANY: Final = 200_000
 _MB: Final = 1 << 20

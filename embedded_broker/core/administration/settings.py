@@ -12,7 +12,7 @@ from attrs import define, field
 
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig, check_known, read_properties
-from embedded_broker.settings.options import ARGUMENT_NAMES, show
+from embedded_broker.settings.options import ARGUMENT_NAMES, OPTIONS
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.disk_health import DiskHealth
 from embedded_broker.tables.consumers.groups import GroupTable
@@ -159,7 +159,8 @@ class Settings:
     def options(self) -> dict[str, str]:
         """Give every option with its value, the arguments first."""
         given = {name: self._arguments[name] for name in ARGUMENT_NAMES if name in self._arguments}
-        return given | {name: show(value) for name, value in self._config.items()}
+        shown = {name: OPTIONS[name].shown(value) for name, value in self._config.items()}
+        return given | shown
 
     def options_version(self) -> dict[str, int]:
         """Give the DataVersion of the options: how often they were changed, and when last."""
