@@ -27,6 +27,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor
+from embedded_broker.remoting.handlers.admin.topics_and_groups import TopicsAndGroupsProcessor
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
 from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
@@ -124,6 +125,7 @@ def _register(parts: BrokerParts) -> None:
         levels=parts.levels,
         statistics=parts.statistics,
     ).register(parts.endpoint)
+    TopicsAndGroupsProcessor(parts.acts).register(parts.endpoint)
     AdminBrokerProcessor(parts.acts, parts.store, parts.locks, parts.session).register(
         parts.endpoint
     )

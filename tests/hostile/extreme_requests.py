@@ -110,6 +110,10 @@ FORMS: Final[dict[int, Form]] = {
     ),
     RequestCode.VIEW_MESSAGE_BY_ID: Form({"offset": "0"}, consume.ViewMessageRequestHeader),
     RequestCode.UPDATE_AND_CREATE_TOPIC: Form(_CREATE, admin.CreateTopicRequestHeader),
+    RequestCode.GET_TOPIC_CONFIG: Form({"topic": TOPIC}, admin.GetTopicConfigRequestHeader),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Form(
+        {"group": GROUP}, admin.GetSubscriptionGroupConfigRequestHeader
+    ),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Form({}, None, b'{"groupName":"Made"}'),
     RequestCode.UPDATE_BROKER_CONFIG: Form({}, None, b"timerMaxDelaySec=259200\n"),
     RequestCode.GET_BROKER_CONFIG: Form({}),

@@ -121,6 +121,20 @@ class Settings:
                 f"{field}[{number}] is illegal: 0 to {most} (setting maxQueueNums)",
             )
 
+    def topic(self, name: str) -> TopicConfig:
+        """Give the settings of a topic; refuses an unknown one."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise Refused(Reason.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+        return topic
+
+    def group(self, name: str) -> SubscriptionGroupConfig:
+        """Give the settings of a group, which is made if that is allowed; else refuses."""
+        group = self._groups.find(name)
+        if group is None:
+            raise Refused(Reason.GROUP_NOT_EXIST, "No group in this broker")
+        return group
+
     def put_group(self, group: SubscriptionGroupConfig) -> None:
         """Create the settings of a consumer group or replace them; 4.9 takes any name."""
         problem = self._groups.problem(group.group_name)

@@ -8,7 +8,8 @@ follow_ups            36, 37, 370 (half messages and 39: the room `core/transact
 pull_message          11, 361 (what a pull gets: core/consume)
 client_manage         34, 35, 46, 38, 14, 15
 query_message         12, 33
-admin_broker          17, 200, 25, 26, 202, 203, 208, 29 to 32, 222, 41, 42
+topics_and_groups     17, 200, 351, 352
+admin_broker          25, 26, 202, 203, 208, 29 to 32, 222, 41, 42
 inspection            28, 45, 60, 61
 ====================  ===================================================
 

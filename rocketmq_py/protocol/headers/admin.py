@@ -30,6 +30,19 @@ class GetTopicStatsInfoRequestHeader(Header):
     topic: Text = required("topic")
 
 
+class GetTopicConfigRequestHeader(Header):
+    """351: the settings of a topic; `lo` asks for the mapping of a static topic, too."""
+
+    topic: Text = required("topic")
+    lo: Flag | None = optional("lo")
+
+
+class GetSubscriptionGroupConfigRequestHeader(Header):
+    """352: the settings of a group."""
+
+    group: Text = required("group")
+
+
 class GetConsumerConnectionListRequestHeader(Header):
     """203: who is online in a group, and what it subscribes."""
 
