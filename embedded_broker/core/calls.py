@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from embedded_broker.clocks.session import Session, SessionTimer
+from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
@@ -21,6 +22,8 @@ from rocketmq_py.protocol.bodies.document import MessageQueueKey
 logger = logging.getLogger(__name__)
 
 ANSWER_WAIT_MS: Final = 3_000
+CLIENT_WAIT_MS: Final = 10_000
+"""How long a client has for what somebody else waits for (`Broker2Client.callClient`)."""
 PENDING_MAX: Final = 10_000
 """Most calls that wait at one time. Calls whose end nobody wants to hear get half of the room."""
 
@@ -55,7 +58,18 @@ class ResetOffsets:
     offsets: Mapping[MessageQueueKey, int]
 
 
-Call = GroupChanged | CheckTransaction | ResetOffsets
+@frozen(kw_only=True)
+class PushReply:
+    """This is the reply to a request of yours; hosts are `ip:port`."""
+
+    message: Incoming
+    producer_group: str
+    born_host: str
+    store_host: str
+    stored_ms: int
+
+
+Call = GroupChanged | CheckTransaction | ResetOffsets | PushReply
 
 
 class End(Enum):

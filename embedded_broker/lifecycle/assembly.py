@@ -14,6 +14,7 @@ from embedded_broker.core.consume import Consume
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.recalls import Recalls
+from embedded_broker.core.replies import Replies
 from embedded_broker.core.retries import Retries
 from embedded_broker.core.send_gate import SendGate
 from embedded_broker.core.send_shapes import SendShapes
@@ -31,6 +32,7 @@ from embedded_broker.remoting.handlers.admin.topics_and_groups import TopicsAndG
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
 from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
+from embedded_broker.remoting.handlers.send.reply_message import ReplyMessageProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
@@ -195,6 +197,21 @@ def _take_messages(parts: BrokerParts) -> None:
     SendMessageProcessor(
         endpoint=endpoint,
         produce=produce,
+        config=config,
+        profile=profile,
+        store_host=store.store_host,
+    ).register()
+    ReplyMessageProcessor(
+        endpoint=endpoint,
+        replies=Replies(
+            address=parts.address,
+            config=config,
+            clock=parts.clock,
+            gate=gate,
+            produce=produce,
+            producers=parts.producers,
+            calls=parts.calls,
+        ),
         config=config,
         profile=profile,
         store_host=store.store_host,

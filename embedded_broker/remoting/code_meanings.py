@@ -17,6 +17,8 @@ _ACTIONS: Final[dict[int, Action]] = {
     RequestCode.SEND_MESSAGE: Action.PUB,
     RequestCode.SEND_MESSAGE_V2: Action.PUB,
     RequestCode.SEND_BATCH_MESSAGE: Action.PUB,
+    RequestCode.SEND_REPLY_MESSAGE: Action.PUB,
+    RequestCode.SEND_REPLY_MESSAGE_V2: Action.PUB,
     RequestCode.END_TRANSACTION: Action.PUB,
     RequestCode.RECALL_MESSAGE: Action.PUB,
     RequestCode.CONSUMER_SEND_MSG_BACK: Action.SUB,

@@ -84,6 +84,10 @@ FORMS: Final[dict[int, Form]] = {
     RequestCode.SEND_BATCH_MESSAGE: Form(
         send_fields(TOPIC, m="true"), send.SendMessageRequestHeader, b"body", short=True
     ),
+    RequestCode.SEND_REPLY_MESSAGE: Form(_LONG_SEND, send.SendMessageRequestHeader, b"body"),
+    RequestCode.SEND_REPLY_MESSAGE_V2: Form(
+        send_fields(TOPIC), send.SendMessageRequestHeader, b"body", short=True
+    ),
     RequestCode.CONSUMER_SEND_MSG_BACK: Form(
         {"offset": "0", "group": GROUP, "delayLevel": "0"}, send.ConsumerSendMsgBackRequestHeader
     ),
