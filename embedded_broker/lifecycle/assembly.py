@@ -201,21 +201,7 @@ def _take_messages(parts: BrokerParts) -> None:
         profile=profile,
         store_host=store.store_host,
     ).register()
-    ReplyMessageProcessor(
-        endpoint=endpoint,
-        replies=Replies(
-            address=parts.address,
-            config=config,
-            clock=parts.clock,
-            gate=gate,
-            produce=produce,
-            producers=parts.producers,
-            calls=parts.calls,
-        ),
-        config=config,
-        profile=profile,
-        store_host=store.store_host,
-    ).register()
+    _take_replies(parts, gate)
     FollowUpProcessor(
         endpoint=endpoint,
         config=config,
@@ -226,6 +212,25 @@ def _take_messages(parts: BrokerParts) -> None:
             config=config, clock=parts.clock, transactions=parts.transactions, produce=produce
         ),
         recalls=Recalls(broker_name=parts.broker_name, config=config, store=store, topics=topics),
+    ).register()
+
+
+def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
+    """Make what hands replies over, and answer the requests that bring them."""
+    ReplyMessageProcessor(
+        endpoint=parts.endpoint,
+        replies=Replies(
+            address=parts.address,
+            config=parts.config,
+            clock=parts.clock,
+            gate=gate,
+            produce=parts.produce,
+            producers=parts.producers,
+            calls=parts.calls,
+        ),
+        config=parts.config,
+        profile=parts.profile,
+        store_host=parts.store.store_host,
     ).register()
 
 
