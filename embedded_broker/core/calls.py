@@ -69,7 +69,46 @@ class PushReply:
     stored_ms: int
 
 
-Call = GroupChanged | CheckTransaction | ResetOffsets | PushReply
+@frozen
+class TellRunningInfo:
+    """Say how you are, as a consumer of this group."""
+
+    group: str
+    client_id: str
+    with_stacks: bool = False
+
+
+@frozen
+class TellOffsets:
+    """Say how far you are in this topic."""
+
+    group: str
+    topic: str
+
+
+@frozen(kw_only=True)
+class ConsumeDirectly:
+    """Consume this message now, and say what came of it."""
+
+    group: str
+    client_id: str
+    msg_id: str
+    topic: str | None
+    broker_name: str
+    topic_sys_flag: int | None
+    group_sys_flag: int | None
+    record: bytes
+
+
+Call = (
+    GroupChanged
+    | CheckTransaction
+    | ResetOffsets
+    | PushReply
+    | TellRunningInfo
+    | TellOffsets
+    | ConsumeDirectly
+)
 
 
 class End(Enum):

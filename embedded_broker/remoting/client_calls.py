@@ -11,9 +11,12 @@ from embedded_broker.core.calls import (
     Answer,
     Call,
     CheckTransaction,
+    ConsumeDirectly,
     GroupChanged,
     PushReply,
     ResetOffsets,
+    TellOffsets,
+    TellRunningInfo,
 )
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, RequestCode, ResponseCode
@@ -21,6 +24,11 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers import Header
 from rocketmq_py.protocol.headers.admin import ResetOffsetRequestHeader
 from rocketmq_py.protocol.headers.client import NotifyConsumerIdsChangedRequestHeader
+from rocketmq_py.protocol.headers.groups import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    GetConsumerStatusRequestHeader,
+)
 from rocketmq_py.protocol.headers.send import (
     CheckTransactionStateRequestHeader,
     PushReplyMessageRequestHeader,
@@ -28,7 +36,7 @@ from rocketmq_py.protocol.headers.send import (
 
 
 def request_for(call: Call) -> RemotingCommand:
-    """Give the request 39, 40, 220 or 326 that says it."""
+    """Give the request 39, 40, 220, 221, 307, 309 or 326 that says it."""
     body, flag = b"", FLAG_ONEWAY
     header: Header
     match call:
@@ -56,9 +64,32 @@ def request_for(call: Call) -> RemotingCommand:
         case PushReply():
             code, flag = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, 0
             header, body = _reply_header(call), call.message.body
+        case TellRunningInfo():
+            code, flag = RequestCode.GET_CONSUMER_RUNNING_INFO, 0
+            header = GetConsumerRunningInfoRequestHeader(
+                consumer_group=call.group, client_id=call.client_id, jstack_enable=call.with_stacks
+            )
+        case TellOffsets():
+            code, flag = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, 0
+            header = GetConsumerStatusRequestHeader(topic=call.topic, group=call.group)
+        case ConsumeDirectly():
+            code, flag = RequestCode.CONSUME_MESSAGE_DIRECTLY, 0
+            header, body = _direct_header(call), call.record
         case _:
             assert_never(call)
     return RemotingCommand(code, flag=flag, ext_fields=header.to_ext(), body=body)
+
+
+def _direct_header(call: ConsumeDirectly) -> Header:
+    return ConsumeMessageDirectlyResultRequestHeader(
+        consumer_group=call.group,
+        client_id=call.client_id,
+        msg_id=call.msg_id,
+        broker_name=call.broker_name,
+        topic=call.topic,
+        topic_sys_flag=call.topic_sys_flag,
+        group_sys_flag=call.group_sys_flag,
+    )
 
 
 def _reply_header(call: PushReply) -> Header:

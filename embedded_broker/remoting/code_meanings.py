@@ -30,9 +30,22 @@ _ACTIONS: Final[dict[int, Action]] = {
     RequestCode.QUERY_CONSUMER_OFFSET: Action.SUB,
     RequestCode.HEART_BEAT: Action.GET,
     RequestCode.UPDATE_AND_CREATE_TOPIC: Action.CREATE,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Action.CREATE,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Action.CREATE,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Action.CREATE,
+    RequestCode.DELETE_TOPIC_IN_BROKER: Action.DELETE,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: Action.DELETE,
+    RequestCode.PUT_KV_CONFIG: Action.UPDATE,
+    RequestCode.DELETE_KV_CONFIG: Action.UPDATE,
+    RequestCode.WIPE_WRITE_PERM_OF_BROKER: Action.UPDATE,
+    RequestCode.ADD_WRITE_PERM_OF_BROKER: Action.UPDATE,
+    RequestCode.DELETE_TOPIC_IN_NAMESRV: Action.DELETE,
+    RequestCode.REGISTER_TOPIC_IN_NAMESRV: Action.CREATE,
+    RequestCode.UPDATE_NAMESRV_CONFIG: Action.UPDATE,
     RequestCode.UPDATE_BROKER_CONFIG: Action.UPDATE,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Action.UPDATE,
+    RequestCode.CLONE_GROUP_OFFSET: Action.UPDATE,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: Action.UPDATE,
 }
 """A code that is not here changes nothing and brings no message: `GET`."""
 

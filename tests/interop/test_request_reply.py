@@ -1,6 +1,7 @@
 """Requests and replies: Java's client at both ends of our broker, and with our client at one end.
 
-4.9.8, because the blocking `request` of 4.9.4 returns before the reply is there.
+4.9.8: the blocking `request` of 4.9.4 returns before the reply is there, and that of 5.3.3 does not
+return when it is, at a real broker neither.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.interop.real_broker import RealCluster
 
 COUNT = 6
 TOPIC = "RequestTopic"
-VERSIONS = ["4.9.8", "5.3.3"]
+VERSION = "4.9.8"
 PATIENCE_MS = 60_000
 
 
@@ -34,12 +35,11 @@ def expected(*, tag: str = "reply to ") -> list[list[str]]:
 
 @pytest.mark.smoke
 @pytest.mark.case("W93")
-@pytest.mark.parametrize("version", VERSIONS)
-def test_java_asks_and_java_answers(serve: Serve, version: str) -> None:
+def test_java_asks_and_java_answers(serve: Serve) -> None:
     with (
         serve("--topic", TOPIC) as namesrv,
-        client_program(version, "RequestReply", namesrv, TOPIC, "answer", str(COUNT)) as replier,
-        client_program(version, "RequestReply", namesrv, TOPIC, "ask", str(COUNT)) as asker,
+        client_program(VERSION, "RequestReply", namesrv, TOPIC, "answer", str(COUNT)) as replier,
+        client_program(VERSION, "RequestReply", namesrv, TOPIC, "ask", str(COUNT)) as asker,
     ):
         assert asker.finish(120) == 0, asker.lines
         assert replier.finish(60) == 0, replier.lines
@@ -65,7 +65,7 @@ def test_java_asks_and_we_answer(serve: Serve) -> None:
         consumer.register_message_listener(listen)
         consumer.start()
         try:
-            asks = client_program("4.9.8", "RequestReply", namesrv, TOPIC, "ask", str(COUNT))
+            asks = client_program(VERSION, "RequestReply", namesrv, TOPIC, "ask", str(COUNT))
             with asks as asker:
                 assert asker.finish(120) == 0, asker.lines
         finally:
@@ -77,7 +77,7 @@ def test_java_asks_and_we_answer(serve: Serve) -> None:
 def test_we_ask_and_java_answers(serve: Serve) -> None:
     with (
         serve("--topic", TOPIC) as namesrv,
-        client_program("4.9.8", "RequestReply", namesrv, TOPIC, "answer", str(COUNT)) as replier,
+        client_program(VERSION, "RequestReply", namesrv, TOPIC, "answer", str(COUNT)) as replier,
     ):
         replier.wait_for_line("STARTED", 60)
         assert ask(namesrv) == expected()
@@ -87,7 +87,7 @@ def test_we_ask_and_java_answers(serve: Serve) -> None:
 @pytest.mark.case("W93")
 def test_at_a_real_broker_we_ask_and_java_answers(real: RealCluster) -> None:
     namesrv = real.namesrv_addr
-    with client_program("4.9.8", "RequestReply", namesrv, TOPIC, "answer", str(COUNT)) as replier:
+    with client_program(VERSION, "RequestReply", namesrv, TOPIC, "answer", str(COUNT)) as replier:
         replier.wait_for_line("STARTED", 60)
         assert ask(namesrv) == expected()
         assert replier.finish(60) == 0, replier.lines

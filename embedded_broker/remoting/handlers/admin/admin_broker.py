@@ -1,19 +1,18 @@
 """What administrators, and consumers on start, ask about topics, queues and groups.
 
 The part of RocketMQ's AdminBrokerProcessor that clients and mqadmin need first, in front of
-`core/administration/`: 25 and 26 change and show options, 202, 203 and 208 show tables, 29 to 32
+`core/administration/`: 25 and 26 change and show options, 202 and 208 show tables, 29 to 32
 tell queue offsets, 222 moves a group, 41 and 42 lock queues.
 """
 
 from functools import partial
-from typing import Final
 
 from attrs import define
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.administration import Administration
 from embedded_broker.remoting.endpoint import Endpoint, Request
-from embedded_broker.remoting.long_requests import Work, elsewhere
+from embedded_broker.remoting.long_requests import Work
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.registry import QueueLocks
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
@@ -21,7 +20,6 @@ from rocketmq_py.protocol.bodies.groups import LockBatchRequest, LockBatchRespon
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import (
-    GetConsumerConnectionListRequestHeader,
     GetConsumeStatsRequestHeader,
     GetTopicStatsInfoRequestHeader,
     ResetOffsetRequestHeader,
@@ -33,9 +31,6 @@ from rocketmq_py.protocol.headers.consume import (
     SearchOffsetRequestHeader,
 )
 from rocketmq_py.protocol.json_text import dumps
-
-_MANY: Final = 500
-"""A longer list is written outside the door."""
 
 
 @define(eq=False)
@@ -53,7 +48,6 @@ class AdminBrokerProcessor:
         register_long(RequestCode.UPDATE_BROKER_CONFIG, self.update_options)
         register(RequestCode.GET_BROKER_CONFIG, self.show_options)
         register_long(RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats)
-        register_long(RequestCode.GET_CONSUMER_CONNECTION_LIST, self.consumer_connections)
         register_long(RequestCode.GET_CONSUME_STATS, self.consume_stats)
         register(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, self.search_offset)
         register(RequestCode.GET_MAX_OFFSET, self.max_offset)
@@ -92,15 +86,6 @@ class AdminBrokerProcessor:
         """202: bounds and last store time of every queue of a topic; unknown topic: 17."""
         header = GetTopicStatsInfoRequestHeader.from_ext(request.command.ext_fields)
         table = yield from self._acts.offsets.topic_stats(header.topic)
-        body = yield table.encode
-        return request.command.answer(ResponseCode.SUCCESS, body=body)
-
-    def consumer_connections(self, request: Request) -> Work:
-        """203: who is connected in a group and to what it subscribes; nobody: 206."""
-        header = GetConsumerConnectionListRequestHeader.from_ext(request.command.ext_fields)
-        table = self._acts.clients.consumer_connections(header.consumer_group)
-        if len(table.subscription_table) + len(table.connection_set) > _MANY:
-            yield elsewhere
         body = yield table.encode
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 

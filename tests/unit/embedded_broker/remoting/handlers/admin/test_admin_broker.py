@@ -1,4 +1,4 @@
-"""Requests 202, 203, 208, 29 to 32, 41 and 42."""
+"""Requests 202, 208, 29 to 32, 41 and 42."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
-from rocketmq_py.protocol.bodies.groups import ConsumerConnection, ConsumeStats, LockBatchResponse
+from rocketmq_py.protocol.bodies.groups import ConsumeStats, LockBatchResponse
 from rocketmq_py.protocol.bodies.topics import TopicStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
@@ -30,17 +30,6 @@ def test_topic_stats_show_every_queue(broker: EmbeddedBroker, peer: WirePeer) ->
     assert shown == {0: (0, 0, 0), 1: (0, 1, broker.clock.now_ms)}
     answer = peer.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "Unknown"})
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
-
-
-def test_consumer_connections_show_members_and_subscriptions(peer: WirePeer) -> None:
-    peer.heartbeat("c1", consumer("g", {"T": "TagA"}, sub_version=5))
-    answer = peer.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"})
-    shown = ConsumerConnection.decode(answer.body)
-    (one,) = shown.connection_set
-    assert (one.client_id, one.language, one.version) == ("c1", "JAVA", 479)
-    assert one.client_addr == f"127.0.0.1:{peer.port}"
-    assert shown.subscription_table["T"].sub_string == "TagA"
-    assert (shown.consume_type, shown.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
 
 
 def test_consume_stats_show_how_far_a_group_is(broker: EmbeddedBroker, peer: WirePeer) -> None:

@@ -1,16 +1,20 @@
-"""Requests 17, 200, 351 and 352."""
+"""Requests 17, 18, 21, 215, 305 and 351 about topics, 200, 201, 207, 225 and 352 about groups."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from embedded_broker import EmbeddedBroker
+from rocketmq_py.protocol.bodies.groups import ConsumeStats
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.lenient_json import loads_lenient
 from tests.unit.embedded_broker.conftest import StartBroker
-from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
+from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, bodies, consumer
 
 BY_PROFILE = [("rocketmq-4.9", 1), ("rocketmq-5.x", 29)]
 
@@ -133,3 +137,159 @@ def test_4_9_knows_neither_351_nor_352(start_broker: StartBroker, connect: Conne
     peer = connect(start_broker(profile="rocketmq-4.9").addr)
     for code in (RequestCode.GET_TOPIC_CONFIG, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG):
         assert peer.ask(code, {"topic": "TBW102"}).code == 3
+
+
+# -- 18, 21, 215, 225, 201, 207, 305 ----------------------------------------------------------
+
+
+def topics_of(peer: WirePeer) -> dict[str, Any]:
+    table = loads_lenient(peer.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+    return dict(table["topicConfigTable"])
+
+
+def groups_of(peer: WirePeer) -> dict[str, Any]:
+    table = loads_lenient(peer.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
+    return dict(table["subscriptionGroupTable"])
+
+
+def test_all_topics_are_listed_with_the_version_of_the_table(peer: WirePeer) -> None:
+    first = loads_lenient(peer.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+    put_topic(peer, "T", perm="4")
+    second = loads_lenient(peer.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+    assert "T" not in first["topicConfigTable"]
+    assert second["topicConfigTable"]["T"]["perm"] == 4
+    assert second["dataVersion"]["counter"] == first["dataVersion"]["counter"] + 1
+    assert second["topicQueueMappingDetailMap"] == {}
+
+
+def test_4_9_has_no_static_topics_to_list(start_broker: StartBroker, connect: Connect) -> None:
+    peer = connect(start_broker(profile="rocketmq-4.9").addr)
+    table = loads_lenient(peer.ask(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+    assert set(table) == {"dataVersion", "topicConfigTable"}
+
+
+def test_several_topics_are_made_at_once(peer: WirePeer) -> None:
+    body = {
+        "topicConfigList": [
+            {"topicName": "A", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6},
+            {"topicName": "B", "attributes": {"+message.type": "FIFO"}},
+        ]
+    }
+    code = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
+    assert peer.ask(code, body=json.dumps(body).encode()).code == 0
+    made = topics_of(peer)
+    assert made["A"]["readQueueNums"] == 2
+    assert made["B"]["attributes"] == {"message.type": "FIFO"}
+    body["topicConfigList"] = [{"topicName": "a b"}]
+    assert peer.ask(code, body=json.dumps(body).encode()).code == 29
+
+
+def test_several_groups_are_made_at_once_and_listed(peer: WirePeer) -> None:
+    body = {"groupConfigList": [{"groupName": "g1", "retryMaxTimes": 3}, {"groupName": "g2"}]}
+    code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
+    assert "g1" not in groups_of(peer)
+    assert peer.ask(code, body=json.dumps(body).encode()).code == 0
+    made = groups_of(peer)
+    assert (made["g1"]["retryMaxTimes"], made["g2"]["retryMaxTimes"]) == (3, 16)
+    assert made["TOOLS_CONSUMER"]["groupName"] == "TOOLS_CONSUMER"
+
+
+def commit(peer: WirePeer, group: str, topic: str, offset: int) -> int:
+    fields = {"consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": str(offset)}
+    return peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields).code
+
+
+def committed(peer: WirePeer, group: str, topic: str) -> RemotingCommand:
+    fields = {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": "0",
+        "setZeroIfNotFound": "false",
+    }
+    return peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, fields)
+
+
+@pytest.mark.case("W96")
+@pytest.mark.parametrize("switch", ["removeOffset", "cleanOffset", None])
+def test_a_group_is_deleted_and_its_offsets_when_that_is_asked_for(
+    peer: WirePeer, switch: str | None
+) -> None:
+    put_topic(peer, "T")
+    for group in ("g", "other"):
+        peer.heartbeat("c", consumer(group, {"T": "*"}))
+        assert commit(peer, group, "T", 7) == 0
+        peer.ask(RequestCode.UNREGISTER_CLIENT, {"clientID": "c", "consumerGroup": group})
+    fields = {"groupName": "g"} | ({} if switch is None else {switch: "true"})
+    assert peer.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields).code == 0
+    assert set(groups_of(peer)) & {"g", "other"} == {"other"}
+    assert committed(peer, "g", "T").code == (0 if switch is None else 22)
+    assert committed(peer, "other", "T").ext_fields == {"offset": "7"}
+    assert peer.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "unknown"}).code == 0
+
+
+def test_a_deleted_topic_takes_along_messages_offsets_and_routes(
+    broker: EmbeddedBroker, peer: WirePeer, connect: Connect
+) -> None:
+    names = connect(broker.namesrv_addr)
+    for topic in ("T", "%RETRY%g_T", "Stays"):
+        peer.create_topic(topic)
+        peer.send(topic)
+    with broker._parts().door:  # no request can name it
+        broker._parts().topics.ensure("%RETRY%g+T", 1)
+    peer.heartbeat("c", consumer("g", {"T": "*"}))
+    commit(peer, "g", "T", 1)
+    commit(peer, "g", "Stays", 1)
+    peer.pull("T", consumerGroup="g")
+    assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"}).code == 0
+    assert set(topics_of(peer)) & {"T", "%RETRY%g_T", "%RETRY%g+T", "Stays"} == {"Stays"}
+    assert names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}).code == 17
+    assert peer.pull("T").code == ResponseCode.TOPIC_NOT_EXIST
+    assert (committed(peer, "g", "T").code, committed(peer, "g", "Stays").code) == (22, 0)
+    # A new topic of that name does not bring anything back.
+    peer.create_topic("T")
+    assert peer.pull("T").code == ResponseCode.PULL_OFFSET_MOVED
+    peer.send("T", b"new")
+    at = int(peer.pull("T").ext_fields["nextBeginOffset"])
+    assert bodies(peer.pull("T", at)) == [b"new"]
+    stats = peer.ask(RequestCode.GET_CONSUME_STATS, {"consumerGroup": "g", "topic": "T"})
+    (one,) = ConsumeStats.decode(stats.body).offset_table.values()
+    assert (one.consumer_offset, one.pull_offset) == (0, 0)
+
+
+@pytest.mark.parametrize(("profile", "code"), BY_PROFILE)
+def test_a_system_topic_cannot_be_deleted(
+    start_broker: StartBroker, connect: Connect, profile: str, code: int
+) -> None:
+    peer = connect(start_broker(profile=profile).addr)
+    for topic in ("TBW102", "DefaultCluster", " "):
+        assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}).code == code
+    assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "unknown"}).code == 0
+
+
+def test_a_deleted_topic_stays_deleted_when_the_broker_starts_again(
+    tmp_path: Path, connect: Connect
+) -> None:
+    with EmbeddedBroker(store=tmp_path) as first:
+        peer = connect(first.addr)
+        for topic in ("Gone", "Again", "Stays"):
+            peer.create_topic(topic)
+            peer.send(topic, b"old")
+        for topic in ("Gone", "Again"):
+            peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic})
+        peer.create_topic("Again")
+        peer.send("Again", b"new")
+        peer.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, {"groupName": "TOOLS_CONSUMER"})
+    for _ in range(2):
+        with EmbeddedBroker(store=tmp_path) as later:
+            peer = connect(later.addr)
+            assert set(topics_of(peer)) & {"Gone", "Again", "Stays"} == {"Again", "Stays"}
+            assert bodies(peer.pull("Again", 1)) == [b"new"]
+            assert peer.pull("Again", 0).code == ResponseCode.PULL_OFFSET_MOVED
+            assert bodies(peer.pull("Stays")) == [b"old"]
+            assert later.recovery is None or "Gone" not in str(later.recovery)
+
+
+def test_system_topics_are_listed(peer: WirePeer) -> None:
+    answer = peer.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    listed = set(json.loads(answer.body)["topicList"])
+    assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-a"} <= listed
