@@ -62,6 +62,8 @@ if TYPE_CHECKING:
         RemotingSendRequestException,
         RemotingTimeoutException,
         RemotingTooMuchRequestException,
+        ReplyTopicMissingError,
+        RequestTimeoutException,
         ReservedPropertyError,
         RocketMQError,
         SendAttempt,
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from rocketmq_py.protocol.codes import RequestCode, ResponseCode
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
     from rocketmq_py.protocol.handles import RecallHandle
+    from rocketmq_py.reply import create_reply_message
     from rocketmq_py.send_result import (
         LocalTransactionState,
         MessageQueue,
@@ -111,9 +114,9 @@ _NAMES_OF = {
         "MQClientException NameServerUnavailableError NoRouteError NotStartedError "
         "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
         "RemotingConnectException RemotingException RemotingSendRequestException "
-        "RemotingTimeoutException RemotingTooMuchRequestException ReservedPropertyError "
-        "RocketMQError SendAttempt SendFailedError SendTimeoutError TooManySendsError "
-        "TopicNotExistError UnsupportedOperationError"
+        "RemotingTimeoutException RemotingTooMuchRequestException ReplyTopicMissingError "
+        "RequestTimeoutException ReservedPropertyError RocketMQError SendAttempt SendFailedError "
+        "SendTimeoutError TooManySendsError TopicNotExistError UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
     "producer.batch": "BatchRefusedError",
@@ -125,6 +128,7 @@ _NAMES_OF = {
     "protocol.codes": "RequestCode ResponseCode",
     "protocol.delay": "Delay DelayKind DelayLevel",
     "protocol.handles": "RecallHandle",
+    "reply": "create_reply_message",
     "send_result": (
         "LocalTransactionState MessageQueue SendResult SendStatus TransactionSendResult"
     ),
@@ -187,7 +191,9 @@ __all__ = [
     "RemotingSendRequestException",
     "RemotingTimeoutException",
     "RemotingTooMuchRequestException",
+    "ReplyTopicMissingError",
     "RequestCode",
+    "RequestTimeoutException",
     "ReservedPropertyError",
     "ResponseCode",
     "RocketMQError",
@@ -208,6 +214,7 @@ __all__ = [
     "TransactionSendResult",
     "UnsupportedOperationError",
     "__version__",
+    "create_reply_message",
     "running_clients",
 ]
 

@@ -28,6 +28,7 @@ class Reason(Enum):
     SUBSCRIPTION_PARSE_FAILED = auto()
     NOT_FOUND = auto()
     CONSUMER_NOT_ONLINE = auto()
+    CONSUME_MSG_TIMEOUT = auto()
 
 
 class Refused(Exception):  # noqa: N818 - the broker says no; nothing is wrong with it

@@ -12,11 +12,11 @@ from typing import Final
 from embedded_broker.core import metrics
 from embedded_broker.core.access.user_administration import UserAdministration
 from embedded_broker.core.access.users import UserAccess
-from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.recalls import Recalls
+from embedded_broker.core.replies import Replies
 from embedded_broker.core.retries import Retries
 from embedded_broker.core.send_gate import SendGate
 from embedded_broker.core.send_shapes import SendShapes
@@ -26,16 +26,21 @@ from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.core.transactions.ending import EndTransactions
 from embedded_broker.core.waiters import Waiters
 from embedded_broker.errors import StoreError
+from embedded_broker.lifecycle.acts import administration_of
 from embedded_broker.lifecycle.lost_topics import used_places
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
+from embedded_broker.remoting.handlers.admin.connections import ConnectionsProcessor
+from embedded_broker.remoting.handlers.admin.consumption import ConsumptionProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor
 from embedded_broker.remoting.handlers.admin.plain_access import PlainAccessProcessor
+from embedded_broker.remoting.handlers.admin.topics_and_groups import TopicsAndGroupsProcessor
 from embedded_broker.remoting.handlers.admin.users import UserProcessor, saving
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
 from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
+from embedded_broker.remoting.handlers.send.reply_message import ReplyMessageProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.tables.consumers.groups import GroupTable
@@ -43,6 +48,7 @@ from embedded_broker.tables.consumers.registry import ConsumerRegistry, Producer
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.topics.deleted import DeletedTopics
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.handles import UniqIdGenerator
 
@@ -65,6 +71,7 @@ def install(parts: BrokerParts) -> None:
         cluster_name=parts.cluster_name,
         broker_name=parts.broker_name,
     )
+    parts.deleted_topics = DeletedTopics()
     parts.groups = GroupTable(parts.config, parts.profile, parts.clock)
     parts.offsets = OffsetTable()
     parts.deliveries = DeliveryLog(lambda: parts.clock.now_ms)
@@ -134,6 +141,9 @@ def _register(parts: BrokerParts) -> None:
         levels=parts.levels,
         statistics=parts.statistics,
     ).register(parts.endpoint)
+    TopicsAndGroupsProcessor(parts.acts, parts.profile.topic_attributes).register(parts.endpoint)
+    ConsumptionProcessor(parts.acts.consumption, parts.address).register(parts.endpoint)
+    ConnectionsProcessor(parts.acts, parts.endpoint).register()
     AdminBrokerProcessor(parts.acts, parts.store, parts.locks, parts.session).register(
         parts.endpoint
     )
@@ -233,6 +243,7 @@ def _take_messages(parts: BrokerParts) -> None:
         profile=profile,
         store_host=store.store_host,
     ).register()
+    _take_replies(parts, gate)
     FollowUpProcessor(
         endpoint=endpoint,
         config=config,
@@ -243,6 +254,25 @@ def _take_messages(parts: BrokerParts) -> None:
             config=config, clock=parts.clock, transactions=parts.transactions, produce=produce
         ),
         recalls=Recalls(broker_name=parts.broker_name, config=config, store=store, topics=topics),
+    ).register()
+
+
+def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
+    """Make what hands replies over, and answer the requests that bring them."""
+    ReplyMessageProcessor(
+        endpoint=parts.endpoint,
+        replies=Replies(
+            address=parts.address,
+            config=parts.config,
+            clock=parts.clock,
+            gate=gate,
+            produce=parts.produce,
+            producers=parts.producers,
+            calls=parts.calls,
+        ),
+        config=parts.config,
+        profile=parts.profile,
+        store_host=parts.store.store_host,
     ).register()
 
 
@@ -272,10 +302,12 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
     for table, path in (
         (parts.topics, TOPICS_PATH),
         (parts.groups, "config/subscriptionGroup.json"),
+        (parts.deleted_topics, "config/deletedTopics.json"),
     ):
         loaded.append(files.keep(table, path))
         # The original writes these two before it answers who caused the change.
         parts.before_crash.append(partial(files.begin_save, path))
+    _hide_deleted(parts)
     offsets_ms = parts.config.int("flushConsumerOffsetInterval")
     files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms)
     parts.on_close.append(files.save)
@@ -290,48 +322,9 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
     return files
 
 
-def administration_of(parts: BrokerParts) -> Administration:
-    """Make the acts on a broker that has its tables and its waiting pulls."""
-    host, _, port = parts.address.rpartition(":")
-    arguments = {
-        "brokerClusterName": parts.cluster_name,
-        "brokerName": parts.broker_name,
-        "brokerIP1": host,
-        "listenPort": port,
-    }
-    return Administration(
-        Settings(
-            config=parts.config,
-            profile=parts.profile,
-            clock=parts.clock,
-            topics=parts.topics,
-            groups=parts.groups,
-            health=parts.store.health,
-            arguments=arguments,
-        ),
-        GroupOffsets(
-            broker_name=parts.broker_name,
-            config=parts.config,
-            profile=parts.profile,
-            store=parts.store,
-            topics=parts.topics,
-            groups=parts.groups,
-            consumers=parts.consumers,
-            offsets=parts.offsets,
-            deliveries=parts.deliveries,
-            calls=parts.calls,
-            wake=parts.consume.waiters.wake,
-        ),
-        Clients(
-            door=parts.door,
-            session=parts.session,
-            config=parts.config,
-            profile=parts.profile,
-            topics=parts.topics,
-            groups=parts.groups,
-            consumers=parts.consumers,
-            producers=parts.producers,
-            calls=parts.calls,
-            forget=[parts.consume.waiters.forget, parts.calls.forget],
-        ),
-    )
+def _hide_deleted(parts: BrokerParts) -> None:
+    """Let nobody find what topics held that were deleted."""
+    for (name, number), end in parts.deleted_topics.ends():
+        queue = parts.store.queues.get((name, number))
+        if queue is not None:
+            queue.hide(end)

@@ -34,6 +34,7 @@ from embedded_broker.tables.consumers.registry import ConsumerRegistry, Producer
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
 from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.topics.deleted import DeletedTopics
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.levels.service import ScheduleMessageService
@@ -66,6 +67,7 @@ class BrokerParts:
 
     users: UserTable = field(init=False, factory=UserTable)
     topics: TopicTable = field(init=False)
+    deleted_topics: DeletedTopics = field(init=False)
     groups: GroupTable = field(init=False)
     consumers: ConsumerRegistry = field(init=False)
     producers: ProducerRegistry = field(init=False)

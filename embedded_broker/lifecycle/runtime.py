@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from embedded_broker.clocks.driver import ClockDriver
+from embedded_broker.core.guards import Guards, RemoteAdministration
 from embedded_broker.door import Door
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.parts import BrokerParts
@@ -77,10 +78,12 @@ class Runtime:
             session=parts.session,
             journal=parts.journal,
             profile=parts.profile,
-            handlers=self.namesrv.handlers,
+            guards=Guards(one for one in parts.guards if isinstance(one, RemoteAdministration)),
             is_namesrv=True,
             silent_unknown=silent,
         )
+        for code, handler in self.namesrv.handlers.items():
+            endpoint.register(code, handler)
         self.namesrv_endpoint = endpoint
         self.serve(address, endpoint)
         return endpoint

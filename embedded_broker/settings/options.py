@@ -253,6 +253,7 @@ _TOPICS_AND_GROUPS = (
     ),
     Option("useDelayLevel", False, "of the proxy: delays of gRPC use levels", fixed=True),
     Option("brokerPermission", 6, "what clients may do: 4 read, 2 write, 6 both", high=7),
+    Option("storeReplyMessageEnable", True, "replies are stored, too (requests 324 and 325)"),
     Option("notifyConsumerIdsChangedEnable", True, "members are told when their group changes"),
     Option(
         "notifyAgainAfterRetryTopic",

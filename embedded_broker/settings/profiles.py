@@ -80,7 +80,12 @@ PROFILES: dict[str, Profile] = {
         invalid_parameter=1,
         answers_with_request_type=True,
         namesrv_answers_unknown=False,
-        unsupported_codes=frozenset({60, 61, 361, 370, *range(3001, 3011)}),
+        unsupported_codes=frozenset(
+            {
+                *(18, 60, 61, 217, 225, 343, 345, 351, 352, 353, 361, 370, 400, 401, 402),
+                *range(3001, 3011),
+            }
+        ),
         empty_body_allowed=True,
         topic_length_max=127,
         system_topic_length_max=127,

@@ -60,7 +60,10 @@ class Table(ABC):
             self.on_changed()
 
     def take_changes(self) -> dict[Any, Any]:
-        """Give the values of the entries that were changed since the last time, all at first."""
+        """Give the values of the entries that were changed since the last time, all at first.
+
+        None stands for one that was removed.
+        """
         touched = self.keys() if self._touched is None else self._touched
         self._touched = {}
         return {key: self.value(key) for key in touched}
@@ -76,7 +79,11 @@ class Table(ABC):
 
     @abstractmethod
     def value(self, key: Any) -> Any:
-        """Give the value of an entry, one that does not change any more."""
+        """Give the value of an entry, one that does not change any more; None: there is none."""
+
+    def name(self, key: Any) -> str:
+        """Give the name of an entry in the file."""
+        return str(key)
 
     @abstractmethod
     def entry(self, key: Any, value: Any) -> tuple[str, Any]:
@@ -232,7 +239,10 @@ class _TableFile:
                 while self._waiting:
                     head, changes = self._waiting.popleft()
                     for key, value in changes.items():
-                        self._text.put(*table.entry(key, value))
+                        if value is None:
+                            self._text.drop(table.name(key))
+                        else:
+                            self._text.put(*table.entry(key, value))
                 try:
                     self._file.save_text(self._text.of(head))
                 except StoreError as error:

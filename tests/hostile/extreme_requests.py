@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import Header, access, admin, client, consume, send
+from rocketmq_py.protocol.headers import Header, access, admin, client, consume, groups, send
 from rocketmq_py.protocol.headers.send import EndTransactionRequestHeader
 from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
 
@@ -89,6 +89,10 @@ FORMS: Final[dict[int, Form]] = {
     RequestCode.SEND_BATCH_MESSAGE: Form(
         send_fields(TOPIC, m="true"), send.SendMessageRequestHeader, b"body", short=True
     ),
+    RequestCode.SEND_REPLY_MESSAGE: Form(_LONG_SEND, send.SendMessageRequestHeader, b"body"),
+    RequestCode.SEND_REPLY_MESSAGE_V2: Form(
+        send_fields(TOPIC), send.SendMessageRequestHeader, b"body", short=True
+    ),
     RequestCode.CONSUMER_SEND_MSG_BACK: Form(
         {"offset": "0", "group": GROUP, "delayLevel": "0"}, send.ConsumerSendMsgBackRequestHeader
     ),
@@ -115,7 +119,24 @@ FORMS: Final[dict[int, Form]] = {
     ),
     RequestCode.VIEW_MESSAGE_BY_ID: Form({"offset": "0"}, consume.ViewMessageRequestHeader),
     RequestCode.UPDATE_AND_CREATE_TOPIC: Form(_CREATE, admin.CreateTopicRequestHeader),
+    RequestCode.GET_TOPIC_CONFIG: Form({"topic": TOPIC}, admin.GetTopicConfigRequestHeader),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Form(
+        {"group": GROUP}, admin.GetSubscriptionGroupConfigRequestHeader
+    ),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Form({}, None, b'{"groupName":"Made"}'),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Form(
+        {}, None, b'{"topicConfigList":[{"topicName":"Made"}]}'
+    ),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Form(
+        {}, None, b'{"groupConfigList":[{"groupName":"Made"}]}'
+    ),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Form({}),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Form({}),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Form({}),
+    RequestCode.DELETE_TOPIC_IN_BROKER: Form({"topic": "Made"}, admin.DeleteTopicRequestHeader),
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: Form(
+        {"groupName": "Made", "cleanOffset": "true"}, admin.DeleteSubscriptionGroupRequestHeader
+    ),
     RequestCode.UPDATE_BROKER_CONFIG: Form({}, None, b"timerMaxDelaySec=259200\n"),
     RequestCode.GET_BROKER_CONFIG: Form({}),
     RequestCode.GET_TOPIC_STATS_INFO: Form({"topic": TOPIC}, admin.GetTopicStatsInfoRequestHeader),
@@ -134,6 +155,45 @@ FORMS: Final[dict[int, Form]] = {
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Form(
         {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"},
         admin.ResetOffsetRequestHeader,
+    ),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: Form({}),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Form(
+        {"topic": TOPIC}, groups.QueryTopicConsumeByWhoRequestHeader
+    ),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: Form(
+        {"group": GROUP}, groups.QueryTopicsByConsumerRequestHeader
+    ),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Form(
+        {"group": GROUP, "topic": TOPIC}, groups.QuerySubscriptionByConsumerRequestHeader
+    ),
+    RequestCode.QUERY_CONSUME_TIME_SPAN: Form(
+        {"group": GROUP, "topic": TOPIC}, groups.QueryConsumeTimeSpanRequestHeader
+    ),
+    RequestCode.QUERY_CORRECTION_OFFSET: Form(
+        {"compareGroup": GROUP, "topic": TOPIC}, groups.QueryCorrectionOffsetHeader
+    ),
+    RequestCode.CLONE_GROUP_OFFSET: Form(
+        {"srcGroup": GROUP, "destGroup": "other"}, groups.CloneGroupOffsetRequestHeader
+    ),
+    RequestCode.GET_BROKER_CONSUME_STATS: Form(
+        {"isOrder": "false"}, groups.GetConsumeStatsInBrokerHeader
+    ),
+    RequestCode.QUERY_CONSUME_QUEUE: Form(
+        {**_QUEUE, "index": "0", "count": "10"}, groups.QueryConsumeQueueRequestHeader
+    ),
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: Form(
+        {"producerGroup": "p"}, groups.GetProducerConnectionListRequestHeader
+    ),
+    RequestCode.GET_ALL_PRODUCER_INFO: Form({}),
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Form(
+        {"topic": TOPIC, "group": "nobody"}, groups.GetConsumerStatusRequestHeader
+    ),
+    RequestCode.GET_CONSUMER_RUNNING_INFO: Form(
+        {**_OF_GROUP, "clientId": "nobody"}, groups.GetConsumerRunningInfoRequestHeader
+    ),
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: Form(
+        {**_OF_GROUP, "clientId": "nobody", "msgId": "00" * 16, "topic": TOPIC},
+        groups.ConsumeMessageDirectlyResultRequestHeader,
     ),
     RequestCode.LOCK_BATCH_MQ: Form({}, None, _LOCK),
     RequestCode.UNLOCK_BATCH_MQ: Form({}, None, _LOCK),

@@ -27,7 +27,8 @@ from embedded_broker.tables.consumers.registry import (
 )
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.protocol.bodies.groups import Connection, ConsumerConnection
+from rocketmq_py.protocol.bodies.consumption import ProducerInfo, ProducerTable
+from rocketmq_py.protocol.bodies.groups import Connection, ConsumerConnection, ProducerConnection
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from rocketmq_py.protocol.codes import TopicSysFlag
 from rocketmq_py.protocol.names import retry_topic
@@ -136,19 +137,36 @@ class Clients:
         if live is None:
             raise Refused(Reason.CONSUMER_NOT_ONLINE, f"the consumer group[{group}] not online")
         return ConsumerConnection(
-            connection_set=[
-                Connection(
-                    client_id=member.client_id,
-                    client_addr=member.address,
-                    language=member.language_name,
-                    version=member.version,
-                )
-                for member in live.members.values()
-            ],
+            connection_set=[_connection(member) for member in live.members.values()],
             subscription_table=dict(live.subscriptions),
             consume_type=live.consume_type,
             message_model=live.message_model,
             consume_from_where=live.consume_from_where,
+        )
+
+    def producer_connections(self, group: str) -> ProducerConnection:
+        """Tell who is connected in a producer group; refuses when nobody is."""
+        members = self._producers.members(group)
+        if not members:
+            raise Refused(Reason.FAILED, f"the producer group[{group}] not exist")
+        return ProducerConnection([_connection(member) for member in members])
+
+    def producers(self) -> ProducerTable:
+        """Tell who is connected in which producer group."""
+        return ProducerTable(
+            {
+                group: [
+                    ProducerInfo(
+                        client_id=member.client_id,
+                        remote_ip=member.address,
+                        language=member.language_name,
+                        version=member.version,
+                        last_update_timestamp=member.last_seen_ms,
+                    )
+                    for member in self._producers.members(group)
+                ]
+                for group in self._producers.groups()
+            }
         )
 
     # -- notices ----------------------------------------------------------------------------
@@ -210,3 +228,12 @@ def _check_room(group: str, known: Collection[str], kind: str) -> None:
             Reason.FAILED,
             f"this connection is in {len(known)} {kind} groups, at most {GROUPS_MAX} are possible",
         )
+
+
+def _connection(member: Member) -> Connection:
+    return Connection(
+        client_id=member.client_id,
+        client_addr=member.address,
+        language=member.language_name,
+        version=member.version,
+    )

@@ -101,7 +101,8 @@ class GroupOffsets:
         """Give how far a group is in every queue, one in each step; unknown: an empty table.
 
         Without topics the group's committed ones are shown, as far as its live members still
-        subscribe to them; topics that are named are taken as they are.
+        subscribe to them; topics that are named are taken as they are. How far pulls have come is
+        what the last pull was answered, or the committed offset where that is greater.
         """
         names = list(dict.fromkeys(topics))
         if not names:
@@ -113,10 +114,13 @@ class GroupOffsets:
         for name in names:
             for queue_id in self.queues(name):
                 committed = max(0, self._offsets.query(group, name, queue_id))
+                pulled = self._deliveries.next_offset(group, name, queue_id) or 0
                 stats.offset_table[self._key(name, queue_id)] = OffsetWrapper(
                     broker_offset=self._store.max_offset(name, queue_id),
                     consumer_offset=committed,
-                    pull_offset=committed if self._profile.stats_have_put_tps else None,
+                    pull_offset=max(committed, pulled)
+                    if self._profile.stats_have_put_tps
+                    else None,
                     last_timestamp=self._store_time(name, queue_id, committed - 1),
                 )
                 yield

@@ -196,19 +196,37 @@ class ConsumerRegistry(_Registry[ConsumerGroup]):
 class ProducerRegistry(_Registry[dict[Peer, Member]]):
     """The groups of producers: their members by connection."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._of_client: dict[str, Peer] = {}
+
+    def take_over(self, other: Self) -> None:
+        """Go on with the members of another registry, which is not used any more."""
+        super().take_over(other)
+        self._of_client = other._of_client
+
+    def find(self, client_id: str) -> Peer | None:
+        """Give the connection on which a client was heard of last as a producer."""
+        return self._of_client.get(client_id)
+
     def register(self, group: str, member: Member) -> None:
         """Add a producer or renew it."""
+        self._of_client[member.client_id] = member.connection
         self._groups.setdefault(group, {})[member.connection] = member
         self._of_peer.setdefault(member.connection, {})[group] = None
 
     def unregister(self, group: str, connection: Peer) -> None:
         """Remove a producer from one group; an unknown one is no error."""
         members = self._groups.get(group)
-        if members is None or members.pop(connection, None) is None:
+        member = None if members is None else members.pop(connection, None)
+        if members is None or member is None:
             return
         if not members:
             del self._groups[group]
         self._forget(connection, group)
+        is_last = connection not in self._of_peer
+        if is_last and self._of_client.get(member.client_id) is connection:
+            del self._of_client[member.client_id]
 
     def drop(self, connection: Peer) -> None:
         """Remove a connection from every group."""

@@ -101,7 +101,7 @@ class SendMessageProcessor:
             header = read(command.ext_fields)
         except HeaderError as error:
             raise self._refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        terms = _terms(header, is_batch=command.code == RequestCode.SEND_BATCH_MESSAGE)
+        terms = terms_of(header, is_batch=command.code == RequestCode.SEND_BATCH_MESSAGE)
         if command.version < MQVersion.V3_4_9:
             terms.max_reconsume_times = None  # these clients do not mean what they write there
         message = Incoming(
@@ -173,7 +173,7 @@ class SendMessageProcessor:
         if not all(isinstance(value, str) for value in ext.values()):
             return None
         try:
-            terms = _terms(SendMessageRequestHeader.from_ext_v2(ext))
+            terms = terms_of(SendMessageRequestHeader.from_ext_v2(ext))
         except HeaderError:
             return None
         if terms.is_batch:
@@ -234,7 +234,8 @@ class SendMessageProcessor:
         return header
 
 
-def _terms(header: SendMessageRequestHeader, *, is_batch: bool = False) -> Terms:
+def terms_of(header: SendMessageRequestHeader, *, is_batch: bool = False) -> Terms:
+    """Read how a message is to be sent."""
     return Terms(
         header.queue_id,
         header.flag,
