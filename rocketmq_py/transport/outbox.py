@@ -12,7 +12,7 @@ from _thread import LockType, allocate_lock
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from rocketmq_py.transport.channel import Call
+from rocketmq_py.transport.calls import Call
 from rocketmq_py.transport.io_thread import IoThread
 
 TOGETHER_MAX = 262_144
