@@ -17,15 +17,9 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
     from rocketmq_py.client.pool import RunningClient, running_clients
-    from rocketmq_py.client.queue_access import (
-        NamespacedQueueAccess,
-        PreparedMessage,
-        QueueAccess,
-        QueueBounds,
-        RawSend,
-        SendOutcome,
-    )
+    from rocketmq_py.client.queue_access import NamespacedQueueAccess, QueueAccess, QueueBounds
     from rocketmq_py.client.queue_requests import RawPull
+    from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendOutcome, SendRun
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
     from rocketmq_py.clock import Clock, SystemClock
     from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
@@ -95,10 +89,9 @@ if TYPE_CHECKING:
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
     "client.pool": "RunningClient running_clients",
-    "client.queue_access": (
-        "NamespacedQueueAccess PreparedMessage QueueAccess QueueBounds RawSend SendOutcome"
-    ),
+    "client.queue_access": "NamespacedQueueAccess QueueAccess QueueBounds",
     "client.queue_requests": "RawPull",
+    "client.queue_sends": "RawSend RunOutcome SendOutcome SendRun",
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
     "config": "ClientConfig Credentials TlsConfig",
@@ -175,7 +168,6 @@ __all__ = [
     "NoRouteError",
     "NotStartedError",
     "PermissionDeniedError",
-    "PreparedMessage",
     "ProducerConfig",
     "PushConsumerConfig",
     "QueueAccess",
@@ -197,12 +189,14 @@ __all__ = [
     "ReservedPropertyError",
     "ResponseCode",
     "RocketMQError",
+    "RunOutcome",
     "RunningClient",
     "SendAttempt",
     "SendCallback",
     "SendFailedError",
     "SendOutcome",
     "SendResult",
+    "SendRun",
     "SendStatus",
     "SendTimeoutError",
     "SystemClock",

@@ -104,6 +104,8 @@ class SendShapes:
     _plain: dict[tuple[str, str], PlainShape | None] = field(factory=dict, init=False)
     _timed: dict[tuple[str, str], TimedShape | None] = field(factory=dict, init=False)
     _places: dict[tuple[str, int, int], Place] = field(factory=dict, init=False)
+    _last: tuple[str, str, str, TimedShape] | None = field(default=None, init=False)
+    """Of the last timed message: what was around its UNIQ_KEY, its number and its shape."""
 
     def __attrs_post_init__(self) -> None:
         self._config.on_change(self._forget)
@@ -113,6 +115,20 @@ class SendShapes:
         body, text, terms = message.body, message.properties, message.terms
         if not (terms.are_usual and 0 < len(body) <= self._store.body_size_max):
             return None
+        if self._last is not None:
+            head, tail, number, timed = self._last
+            # Most texts differ from the one before in nothing but the UNIQ_KEY.
+            if text.startswith(head) and text.endswith(tail):
+                unique_key = text[len(head) : -len(tail)]
+                if unique_key.isalnum() and unique_key.isascii():
+                    place = (message.topic, terms.queue_id, terms.sys_flag)
+                    item = (0, message.born_timestamp, body, b"", timed.tags_code)
+                    return at, message, place, unique_key.encode(), item, number, timed
+        return self._find(at, message)
+
+    def _find(self, at: int, message: Incoming) -> Shaped | None:
+        """Find the shape in the text itself."""
+        body, text, terms = message.body, message.properties, message.terms
         number = ""
         if _DELAY_SIGN in text and (found := _request(text)) is not None:
             number = found[1]
@@ -128,6 +144,9 @@ class SendShapes:
             timed = self._timed_shape(before, after)
             if timed is None:
                 return None
+            head, _, tail = message.properties.partition(unique_key)
+            if head.endswith(_UNIQ_KEY) and tail.startswith("\2"):
+                self._last = head, tail, number, timed
             item = (0, message.born_timestamp, body, b"", timed.tags_code)
             return at, message, place, key, item, number, timed
         shape = self._plain.get((before, after), _UNSEEN)
@@ -210,6 +229,7 @@ class SendShapes:
         """Begin anew: a setting that places or properties depend on may have changed."""
         self._plain.clear()
         self._timed.clear()
+        self._last = None
         self._places.clear()
 
     # -- storing --------------------------------------------------------------------------------
@@ -256,26 +276,27 @@ class SendShapes:
     def _put_timed(self, timed: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> bool:
         """Store messages that ask for a time as one run; False if one needs a look by itself."""
         runs, now_ms = self._runs, self._store.clock.now_ms
-        places: dict[tuple[str, int, int], Place] = {}
         items: list[Item] = []
         slots: list[int] = []
         topics: list[str] = []
         instants, sys_flag = False, -1
+        before: tuple[str, tuple[str, int, int], TimedShape | None] | None = None
         for _, message, where, key, item, number, shape in timed:
-            place = places.get(where) or self._place(where, message)
-            if runs is None or shape is None or place is None:
-                return False
-            if not places:
-                sys_flag = place.sys_flag
-            places[where] = place
-            kind, topic = shape.kind, where[0]
-            slot_ms = runs.slot_of(Delay(kind, int(number)), now_ms)
-            if slot_ms is None or place.sys_flag != sys_flag:
-                return False
-            instants = instants or not kind.is_relative
+            if before != (number, where, shape):  # most are as the one before them
+                before = number, where, shape
+                place = self._place(where, message)
+                if runs is None or shape is None or place is None:
+                    return False
+                if not items:
+                    sys_flag = place.sys_flag
+                kind, topic = shape.kind, where[0]
+                slot_ms = runs.slot_of(Delay(kind, int(number)), now_ms)
+                if slot_ms is None or place.sys_flag != sys_flag:
+                    return False
+                instants = instants or not kind.is_relative
+                digits, tail = number.encode(), timer_tail(slot_ms, topic, place.queue_id)
             flag, born, body, _, code = item
-            properties = shape.stored(key, number.encode())
-            properties += timer_tail(slot_ms, topic, place.queue_id)
+            properties = shape.stored(key, digits) + tail
             items.append((flag, born, body, properties, code))
             slots.append(slot_ms)
             topics.append(topic)

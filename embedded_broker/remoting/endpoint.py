@@ -42,7 +42,7 @@ from rocketmq_py.protocol.codes import (
     SerializeType,
 )
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_frame
+from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_headers
 
 logger = logging.getLogger(__name__)
 
@@ -352,19 +352,37 @@ class Endpoint:
         """Let sends be taken together, then journal and answer each."""
         answers = sends.take(connection, together)
         micros = (monotonic_ns() - started_ns) // 1000
-        name, append, emit = self.name, self._journal.append, self.door.emit
+        name, append = self.name, self._journal.append
+        headers: list[bytes] = []
         for send, answer in zip(together, answers, strict=True):
             kind, header, body = frame = send.frame
             if isinstance(answer, bytes):
-                exchange = Exchange(name, connection, kind, header, len(body), now_ms, started_ns)
-                exchange.response_code = 0
-                exchange.micros = micros
-                append(exchange)
-                emit(connection, encode_frame(0, answer))
+                size = len(body)
+                append(
+                    Exchange(
+                        name,
+                        connection,
+                        kind,
+                        header,
+                        size,
+                        now_ms,
+                        started_ns,
+                        False,
+                        0,
+                        None,
+                        micros,
+                    )
+                )
+                headers.append(answer)
                 continue
+            if headers:  # answers leave in the order of the requests
+                self.door.emit_all(connection, encode_headers(SerializeType.JSON, headers))
+                headers = []
             request = self._note(connection, frame, now_ms, started_ns)
             if request is not None:
                 self._handle_with(answer, request)
+        if headers:
+            self.door.emit_all(connection, encode_headers(SerializeType.JSON, headers))
 
     def connected(self, connection: Connection) -> None:
         """Note a new peer. Called outside the door."""

@@ -32,7 +32,8 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import inproc
-from rocketmq_py.transport.channel import Channel, wait_for
+from rocketmq_py.transport.calls import wait_for
+from rocketmq_py.transport.channel import Channel
 
 if TYPE_CHECKING:
     import socket

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from rocketmq_py.transport.channel import Call
+from rocketmq_py.transport.calls import Call
 from rocketmq_py.transport.io_thread import IoThread
 
 if TYPE_CHECKING:
