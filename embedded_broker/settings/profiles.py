@@ -6,13 +6,17 @@ code that acts on a field reads it from ``core.profile`` or ``core.limits``. Rea
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from attrs import field, frozen
 
 from embedded_broker.settings.options import OptionValue
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import RequestCode
 
+POP_CODES: Final = frozenset(range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1)) | {
+    RequestCode.BATCH_ACK_MESSAGE
+}
 ProfileName = Literal["rocketmq-5.x", "rocketmq-4.9"]
 LimitsName = Literal["broker", "proxy", "aliyun"]
 
@@ -80,7 +84,7 @@ PROFILES: dict[str, Profile] = {
         invalid_parameter=1,
         answers_with_request_type=True,
         namesrv_answers_unknown=False,
-        unsupported_codes=frozenset({60, 61, 361, 370}),
+        unsupported_codes=frozenset({60, 61, 361, 370, 400, 401, 402, *POP_CODES}),
         empty_body_allowed=True,
         topic_length_max=127,
         system_topic_length_max=127,

@@ -6,6 +6,9 @@ module                requests
 send_message          310, 10, 320 (what is accepted: core/produce)
 follow_ups            36, 37, 370 (half messages and 39: the room `core/transactions/`)
 pull_message          11, 361 (what a pull gets: core/consume)
+pop_message           200050, 200052, 200054, 200055 (what a pop gets: core/pop/)
+ack_message           200051, 200151, 200053
+query_assignment      400, 401, 402
 client_manage         34, 35, 46, 38, 14, 15
 query_message         12, 33
 admin_broker          17, 200, 25, 26, 202, 203, 208, 29 to 32, 222, 41, 42

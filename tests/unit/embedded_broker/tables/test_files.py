@@ -360,9 +360,10 @@ def test_the_files_are_those_of_the_whole_tables(
     parts = broker._parts()
     with parts.door:
         documents = parts.table_files.documents()
-    assert len(documents) == 3
-    for path, document in documents.items():
-        assert fs.read_file(path) == dumps_fastjson(document, pretty=True)
+    assert len(documents) == 5
+    for name in ("topics.json", "subscriptionGroup.json", "consumerOffset.json"):
+        path = f"config/{name}"
+        assert fs.read_file(path) == dumps_fastjson(documents[path], pretty=True)
 
 
 def test_a_large_table_is_saved_less_often(start_broker: StartBroker, connect: Connect) -> None:
