@@ -13,6 +13,12 @@ from embedded_broker.core import metrics
 from embedded_broker.core.access.user_administration import UserAdministration
 from embedded_broker.core.access.users import UserAccess
 from embedded_broker.core.consume import Consume
+from embedded_broker.core.pop.acks import Acks
+from embedded_broker.core.pop.assignment import Assignment
+from embedded_broker.core.pop.checks import PopChecks
+from embedded_broker.core.pop.ordered import OrderedPops
+from embedded_broker.core.pop.revive import ReviveService
+from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.recalls import Recalls
@@ -39,14 +45,19 @@ from embedded_broker.remoting.handlers.admin.topics_and_groups import TopicsAndG
 from embedded_broker.remoting.handlers.admin.users import UserProcessor, saving
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
+from embedded_broker.remoting.handlers.pop.ack_message import AckMessageProcessor
+from embedded_broker.remoting.handlers.pop.pop_message import PopMessageProcessor
+from embedded_broker.remoting.handlers.pop.query_assignment import QueryAssignmentProcessor
 from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
 from embedded_broker.remoting.handlers.send.reply_message import ReplyMessageProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
 from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
+from embedded_broker.tables.consumers.request_modes import RequestModeTable
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.orders import OrderTable
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.deleted import DeletedTopics
 from embedded_broker.tables.topics.table import TopicTable
@@ -79,6 +90,7 @@ def install(parts: BrokerParts) -> None:
     parts.consumers = ConsumerRegistry()
     parts.producers = ProducerRegistry()
     parts.locks = QueueLocks()
+    parts.orders, parts.request_modes = OrderTable(), RequestModeTable()
     parts.table_files = _keep_tables(parts)
     parts.transactions = transactions = transactions_of(parts)
     transactions.load()
@@ -124,6 +136,7 @@ def install(parts: BrokerParts) -> None:
     )
     metrics.register(parts.statistics.registry, sources)
     _take_messages(parts)
+    _pop(parts)
     _register(parts)
 
 
@@ -276,6 +289,63 @@ def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
     ).register()
 
 
+def _pop(parts: BrokerParts) -> None:
+    """Make what hides messages and lets them come back, and answer the requests of POP."""
+    config, clock, store, topics = parts.config, parts.clock, parts.store, parts.topics
+    groups, offsets, waiters = parts.groups, parts.offsets, parts.consume.waiters
+    parts.revive = revive = ReviveService(
+        broker_name=parts.broker_name,
+        cluster_name=parts.cluster_name,
+        config=config,
+        clock=clock,
+        session=parts.session,
+        store=store,
+        topics=topics,
+        groups=groups,
+        offsets=offsets,
+    )
+    parts.orders.is_used = lambda group, topic: topic in topics and group in groups
+    parts.ordered = ordered = OrderedPops(clock=clock, waiters=waiters, table=parts.orders)
+    revive.load()
+    ordered.load()
+    # Before the offsets are written to their file for the last time.
+    parts.on_close.insert(0, revive.save_last_progress)
+    parts.sources += [revive, ordered]
+    checks = PopChecks(
+        address=parts.address, config=config, store=store, topics=topics, groups=groups
+    )
+    parts.taking = Taking(
+        config=config,
+        clock=clock,
+        session=parts.session,
+        random=parts.random,
+        store=store,
+        topics=topics,
+        offsets=offsets,
+        deliveries=parts.deliveries,
+        statistics=parts.statistics,
+        checks=checks,
+        filters=parts.consume.filters,
+        waiters=waiters,
+        revive=revive,
+        ordered=ordered,
+    )
+    acks = Acks(
+        clock=clock, store=store, offsets=offsets, checks=checks, revive=revive, ordered=ordered
+    )
+    assignment = Assignment(
+        config=config,
+        topics=topics,
+        groups=groups,
+        consumers=parts.consumers,
+        modes=parts.request_modes,
+        queues_of=parts.queues_of,
+    )
+    PopMessageProcessor(parts.endpoint, parts.taking, parts.session).register()
+    AckMessageProcessor(acks).register(parts.endpoint)
+    QueryAssignmentProcessor(assignment).register(parts.endpoint)
+
+
 def _statistics_of(parts: BrokerParts) -> Statistics:
     """Make the counters of a broker's messages; they sample themselves."""
     statistics = Statistics(
@@ -310,6 +380,8 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
     _hide_deleted(parts)
     offsets_ms = parts.config.int("flushConsumerOffsetInterval")
     files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms)
+    files.keep(parts.orders, "config/consumerOrderInfo.json", 2 * offsets_ms)
+    files.keep(parts.request_modes, "config/messageRequestMode.json")
     parts.on_close.append(files.save)
     is_whole = store.was_clean and loaded[0]
     restored = parts.topics.restore(used_places(parts, what_waits=not is_whole))

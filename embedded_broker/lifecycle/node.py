@@ -196,6 +196,7 @@ class BrokerNode:
             if parts.accounts is not None:
                 parts.guards.append(PlainAccess(parts.accounts))
             store.listen(timers.topic, timers.on_arrival)
+            parts.queues_of = namesrv.routes.readable_queues
             assembly.install(parts)
             namesrv.register(
                 parts.topics,
@@ -371,7 +372,8 @@ class BrokerNode:
     def _count_changes(self) -> int:
         """Count what can bring a timer's deadline nearer, for the clock driver."""
         parts = self.parts
-        return parts.store.delayed_puts + parts.transactions.changes + self._changes
+        pops = parts.revive.changes + parts.ordered.changes
+        return parts.store.delayed_puts + parts.transactions.changes + pops + self._changes
 
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""

@@ -17,6 +17,9 @@ from embedded_broker.core.calls import Calls
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.guards import Guards
+from embedded_broker.core.pop.ordered import OrderedPops
+from embedded_broker.core.pop.revive import ReviveService
+from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.statistics import Statistics
@@ -31,14 +34,17 @@ from embedded_broker.tables.accounts.plain import PlainAccounts
 from embedded_broker.tables.accounts.users import UserAcl, UserTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
+from embedded_broker.tables.consumers.request_modes import RequestModeTable
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.orders import OrderTable
 from embedded_broker.tables.offsets.table import OffsetTable
 from embedded_broker.tables.topics.deleted import DeletedTopics
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 
 
 @define(eq=False, kw_only=True)
@@ -74,8 +80,13 @@ class BrokerParts:
     offsets: OffsetTable = field(init=False)
     deliveries: DeliveryLog = field(init=False)
     locks: QueueLocks = field(init=False)
+    orders: OrderTable = field(init=False)
+    request_modes: RequestModeTable = field(init=False)
     produce: Produce = field(init=False)
     consume: Consume = field(init=False)
+    revive: ReviveService = field(init=False)
+    ordered: OrderedPops = field(init=False)
+    taking: Taking = field(init=False)
     queries: Queries = field(init=False)
     transactions: TransactionalMessageService = field(init=False)
     statistics: Statistics = field(init=False)
@@ -98,6 +109,8 @@ class BrokerParts:
     """Called under the door when this state stops acting, saved or not: unhook."""
     flush_everything: Callable[[], None] = field(init=False)
     """Flushes now and returns afterwards; may raise ``StoreError``. Outside the door."""
+    queues_of: Callable[[str], list[MessageQueueKey] | None] = field(init=False)
+    """Gives the readable queues of a topic on all brokers of the cluster; None without any."""
     in_background: Callable[[Callable[[], None]], None] = field(init=False)
     """Does slow work, such as writing a table's file, outside the door on another thread."""
 

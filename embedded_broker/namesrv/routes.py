@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from attrs import define, evolve, field
 
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.topics import (
     BrokerData,
     ClusterInfo,
@@ -16,6 +17,7 @@ from rocketmq_py.protocol.bodies.topics import (
     TopicConfig,
     TopicRouteData,
 )
+from rocketmq_py.protocol.codes import PERM_READ
 
 
 @define(slots=True)
@@ -149,6 +151,18 @@ class RouteTable:
                 if (broker := self._brokers.get(name)) is not None
             ],
         )
+
+    def readable_queues(self, topic: str) -> list[MessageQueueKey] | None:
+        """Give every queue of a topic that may be read; None when no broker holds it."""
+        route = self.route(topic)
+        if route is None:
+            return None
+        return [
+            MessageQueueKey(topic, one.broker_name, queue_id)
+            for one in route.queue_datas
+            if one.perm & PERM_READ
+            for queue_id in range(one.read_queue_nums)
+        ]
 
     def __contains__(self, topic: str) -> bool:
         """Say whether a registered broker holds a topic."""

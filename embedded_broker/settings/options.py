@@ -212,6 +212,37 @@ _TRANSACTIONS = (
     ),
 )
 
+_POP = (
+    Option("popPollingSize", 1024, "most pops that wait for one queue of a group, or for any"),
+    Option("maxPopPollingSize", 100_000, "most pops that wait at one time"),
+    Option("reviveQueueNum", 8, "queues of the revive topic", low=1, high=999, live=False),
+    Option("popFromRetryProbability", 20, "percent of pops that begin with what came back"),
+    Option("enableRetryTopicV2", False, "what comes back goes to %RETRY%group+topic, not group_"),
+    Option(
+        "retrieveMessageFromPopRetryTopicV1",
+        True,
+        "with enableRetryTopicV2: every second pop still looks at %RETRY%group_topic",
+    ),
+    Option(
+        "popResponseReturnActualRetryTopic",
+        False,
+        "what comes back is handed out under the name of its retry topic",
+    ),
+    Option(
+        "initPopOffsetByCheckMsgInMem",
+        True,
+        "a new group that begins at the end of a queue gets all of it, if nothing was removed yet",
+    ),
+    Option(
+        "defaultMessageRequestMode",
+        "PULL",
+        "how groups get messages that let the broker distribute queues",
+        choices=("PULL", "POP"),
+    ),
+    Option("defaultPopShareQueueNum", -1, "clients whose queues a popping client shares", low=-1),
+    Option("serverLoadBalancerEnable", True, "request 400 distributes queues; false: all to all"),
+)
+
 _TOPICS_AND_GROUPS = (
     Option("autoCreateTopicEnable", True, "a send creates its topic", live=False),
     Option("autoCreateSubscriptionGroup", True, "a heartbeat or pull creates its group"),
@@ -428,7 +459,10 @@ _STORE = (
 
 OPTIONS: dict[str, Option] = {
     option.name: option
-    for option in (*_TIMERS, *_TRANSACTIONS, *_TOPICS_AND_GROUPS, *_ACCESS, *_STORE)
+    for option in (
+        *(*_TIMERS, *_TRANSACTIONS, *_POP),
+        *(*_TOPICS_AND_GROUPS, *_ACCESS, *_STORE),
+    )
 }
 """Every option of the broker by name."""
 

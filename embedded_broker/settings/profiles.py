@@ -6,13 +6,17 @@ code that acts on a field reads it from ``core.profile`` or ``core.limits``. Rea
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from attrs import field, frozen
 
 from embedded_broker.settings.options import OptionValue
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import RequestCode
 
+POP_CODES: Final = frozenset(range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1)) | {
+    RequestCode.BATCH_ACK_MESSAGE
+}
 ProfileName = Literal["rocketmq-5.x", "rocketmq-4.9"]
 LimitsName = Literal["broker", "proxy", "aliyun"]
 
@@ -83,7 +87,7 @@ PROFILES: dict[str, Profile] = {
         unsupported_codes=frozenset(
             {
                 *(18, 60, 61, 217, 225, 343, 345, 351, 352, 353, 361, 370, 400, 401, 402),
-                *range(3001, 3011),
+                *(*POP_CODES, *range(3001, 3011)),
             }
         ),
         empty_body_allowed=True,

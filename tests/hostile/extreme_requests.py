@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import Header, access, admin, client, consume, groups, send
+from rocketmq_py.protocol.headers import Header, access, admin, client, consume, groups, pop, send
 from rocketmq_py.protocol.headers.send import EndTransactionRequestHeader
 from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
 
@@ -80,6 +80,35 @@ _LONG_SEND: Final = {
     for field in send.SendMessageRequestHeader.FIELDS
     if field.required
 }
+
+_POP: Final = {
+    "consumerGroup": GROUP,
+    "topic": TOPIC,
+    "queueId": "-1",
+    "maxMsgNums": "4",
+    "invisibleTime": "60000",
+    "pollTime": "20",
+    "bornTime": "0",
+    "initMode": "0",
+    "expType": "TAG",
+    "exp": "*",
+    "order": "false",
+}
+_HIDDEN: Final = {
+    "consumerGroup": GROUP,
+    "topic": TOPIC,
+    "queueId": "0",
+    "extraInfo": "0 1700000000000 60000 0 0 broker-a 0 0",
+    "offset": "0",
+}
+_BATCH_ACK: Final = (
+    b'{"brokerName":"broker-a","acks":[{"c":"consumers","t":"Used","r":"0","so":0,"q":0,"rq":0,'
+    b'"pt":1700000000000,"it":60000,"b":"Cw=="}]}'
+)
+_ASSIGNMENT: Final = (
+    b'{"topic":"Used","consumerGroup":"consumers","clientId":"c","strategyName":"AVG",'
+    b'"messageModel":"CLUSTERING"}'
+)
 
 FORMS: Final[dict[int, Form]] = {
     RequestCode.SEND_MESSAGE: Form(_LONG_SEND, send.SendMessageRequestHeader, b"body"),
@@ -211,6 +240,24 @@ FORMS: Final[dict[int, Form]] = {
     RequestCode.UPDATE_CONSUMER_OFFSET: Form(
         {**_OF_GROUP, **_QUEUE, "commitOffset": "1"}, consume.UpdateConsumerOffsetRequestHeader
     ),
+    RequestCode.POP_MESSAGE: Form(_POP, pop.PopMessageRequestHeader),
+    RequestCode.PEEK_MESSAGE: Form(
+        {**_OF_GROUP, **_QUEUE, "maxMsgNums": "32"}, pop.PeekMessageRequestHeader
+    ),
+    RequestCode.ACK_MESSAGE: Form(_HIDDEN, pop.AckMessageRequestHeader),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Form(
+        {**_HIDDEN, "invisibleTime": "60000"}, pop.ChangeInvisibleTimeRequestHeader
+    ),
+    RequestCode.BATCH_ACK_MESSAGE: Form({}, None, _BATCH_ACK),
+    RequestCode.NOTIFICATION: Form(
+        {**_OF_GROUP, **_QUEUE, "pollTime": "20", "bornTime": "0"}, pop.NotificationRequestHeader
+    ),
+    RequestCode.POLLING_INFO: Form({**_OF_GROUP, **_QUEUE}, pop.PollingInfoRequestHeader),
+    RequestCode.QUERY_ASSIGNMENT: Form({}, None, _ASSIGNMENT),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: Form(
+        {}, None, b'{"topic":"Used","consumerGroup":"consumers","mode":"POP"}'
+    ),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Form({}),
     RequestCode.GET_BROKER_RUNTIME_INFO: Form({}),
     RequestCode.GET_ALL_DELAY_OFFSET: Form({}),
     RequestCode.GET_TIMER_CHECK_POINT: Form({}),
@@ -281,6 +328,10 @@ BODIES: Final[dict[str, bytes]] = {
     "attributes without end": b'{"groupName":"Extreme","attributes":{'
     + b",".join(b'"k%d":"v"' % one for one in range(_MANY))
     + b"}}",
+    "many acks": b'{"brokerName":"broker-a","acks":['
+    + b",".join([_BATCH_ACK[33:-2]] * 5000)
+    + b"]}",
+    "a long bit set": _BATCH_ACK[:-8] + b"/" * 1_000_000 + b'"}]}',
     "many lines": b"timerMaxDelaySec=259200\n" * _MANY,
     "many unknown lines": b"".join(b"noSuchOption%d=1\n" % one for one in range(_MANY)),
     "extreme options": b"maxTransferBytesOnMessageInMemory=2147483647\n"

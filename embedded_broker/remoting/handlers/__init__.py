@@ -7,6 +7,9 @@ send_message          310, 10, 320 (what is accepted: core/produce)
 reply_message         324, 325 (the push 326: core/calls)
 follow_ups            36, 37, 370 (half messages and 39: the room `core/transactions/`)
 pull_message          11, 361 (what a pull gets: core/consume)
+pop_message           200050, 200052, 200054, 200055 (what a pop gets: core/pop/)
+ack_message           200051, 200151, 200053
+query_assignment      400, 401, 402
 client_manage         34, 35, 46, 38, 14, 15
 query_message         12, 33
 topics_and_groups     17, 18, 21, 215, 305, 351; 200, 201, 207, 225, 352

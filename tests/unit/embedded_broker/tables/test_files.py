@@ -364,7 +364,7 @@ def test_the_files_are_those_of_the_whole_tables(
     with parts.door:
         documents = parts.table_files.documents()
     assert "T7" not in documents["config/topics.json"]["topicConfigTable"]
-    assert len(documents) == 4
+    assert len(documents) == 6
     for path, document in documents.items():
         assert fs.read_file(path) == dumps_fastjson(document, pretty=True)
 
