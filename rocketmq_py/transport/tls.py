@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from ssl import MemoryBIO, SSLContext, SSLObject, SSLWantReadError
 
-from rocketmq_py.transport.channel import Schedule
+from rocketmq_py.transport.calls import Schedule
 from rocketmq_py.transport.io_thread import IoThread
 
 PIECE = 65_536
