@@ -8,7 +8,7 @@ that kind, and how a run of them is stored. Must not know: rules. Whatever is un
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from attrs import define, field
@@ -74,6 +74,21 @@ class Place(NamedTuple):
 
     topic: TopicConfig
     queue_id: int
+    sys_flag: int
+
+
+class Wish(NamedTuple):
+    """What is the same for all timers that ask for one time in one place.
+
+    `stored` gives the properties of one, of its UNIQ_KEY and `digits`, up to the `tail`.
+    """
+
+    stored: Callable[[bytes, bytes], bytes]
+    digits: bytes
+    tail: bytes
+    slot_ms: int
+    topic: str
+    is_instant: bool
     sys_flag: int
 
 
@@ -154,9 +169,8 @@ class SendShapes:
             shape = self._learn_plain(before, after)
         if shape is None:
             return None
-        head, tail, code = shape
-        properties = head + key + tail
-        item = (0, message.born_timestamp, body, properties, code)
+        properties = shape.head + key + shape.tail
+        item = (0, message.born_timestamp, body, properties, shape.tags_code)
         return at, message, place, key, item, "", None
 
     # -- learning -------------------------------------------------------------------------------
@@ -275,29 +289,27 @@ class SendShapes:
 
     def _put_timed(self, timed: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> bool:
         """Store messages that ask for a time as one run; False if one needs a look by itself."""
-        runs, now_ms = self._runs, self._store.clock.now_ms
+        now_ms = self._store.clock.now_ms
         items: list[Item] = []
         slots: list[int] = []
         topics: list[str] = []
         instants, sys_flag = False, -1
         before: tuple[str, tuple[str, int, int], TimedShape | None] | None = None
+        wish: Wish | None = None
         for _, message, where, key, item, number, shape in timed:
             if before != (number, where, shape):  # most are as the one before them
                 before = number, where, shape
-                place = self._place(where, message)
-                if runs is None or shape is None or place is None:
-                    return False
-                if not items:
-                    sys_flag = place.sys_flag
-                kind, topic = shape.kind, where[0]
-                slot_ms = runs.slot_of(Delay(kind, int(number)), now_ms)
-                if slot_ms is None or place.sys_flag != sys_flag:
-                    return False
-                instants = instants or not kind.is_relative
-                digits, tail = number.encode(), timer_tail(slot_ms, topic, place.queue_id)
+                wish = self._wish(message, where, number, shape, now_ms)
+            if wish is None:
+                return False
+            stored, digits, tail, slot_ms, topic, is_instant, flags = wish
+            if not items:
+                sys_flag = flags
+            if flags != sys_flag:
+                return False
+            instants = instants or is_instant
             flag, born, body, _, code = item
-            properties = shape.stored(key, digits) + tail
-            items.append((flag, born, body, properties, code))
+            items.append((flag, born, body, stored(key, digits) + tail, code))
             slots.append(slot_ms)
             topics.append(topic)
         if not self._store.hooks_ignore_timers(now_ms, instants=instants):
@@ -323,6 +335,26 @@ class SendShapes:
             outcomes[one[0]] = Outcome(None, None, offset, queue_id, queue_offset, key, handle)
             queue_offset += 1
         return True
+
+    def _wish(
+        self,
+        message: Incoming,
+        where: tuple[str, int, int],
+        number: str,
+        shape: TimedShape | None,
+        now_ms: int,
+    ) -> Wish | None:
+        """Give what a message asks for; None if it needs a look by itself."""
+        place = self._place(where, message)
+        if self._runs is None or shape is None or place is None:
+            return None
+        kind, topic = shape.kind, where[0]
+        slot_ms = self._runs.slot_of(Delay(kind, int(number)), now_ms)
+        if slot_ms is None:
+            return None
+        tail = timer_tail(slot_ms, topic, place.queue_id)
+        is_instant = not kind.is_relative
+        return Wish(shape.stored, number.encode(), tail, slot_ms, topic, is_instant, place.sys_flag)
 
 
 def _keep(

@@ -17,7 +17,7 @@ from spark_connector.options.write_options import WriteOptions
 from spark_connector.writing.queue_choice import QueueChoice
 from spark_connector.writing.requests import Request
 
-BATCHES_IN_FLIGHT = 2
+BATCHES_IN_FLIGHT = 8
 BATCHES_WAITING = 16
 
 Answered = tuple[Request, RunOutcome]
