@@ -159,6 +159,9 @@ ADMINISTRATION: tuple[int, ...] = (
 )
 
 
+PARKED = {RequestCode.PULL_MESSAGE, RequestCode.POP_MESSAGE, RequestCode.NOTIFICATION}
+
+
 @pytest.fixture
 def reachable(start_broker: Callable[..., EmbeddedBroker]) -> EmbeddedBroker:
     """A broker that other hosts could reach, if it had a socket."""
@@ -216,7 +219,7 @@ def test_its_own_host_administers_a_broker(reachable: EmbeddedBroker, code: int,
     sorted(
         code
         for code in FORMS
-        if action_of(code) not in RemoteAdministration.actions and code != RequestCode.PULL_MESSAGE
+        if action_of(code) not in RemoteAdministration.actions and code not in PARKED
     ),
 )
 def test_whatever_a_client_needs_is_answered_to_other_hosts(

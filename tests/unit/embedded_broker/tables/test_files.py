@@ -366,7 +366,9 @@ def test_the_files_are_those_of_the_whole_tables(
     assert "T7" not in documents["config/topics.json"]["topicConfigTable"]
     assert len(documents) == 6
     for path, document in documents.items():
-        assert fs.read_file(path) == dumps_fastjson(document, pretty=True)
+        if fs.exists(path):  # those of POP are written with the first pop
+            assert fs.read_file(path) == dumps_fastjson(document, pretty=True)
+    assert sum(map(fs.exists, documents)) == 4
 
 
 def test_a_large_table_is_saved_less_often(start_broker: StartBroker, connect: Connect) -> None:
