@@ -311,7 +311,8 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
         # The original writes these two before it answers who caused the change.
         parts.before_crash.append(partial(files.begin_save, path))
     offsets_ms = parts.config.int("flushConsumerOffsetInterval")
-    files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms)
+    # A group that has popped messages is past them: without their check points they were lost.
+    files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms, parts.sync_log)
     files.keep(parts.orders, "config/consumerOrderInfo.json", 2 * offsets_ms)
     files.keep(parts.request_modes, "config/messageRequestMode.json")
     parts.on_close.append(files.save)
