@@ -379,7 +379,8 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
         parts.before_crash.append(partial(files.begin_save, path))
     _hide_deleted(parts)
     offsets_ms = parts.config.int("flushConsumerOffsetInterval")
-    files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms)
+    # A group that has popped messages is past them: without their check points they were lost.
+    files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms, parts.sync_log)
     files.keep(parts.orders, "config/consumerOrderInfo.json", 2 * offsets_ms)
     files.keep(parts.request_modes, "config/messageRequestMode.json")
     parts.on_close.append(files.save)

@@ -154,6 +154,7 @@ class BrokerNode:
         flusher = Flusher(parts.door, self._begin_flush, parts.durability.synced, parts.store.look)
         parts.durability.request_flush = flusher.request
         parts.in_background = flusher.do
+        parts.sync_log = partial(flusher.cycle, everything=False)
         parts.flush_everything = self._flush_now
         parts.timers.retry.session_timer = parts.session.after
         parts.levels.session_timer = parts.session.after

@@ -107,6 +107,8 @@ class BrokerParts:
     """Called under the door when a crash is played; what they return is run outside of it."""
     on_leave: list[Callable[[], None]] = field(init=False, factory=list)
     """Called under the door when this state stops acting, saved or not: unhook."""
+    sync_log: Callable[[], None] = field(init=False, default=lambda: None)
+    """Flushes the message log now; may raise ``StoreError``. Outside the door, in background."""
     flush_everything: Callable[[], None] = field(init=False)
     """Flushes now and returns afterwards; may raise ``StoreError``. Outside the door."""
     queues_of: Callable[[str], list[MessageQueueKey] | None] = field(init=False)

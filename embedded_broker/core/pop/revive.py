@@ -134,6 +134,7 @@ class ReviveService:
                 record = self._store.record(at)
                 if record is not None:
                     self._note(record, queue_id, offset)
+        self._store.delay_topics.add(self.topic)
         self._store.listen(self.topic, self._on_arrival)
         self._session.every(self._config.int("flushConsumerOffsetInterval"), self._save_progress)
 
