@@ -10,6 +10,7 @@ from typing import Final
 
 from embedded_broker.core import metrics
 from embedded_broker.core.consume import Consume
+from embedded_broker.core.figures import Figures
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.recalls import Recalls
@@ -78,6 +79,7 @@ def install(parts: BrokerParts) -> None:
     parts.sources.append(parts.transactions)
 
     parts.statistics = _statistics_of(parts)
+    parts.figures = _figures_of(parts)
     waiters = Waiters(parts.session)
     parts.consume = Consume(
         address=parts.address,
@@ -121,7 +123,9 @@ def _register(parts: BrokerParts) -> None:
     """Let the broker's address answer the other requests of the table above."""
     PullMessageProcessor(parts.endpoint, parts.consume).register()
     QueryMessageProcessor(parts.queries).register(parts.endpoint)
-    ClientManageProcessor(parts.acts, parts.consume.filters).register(parts.endpoint)
+    ClientManageProcessor(
+        parts.acts, parts.consume.filters, parts.profile.takes_fingerprints
+    ).register(parts.endpoint)
     InspectionProcessor(
         profile=parts.profile,
         config=parts.config,
@@ -130,6 +134,7 @@ def _register(parts: BrokerParts) -> None:
         timers=parts.timers,
         levels=parts.levels,
         statistics=parts.statistics,
+        figures=parts.figures,
     ).register(parts.endpoint)
     TopicsAndGroupsProcessor(parts.acts, parts.profile.topic_attributes).register(parts.endpoint)
     ConsumptionProcessor(parts.acts.consumption, parts.address).register(parts.endpoint)
@@ -238,6 +243,16 @@ def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
         profile=parts.profile,
         store_host=parts.store.store_host,
     ).register()
+
+
+def _figures_of(parts: BrokerParts) -> Figures:
+    """Make the figures of topics and groups; they look at their totals themselves."""
+    figures = Figures(
+        lambda: metrics.figures(parts.store, parts.statistics, parts.cluster_name),
+        now_ms=lambda: parts.session.now_ms,
+    )
+    parts.session.every(SAMPLE_EVERY_MS, figures.look, "figures of topics and groups")
+    return figures
 
 
 def _statistics_of(parts: BrokerParts) -> Statistics:
