@@ -19,6 +19,10 @@ from embedded_broker.lifecycle.parts import BrokerParts
 def administration_of(parts: BrokerParts) -> Administration:
     """Make the acts on a broker that has its tables and its waiting pulls."""
     offsets = _offsets(parts)
+
+    def let_old_go() -> None:
+        parts.let_old_go()  # who knows what is old comes later
+
     return Administration(
         _settings(parts),
         Removals(
@@ -29,6 +33,7 @@ def administration_of(parts: BrokerParts) -> Administration:
             offsets=parts.offsets,
             deliveries=parts.deliveries,
             deleted=parts.deleted_topics,
+            let_old_go=let_old_go,
         ),
         offsets,
         Consumption(
@@ -86,6 +91,7 @@ def _offsets(parts: BrokerParts) -> GroupOffsets:
         offsets=parts.offsets,
         deliveries=parts.deliveries,
         calls=parts.calls,
+        figures=parts.figures,
         wake=parts.consume.waiters.wake,
     )
 

@@ -13,6 +13,7 @@ from embedded_broker.core import metrics
 from embedded_broker.core.access.user_administration import UserAdministration
 from embedded_broker.core.access.users import UserAccess
 from embedded_broker.core.consume import Consume
+from embedded_broker.core.figures import Figures
 from embedded_broker.core.pop.acks import Acks
 from embedded_broker.core.pop.assignment import Assignment
 from embedded_broker.core.pop.checks import PopChecks
@@ -100,6 +101,7 @@ def install(parts: BrokerParts) -> None:
     parts.sources.append(parts.transactions)
 
     parts.statistics = _statistics_of(parts)
+    parts.figures = _figures_of(parts)
     waiters = Waiters(parts.session)
     parts.consume = Consume(
         address=parts.address,
@@ -144,7 +146,9 @@ def _register(parts: BrokerParts) -> None:
     """Let the broker's address answer the other requests of the table above."""
     PullMessageProcessor(parts.endpoint, parts.consume).register()
     QueryMessageProcessor(parts.queries).register(parts.endpoint)
-    ClientManageProcessor(parts.acts, parts.consume.filters).register(parts.endpoint)
+    ClientManageProcessor(
+        parts.acts, parts.consume.filters, parts.profile.takes_fingerprints
+    ).register(parts.endpoint)
     InspectionProcessor(
         profile=parts.profile,
         config=parts.config,
@@ -153,6 +157,7 @@ def _register(parts: BrokerParts) -> None:
         timers=parts.timers,
         levels=parts.levels,
         statistics=parts.statistics,
+        figures=parts.figures,
     ).register(parts.endpoint)
     TopicsAndGroupsProcessor(parts.acts, parts.profile.topic_attributes).register(parts.endpoint)
     ConsumptionProcessor(parts.acts.consumption, parts.address).register(parts.endpoint)
@@ -344,6 +349,16 @@ def _pop(parts: BrokerParts) -> None:
     PopMessageProcessor(parts.endpoint, parts.taking, parts.session).register()
     AckMessageProcessor(acks).register(parts.endpoint)
     QueryAssignmentProcessor(assignment).register(parts.endpoint)
+
+
+def _figures_of(parts: BrokerParts) -> Figures:
+    """Make the figures of topics and groups; they look at their totals themselves."""
+    figures = Figures(
+        lambda: metrics.figures(parts.store, parts.statistics, parts.cluster_name),
+        now_ms=lambda: parts.session.now_ms,
+    )
+    parts.session.every(SAMPLE_EVERY_MS, figures.look, "figures of topics and groups")
+    return figures
 
 
 def _statistics_of(parts: BrokerParts) -> Statistics:

@@ -146,6 +146,7 @@ class BrokerNode:
         config.on_change(self._note_memory)
         self._idleness = Idleness(parts, runtime.clients, runtime.namesrv)
         self._aging = Aging(parts, clock)
+        parts.let_old_go = self._aging.look_at_once
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
 

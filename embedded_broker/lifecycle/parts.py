@@ -16,6 +16,7 @@ from embedded_broker.core.administration import Administration
 from embedded_broker.core.calls import Calls
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.durability import Durability
+from embedded_broker.core.figures import Figures
 from embedded_broker.core.guards import Guards
 from embedded_broker.core.pop.ordered import OrderedPops
 from embedded_broker.core.pop.revive import ReviveService
@@ -90,6 +91,7 @@ class BrokerParts:
     queries: Queries = field(init=False)
     transactions: TransactionalMessageService = field(init=False)
     statistics: Statistics = field(init=False)
+    figures: Figures = field(init=False)
     acts: Administration = field(init=False)
     table_files: TableFiles = field(init=False)
 
@@ -116,11 +118,15 @@ class BrokerParts:
     in_background: Callable[[Callable[[], None]], None] = field(init=False)
     """Does slow work, such as writing a table's file, outside the door on another thread."""
 
+    let_old_go: Callable[[], None] = field(init=False)
+    """Lets everything go that is old now, whatever the hour."""
+
     def __attrs_post_init__(self) -> None:
         self.calls = Calls(self.session)
         self.durability = Durability(self.config, self.store, self.session)
         self.sources = [self.timers, self.levels]
         self.in_background = self.door.after
+        self.let_old_go = _nothing
         self.endpoint = Endpoint(
             name=self.broker_name,
             door=self.door,
@@ -132,3 +138,7 @@ class BrokerParts:
             durability=self.durability,
             calls=self.calls,
         )
+
+
+def _nothing() -> None:
+    """Let nothing go: nobody has said yet what is old."""

@@ -73,6 +73,8 @@ class Profile:
     """Request 200 refuses a bad group name."""
     resets_at_pull: bool
     """An offset that is reset reaches a consumer as the answer to its next pull, not by 220."""
+    takes_fingerprints: bool
+    """A heartbeat may have a fingerprint instead of subscriptions, and its answer says so."""
     options: Mapping[str, OptionValue] = field(factory=dict)
     """Options that had another default in this version."""
 
@@ -108,6 +110,7 @@ PROFILES: dict[str, Profile] = {
         tells_broadcasting_groups=True,
         checks_group_names=False,
         resets_at_pull=False,
+        takes_fingerprints=False,
         options={"transactionCheckInterval": 60_000},
     ),
     "rocketmq-5.x": Profile(
@@ -135,6 +138,7 @@ PROFILES: dict[str, Profile] = {
         tells_broadcasting_groups=False,
         checks_group_names=True,
         resets_at_pull=True,
+        takes_fingerprints=True,
     ),
 }
 """The profiles by name. ``rocketmq-5.x`` is the default and answers as 5.3.3."""

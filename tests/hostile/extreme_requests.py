@@ -186,6 +186,12 @@ FORMS: Final[dict[int, Form]] = {
         admin.ResetOffsetRequestHeader,
     ),
     RequestCode.GET_ALL_CONSUMER_OFFSET: Form({}),
+    RequestCode.CLEAN_UNUSED_TOPIC: Form({}),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Form({}),
+    RequestCode.DELETE_EXPIRED_COMMITLOG: Form({}),
+    RequestCode.VIEW_BROKER_STATS_DATA: Form(
+        {"statsName": "TOPIC_PUT_NUMS", "statsKey": TOPIC}, groups.ViewBrokerStatsDataRequestHeader
+    ),
     RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Form(
         {"topic": TOPIC}, groups.QueryTopicConsumeByWhoRequestHeader
     ),

@@ -5,6 +5,8 @@ messages, the offsets that groups have committed in it, and the retry topics tha
 group takes along its offsets only when that is asked for. Must not know: requests.
 """
 
+from collections.abc import Callable
+
 from attrs import define
 
 from embedded_broker.core.administration.settings import check_saved
@@ -30,6 +32,7 @@ class Removals:
     _offsets: OffsetTable
     _deliveries: DeliveryLog
     _deleted: DeletedTopics
+    _let_old_go: Callable[[], None]
 
     def topic(self, name: str) -> None:
         """Delete a topic with its messages; one that is not there is no error.
@@ -58,6 +61,16 @@ class Removals:
         for queue in queues.values():
             queue.hide(queue.max_offset)
         self._deleted.put(name, {number: queue.max_offset for number, queue in queues.items()})
+
+    def messages_without_topic(self) -> None:
+        """Take away what came for topics after their end, such as a timer that was due later."""
+        for name in dict.fromkeys(topic for topic, _ in self._store.queues):
+            if name not in self._topics and not self._topics.is_system(name):
+                self._remove(name)
+
+    def old_messages(self) -> None:
+        """Let everything go that is old, whatever the hour; done in background."""
+        self._let_old_go()
 
     def group(self, name: str, *, with_offsets: bool = False) -> None:
         """Delete the settings of a group, and what it has committed if that is asked for."""

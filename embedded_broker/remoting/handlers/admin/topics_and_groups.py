@@ -1,6 +1,7 @@
 """Which topics and groups there are, and how they are set up.
 
-Requests 17, 18, 21, 215, 305 and 351 about topics, 200, 201, 207, 225 and 352 about groups.
+Requests 17, 18, 21, 215, 305, 306, 316, 329 and 351 about topics, 200, 201, 207, 225 and 352 about
+groups.
 
 The part of RocketMQ's AdminBrokerProcessor that creates, shows and removes them, in front of
 `core/administration/settings.py`.
@@ -56,6 +57,9 @@ class TopicsAndGroupsProcessor:
         register(RequestCode.GET_TOPIC_CONFIG, self.topic)
         register(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, self.system_topics)
         register(RequestCode.DELETE_TOPIC_IN_BROKER, self.delete_topic)
+        register(RequestCode.CLEAN_UNUSED_TOPIC, self.clean_unused)
+        register(RequestCode.DELETE_EXPIRED_COMMITLOG, self.delete_expired)
+        register(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, self.clean_queues)
         register_long(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.put_group)
         register_long(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, self.put_groups)
         register_long(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self.groups)
@@ -122,6 +126,20 @@ class TopicsAndGroupsProcessor:
         """215: delete a topic with its messages; a system topic is 1 or 29 by profile."""
         header = DeleteTopicRequestHeader.from_ext(request.command.ext_fields)
         self._acts.removals.topic(header.topic)
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    def clean_unused(self, request: Request) -> RemotingCommand:
+        """316: take away what came for topics after their end."""
+        self._acts.removals.messages_without_topic()
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    def delete_expired(self, request: Request) -> RemotingCommand:
+        """329: let old files go, whatever the hour."""
+        self._acts.removals.old_messages()
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    def clean_queues(self, request: Request) -> RemotingCommand:
+        """306: nothing is left to do, because queues follow the commit log at once."""
         return request.command.answer(ResponseCode.SUCCESS)
 
     # -- groups -----------------------------------------------------------------------------

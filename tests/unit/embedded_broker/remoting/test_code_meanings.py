@@ -65,7 +65,7 @@ SUBJECT = b'{"topic":"T","consumerGroup":"G"}'
         (310, {"a": "P", "b": "T"}, b"", Action.PUB, [topic("T")]),
         (310, {"a": "H", "b": "%RETRY%G"}, b"", Action.SUB, [group("G")]),
         (320, {"a": "P", "b": "T"}, b"", Action.PUB, [topic("T")]),
-        (325, {"a": "P", "b": "T"}, b"", Action.PUB, []),
+        (325, {"a": "P", "b": "T"}, b"", Action.PUB, [topic("T")]),
         (36, {"group": "G", "originTopic": "T"}, b"", Action.SUB, [group("G")]),
         (11, {"topic": "T", "consumerGroup": "G"}, b"", Action.SUB, [topic("T"), group("G")]),
         (11, {"topic": "%RETRY%G", "consumerGroup": "G"}, b"", Action.SUB, [group("G")] * 2),

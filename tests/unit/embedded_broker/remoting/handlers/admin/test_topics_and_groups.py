@@ -15,6 +15,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.lenient_json import loads_lenient
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, bodies, consumer
+from tests.waiting import until
 
 BY_PROFILE = [("rocketmq-4.9", 1), ("rocketmq-5.x", 29)]
 
@@ -293,3 +294,44 @@ def test_system_topics_are_listed(peer: WirePeer) -> None:
     answer = peer.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     listed = set(json.loads(answer.body)["topicList"])
     assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-a"} <= listed
+
+
+def test_what_came_for_a_topic_after_its_end_is_taken_away(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    peer.create_topic("T")
+    peer.send("T", properties={"TIMER_DELAY_SEC": "10"})
+    assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "T"}).code == 0
+    broker.clock.advance(10)
+    entries = {"topic": "T", "queueId": "0", "index": "0", "count": "9"}
+
+    def bounds() -> tuple[int, int]:
+        told = json.loads(peer.ask(RequestCode.QUERY_CONSUME_QUEUE, entries).body)
+        return told["minQueueIndex"], told["maxQueueIndex"]
+
+    assert bounds() == (0, 1)
+    assert peer.ask(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE).code == 0
+    assert bounds() == (0, 1)
+    assert peer.ask(RequestCode.CLEAN_UNUSED_TOPIC).code == 0
+    assert bounds() == (1, 1)
+
+
+def test_old_files_go_whatever_the_hour(start_broker: StartBroker, connect: Connect) -> None:
+    hours = {"fileReservedTime": 1000}
+    broker = start_broker(config={"mappedFileSizeCommitLog": 4096, **hours})
+    peer = connect(broker.addr)
+    peer.create_topic("T")
+    for _ in range(20):
+        peer.send("T", b"x" * 1000)
+    broker.clock.advance(days=3, age=True)
+    queue = {"topic": "T", "queueId": "0"}
+
+    def first() -> int:
+        return int(peer.ask(RequestCode.GET_MIN_OFFSET, queue).ext_fields["offset"])
+
+    assert peer.ask(RequestCode.DELETE_EXPIRED_COMMITLOG).code == 0
+    broker._parts().flush_everything()
+    assert first() == 0
+    peer.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"fileReservedTime=1\n")
+    assert peer.ask(RequestCode.DELETE_EXPIRED_COMMITLOG).code == 0
+    until(lambda: first() > 0)
