@@ -14,7 +14,7 @@ from tests.interop.conftest import Done, serving
 from tests.interop.real_broker import RealCluster, real_cluster
 from tests.interop.scenarios import CLIENTS, QUEUES, Cell, Client, run
 
-SETTINGS = {"recallMessageEnable": "true"}
+SETTINGS = {"recallMessageEnable": "true", "enablePropertyFilter": "true"}
 SERVERS = ("embedded", "real 5.3.3")
 OURS_ALONE = {("ONS 1.8.8", "timers"), ("ali-ons 3.12", "timers")}
 """A real broker delivers at once what asks for a time in Aliyun's way."""
