@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.clocks.clock import BrokerClock
-from embedded_broker.lifecycle.arguments import TopicSpec, checked_store
+from embedded_broker.lifecycle.arguments import Acl, TopicSpec, checked_store
 from embedded_broker.lifecycle.ensemble import Ensemble
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.config import Defaults
 from embedded_broker.settings.profiles import LimitsName, ProfileName
+from embedded_broker.settings.tls import Tls
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
 
@@ -65,6 +66,8 @@ class EmbeddedCluster:
         topics: Iterable[str | TopicSpec] = (),
         seed: int | None = None,
         allow_remote: bool = False,
+        acl: Acl | None = None,
+        tls: Tls | str | os.PathLike[str] | None = None,
     ) -> None:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ConfigError("brokers", brokers, f"an integer from 1 to {BROKERS_MAX}")
@@ -96,6 +99,8 @@ class EmbeddedCluster:
                 topics=specs,
                 seed=None if seed is None else seed + index,
                 allow_remote=allow_remote,
+                acl=acl,
+                tls=tls,
             )
 
         self._make = make

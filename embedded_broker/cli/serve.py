@@ -6,10 +6,10 @@ the one `ready` line that other programs wait for, and stops cleanly on Ctrl-C o
 
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Annotated, Any
 
 import typer
@@ -79,9 +79,10 @@ def serve(
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
     raise_descriptor_limit()
-    stop = threading.Event()
+    # Not an event: a handler interrupts this thread, also where that has locked the event.
+    stop: SimpleQueue[None] = SimpleQueue()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: stop.put(None))
     try:
         given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
         settings = settings_of(conf, [*(assignments or []), *given])
@@ -107,7 +108,7 @@ def serve(
         sys.exit(1)
 
 
-def _run_until(stop: threading.Event, running: EmbeddedCluster) -> None:
+def _run_until(stop: SimpleQueue[None], running: EmbeddedCluster) -> None:
     with ExitStack() as life:
         with opening_log() as log:
             try:
@@ -116,7 +117,7 @@ def _run_until(stop: threading.Event, running: EmbeddedCluster) -> None:
                 _warn(log, str(error))
                 raise
             _announce(running, log)
-        stop.wait()
+        stop.get()
 
 
 def report_lines(report: RecoveryReport | None) -> Iterator[str]:

@@ -66,13 +66,18 @@ class GroupTable(VersionedTable):
         self._groups[group.group_name] = group
         self.note_change(group.group_name)
 
+    def remove(self, name: str) -> None:
+        """Forget the settings of a group; a member that is there makes it anew."""
+        if self._groups.pop(name, None) is not None:
+            self.note_change(name)
+
     def keys(self) -> Iterable[str]:
         """Give the names of all groups."""
         return self._groups
 
-    def value(self, key: str) -> SubscriptionGroupConfig:
+    def value(self, key: str) -> SubscriptionGroupConfig | None:
         """Give the settings of a group; they are never changed, others take their place."""
-        return self._groups[key]
+        return self._groups.get(key)
 
     def entry(self, key: str, value: SubscriptionGroupConfig) -> tuple[str, Any]:
         """Give what `config/subscriptionGroup.json` holds of a group."""

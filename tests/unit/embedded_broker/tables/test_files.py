@@ -357,12 +357,18 @@ def test_the_files_are_those_of_the_whole_tables(
         use(connect(broker.addr))
         broker.topics.create(f"T{number * 7 % 30}", queues=1)
         session.advance(5)
+    gone = {"topic": "T7"}
+    assert connect(broker.addr).ask(RequestCode.DELETE_TOPIC_IN_BROKER, gone).code == 0
+    session.advance(5)
     parts = broker._parts()
     with parts.door:
         documents = parts.table_files.documents()
-    assert len(documents) == 3
+    assert "T7" not in documents["config/topics.json"]["topicConfigTable"]
+    assert len(documents) == 6
     for path, document in documents.items():
-        assert fs.read_file(path) == dumps_fastjson(document, pretty=True)
+        if fs.exists(path):  # those of POP are written with the first pop
+            assert fs.read_file(path) == dumps_fastjson(document, pretty=True)
+    assert sum(map(fs.exists, documents)) == 4
 
 
 def test_a_large_table_is_saved_less_often(start_broker: StartBroker, connect: Connect) -> None:
