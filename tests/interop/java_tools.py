@@ -38,7 +38,8 @@ def compiled(program: str, class_path: str) -> str:
     target = out / f"{program}.class"
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         out.mkdir(exist_ok=True)
-        subprocess.run(["javac", "-d", str(out), "-cp", class_path, str(source)], check=True)
+        command = ["javac", "-nowarn", "-sourcepath", str(SOURCES), "-d", str(out)]
+        subprocess.run([*command, "-cp", class_path, str(source)], check=True)
     return f"{out}{os.pathsep}{class_path}"
 
 
