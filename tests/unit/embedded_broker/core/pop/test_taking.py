@@ -58,7 +58,6 @@ def test_a_pop_walks_all_queues_and_says_what_is_left(broker: EmbeddedBroker) ->
     ("from_last", "in_memory", "expected"),
     [(False, True, 5), (True, True, 5), (True, False, 1), (False, False, 5)],
 )
-@pytest.mark.case("G43")
 def test_a_new_group_begins_where_it_asks_to(
     start_broker: StartBroker, from_last: bool, in_memory: bool, expected: int
 ) -> None:
