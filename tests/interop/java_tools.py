@@ -44,8 +44,8 @@ def compiled(program: str, class_path: str) -> str:
 
 
 def client_program(
-    version: str, program: str, *arguments: str
+    version: str, program: str, *arguments: str, artifact: str = "rocketmq-client"
 ) -> contextlib.AbstractContextManager[Jvm]:
     """Run one of our Java programs against the unmodified client of that release."""
-    path = compiled(program, jars(version, "rocketmq-client"))
+    path = compiled(program, jars(version, artifact))
     return running(["-Xmx256m", *QUIET, "-cp", path, program, *arguments])
