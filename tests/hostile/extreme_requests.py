@@ -135,6 +135,9 @@ FORMS: Final[dict[int, Form]] = {
         },
         EndTransactionRequestHeader,
     ),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: Form(
+        {"topic": TOPIC, "msgId": "00" * 16}, send.ResumeCheckHalfMessageRequestHeader
+    ),
     RequestCode.RECALL_MESSAGE: Form(
         {"topic": TOPIC, "recallHandle": "djEgVCBiIDEgSUQ"}, send.RecallMessageRequestHeader
     ),

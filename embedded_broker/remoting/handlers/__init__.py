@@ -5,7 +5,7 @@ module                requests
 ====================  ===================================================
 send_message          310, 10, 320 (what is accepted: core/produce)
 reply_message         324, 325 (the push 326: core/calls)
-follow_ups            36, 37, 370 (half messages and 39: the room `core/transactions/`)
+follow_ups            36, 37, 323, 370 (half messages and 39: the room `core/transactions/`)
 pull_message          11, 361 (what a pull gets: core/consume)
 pop_message           200050, 200052, 200054, 200055 (what a pop gets: core/pop/)
 ack_message           200051, 200151, 200053

@@ -139,6 +139,13 @@ class EndTransactionRequestHeader(Header):
     broker_name: Text | None = optional("bname")
 
 
+class ResumeCheckHalfMessageRequestHeader(Header):
+    """323: ask again about a half message that was given up; `msg_id` is its offset id."""
+
+    topic: Text | None = optional("topic")
+    msg_id: Text | None = optional("msgId")
+
+
 class CheckTransactionStateRequestHeader(Header):
     """39, broker to producer: say what became of the transaction; its half message is the body."""
 
