@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker
-from embedded_broker.core.guards import Action, Resource
+from embedded_broker.core.guards import Action, Asked
 from embedded_broker.core.refusals import Reason, Refused
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from tests.unit.embedded_broker.peers import Peer
 from tests.unit.embedded_broker.remoting.handlers.pop.pop_requests import (
     ack,
     ack_fields,
@@ -184,9 +183,8 @@ class NoSubscriptions:
 
     actions = frozenset({Action.SUB})
 
-    def check(self, peer: Peer, action: Action, resources: list[Resource]) -> Refused | None:
-        del peer, action
-        return Refused(Reason.NO_PERMISSION, ",".join(one.name for one in resources))
+    def check(self, asked: Asked) -> Refused | None:
+        return Refused(Reason.NO_PERMISSION, ",".join(one.name for one in asked.resources))
 
 
 @pytest.mark.parametrize(
@@ -203,7 +201,7 @@ class NoSubscriptions:
 def test_a_guard_sees_what_pops_want(
     broker: EmbeddedBroker, peer: WirePeer, code: int, fields: dict[str, str]
 ) -> None:
-    broker._parts().guards.append(NoSubscriptions())  # type: ignore[arg-type]
+    broker._parts().guards.append(NoSubscriptions())
     answer = peer.ask(code, fields)
     assert answer.code == ResponseCode.NO_PERMISSION
     assert str(answer.remark) == ("T,G" if fields else "")
