@@ -193,6 +193,10 @@ class ReviveService:
                     point = one.point
                     yield point.group, point.topic, point.queue_id, offset, point.revive_ms
 
+    def is_hidden(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Say whether a group was given a message that it has not acked."""
+        return any(one[1:4] == (topic, queue_id, offset) for one in self.hidden(group))
+
     def in_hand(self, group: str) -> Iterator[tuple[str, int, int]]:
         """Give topic, queue and offset of what a group was given and says nothing of yet.
 
