@@ -29,22 +29,21 @@ from tests.unit.embedded_broker.wire_peer import WirePeer
 from tests.waiting import until
 
 CLOCK = SystemClock()
-INVISIBLE_MS = 15_000
 HIDDEN = {b"m2", b"m3", b"m4", b"m5"}
 GUARD_MS = 90_000
 
 
-def pop_some(address: str) -> None:
+def pop_some(address: str, invisible_ms: int) -> None:
     """Pop six messages; ack two of them, and let one be hidden for a second more."""
     with WirePeer(address) as peer:
         peer.create_topic("T", 1)
         for number in range(6):
             assert peer.send("T", b"m%d" % number).code == 0
-        answer = pop(peer, invisibleTime=str(INVISIBLE_MS), queueId="0")
+        answer = pop(peer, invisibleTime=str(invisible_ms), queueId="0")
         assert len(records(answer)) == 6
         for offset in (0, 1):
             assert ack(peer, handle(answer, offset), offset).code == 0
-        later = {"invisibleTime": str(INVISIBLE_MS + 1000)}
+        later = {"invisibleTime": str(invisible_ms + 1000)}
         assert hide_longer(peer, handle(answer, 2), 2, **later).code == 0
 
 
@@ -70,14 +69,14 @@ def come_back(address: str) -> list[MessageRecord]:
 @pytest.mark.parametrize("end", ["stopped", "killed"])
 def test_what_a_real_broker_has_hidden_comes_back_on_ours(tmp_path: Path, end: str) -> None:
     with real_cluster(tmp_path) as real:
-        pop_some(real.broker_addr)
+        pop_some(real.broker_addr, 60_000)
         until(lambda: has_saved_the_group(real.store), 30)
         if end == "killed":
             os.kill(real.broker_pid, signal.SIGKILL)
     clock = VirtualClock()
     with EmbeddedBroker(store=real.store, clock=clock) as broker, WirePeer(broker.addr) as peer:
         assert pop(peer).code == 210
-        clock.advance(60)
+        clock.advance(70)
         back = records(pop(peer))
     assert Counter(one.body for one in back) == dict.fromkeys(HIDDEN, 1)
     assert {(one.topic, one.reconsume_times) for one in back} == {("T", 1)}
@@ -85,7 +84,7 @@ def test_what_a_real_broker_has_hidden_comes_back_on_ours(tmp_path: Path, end: s
 
 def test_what_ours_has_hidden_comes_back_on_a_real_broker(tmp_path: Path) -> None:
     with EmbeddedBroker(store=tmp_path / "store", config=SIZES) as broker:
-        pop_some(broker.addr)
+        pop_some(broker.addr, 15_000)
     with real_cluster(tmp_path) as real:
         back = come_back(real.broker_addr)
     assert Counter(one.body for one in back) == dict.fromkeys(HIDDEN, 1)

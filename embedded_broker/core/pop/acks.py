@@ -100,7 +100,7 @@ class Acks:
             start_offset=one.offset,
             topic=one.topic,
         )
-        self._revive.hide(point, handle.revive_queue)
+        self._revive.hide(point, handle.revive_queue, put_off=True)
         self._ack_all(one, None)
         return HiddenUntil(point.pop_time_ms, point.invisible_ms, handle.revive_queue)
 

@@ -67,6 +67,8 @@ class _Point:
     revive_queue: int
     is_known: bool
     """Whether this process wrote it, and so has heard of every ack."""
+    is_put_off: bool = False
+    """Whether the consumer itself chose when it comes back: it is done with it until then."""
     revive_offset: int = NOT_STORED
     done: int = 0
 
@@ -154,10 +156,15 @@ class ReviveService:
         """Say whether a check point of this name is open, or on its way to the revive topic."""
         return key in self._points
 
-    def hide(self, point: CheckPoint, revive_queue: int) -> None:
-        """Store a check point; refused when that fails, and then nothing is hidden."""
+    def hide(self, point: CheckPoint, revive_queue: int, *, put_off: bool = False) -> None:
+        """Store a check point; refused when that fails, and then nothing is hidden.
+
+        `put_off` is a message whose consumer wants it to come back later.
+        """
         key = key_of(point)
-        self._points[key] = _Point(point, point.offsets(), revive_queue, is_known=True)
+        self._points[key] = _Point(
+            point, point.offsets(), revive_queue, is_known=True, is_put_off=put_off
+        )
         message = check_point_message(
             point, self.topic, revive_queue, self._clock.now_ms, self._store.store_host
         )
@@ -185,6 +192,21 @@ class ReviveService:
                 for _, offset in one.open_offsets():
                     point = one.point
                     yield point.group, point.topic, point.queue_id, offset, point.revive_ms
+
+    def is_hidden(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Say whether a group was given a message that it has not acked."""
+        return any(one[1:4] == (topic, queue_id, offset) for one in self.hidden(group))
+
+    def in_hand(self, group: str) -> Iterator[tuple[str, int, int]]:
+        """Give topic, queue and offset of what a group was given and says nothing of yet.
+
+        What was found in the store after a restart is left out: who knows whether its consumer
+        still lives.
+        """
+        for one in self._points.values():
+            if one is not None and one.point.group == group and one.is_known and not one.is_put_off:
+                for _, offset in one.open_offsets():
+                    yield one.point.topic, one.point.queue_id, offset
 
     def needed_offsets(self) -> Iterator[int]:
         """Give the commit-log offset of the first hidden message of each check point."""
