@@ -1,6 +1,7 @@
 """What brokers tell tools about who reads what, and how far.
 
-Answers to 223, 300, 303, 308, 315, 317, 321, 328 and 345. Sources: `GetConsumerStatusBody`,
+Answers to 221, 223, 300, 303, 307, 308, 309, 315, 317, 321, 328 and 345. Sources:
+`GetConsumerStatusBody`, `ConsumerRunningInfo`, `ConsumeMessageDirectlyResult`,
 `GroupList`, `QueryConsumeTimeSpanBody`, `QueryCorrectionOffsetBody`, `BrokerStatsData`,
 `ConsumeStatsList`, `QueryConsumeQueueResponseBody`, `ProducerTableInfo`,
 `QuerySubscriptionResponseBody`.
@@ -133,3 +134,47 @@ class ProducerTable(Document):
     """Who is online in which producer group."""
 
     data: dict[str, list[ProducerInfo]] = field(factory=dict)
+
+
+@define
+class ProcessQueueInfo(Document):
+    """What a consumer has of one queue, and when it pulled last; `droped` is Java's spelling."""
+
+    commit_offset: int = 0
+    cached_msg_min_offset: int = 0
+    cached_msg_max_offset: int = 0
+    cached_msg_count: int = 0
+    cached_msg_size_in_mi_b: int = field(default=0, metadata=wire("cachedMsgSizeInMiB"))
+    transaction_msg_min_offset: int = 0
+    transaction_msg_max_offset: int = 0
+    transaction_msg_count: int = 0
+    locked: bool = False
+    try_unlock_times: int = 0
+    last_lock_timestamp: int = 0
+    droped: bool = False
+    last_pull_timestamp: int = 0
+    last_consume_timestamp: int = 0
+
+
+@define
+class ConsumerRunningInfo(Document):
+    """How a consumer is: the answer to 307."""
+
+    properties: dict[str, str] = field(factory=dict)
+    subscription_set: list[SubscriptionData] = field(factory=list)
+    mq_table: dict[MessageQueueKey, ProcessQueueInfo] = field(factory=dict)
+    mq_pop_table: dict[str, str] = field(factory=dict)
+    status_table: dict[str, dict[str, float]] = field(factory=dict)
+    user_consumer_info: dict[str, str] = field(factory=dict)
+    jstack: str | None = None
+
+
+@define
+class ConsumeDirectlyResult(Document):
+    """What came of a message that was to be consumed at once: the answer to 309."""
+
+    order: bool = False
+    auto_commit: bool = True
+    consume_result: str = "CR_SUCCESS"
+    remark: str | None = None
+    spent_time_mills: int = 0
