@@ -48,6 +48,7 @@ _ACTIONS: Final[dict[int, Action]] = {
     RequestCode.UPDATE_BROKER_CONFIG: Action.UPDATE,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Action.UPDATE,
     RequestCode.CLONE_GROUP_OFFSET: Action.UPDATE,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Action.UPDATE,
     RequestCode.RESUME_CHECK_HALF_MESSAGE: Action.UPDATE,
     RequestCode.CONSUME_MESSAGE_DIRECTLY: Action.UPDATE,
 }
