@@ -189,6 +189,9 @@ FORMS: Final[dict[int, Form]] = {
         admin.ResetOffsetRequestHeader,
     ),
     RequestCode.GET_ALL_CONSUMER_OFFSET: Form({}),
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Form(
+        {"group": GROUP, "topic": TOPIC}, admin.UpdateGroupForbiddenRequestHeader
+    ),
     RequestCode.CLEAN_UNUSED_TOPIC: Form({}),
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Form({}),
     RequestCode.DELETE_EXPIRED_COMMITLOG: Form({}),

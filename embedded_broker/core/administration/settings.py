@@ -169,6 +169,17 @@ class Settings:
             raise Refused(Reason.GROUP_NOT_EXIST, "No group in this broker")
         return group
 
+    def may_read(self, group: str, topic: str, *, may: bool | None = None) -> bool:
+        """Forbid a group to read a topic, or allow it; say whether it may. None changes nothing."""
+        if may is not None:
+            check_saved(self._groups, "config/subscriptionGroup.json", self._health)
+            self._groups.forbid(group, topic, reading=not may)
+        return not self._groups.is_forbidden(group, topic)
+
+    def forbidden(self) -> dict[str, dict[str, int]]:
+        """Give what groups may not do with topics, as bits of permissions."""
+        return self._groups.forbidden()
+
     def put_group(self, group: SubscriptionGroupConfig) -> None:
         """Create the settings of a consumer group or replace them; 4.9 takes any name."""
         problem = self._groups.problem(group.group_name)

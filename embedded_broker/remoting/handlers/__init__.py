@@ -12,7 +12,7 @@ ack_message           200051, 200151, 200053
 query_assignment      400, 401, 402
 client_manage         34, 35, 46, 38, 14, 15
 query_message         12, 33
-topics_and_groups     17, 18, 21, 215, 305, 306, 316, 329, 351; 200, 201, 207, 225, 352
+topics_and_groups     17, 18, 21, 215, 305, 306, 316, 329, 351; 200, 201, 207, 225, 352, 353
 consumption           43, 300, 303, 308, 314, 317, 321, 343, 345
 connections           203, 204, 328, 223, 307, 309 (221, 307, 309 to clients: core/calls)
 admin_broker          25, 26, 202, 208, 29 to 32, 222, 41, 42

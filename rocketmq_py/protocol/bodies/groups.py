@@ -54,6 +54,15 @@ class SubscriptionGroupTable(Document):
 
 
 @define
+class GroupForbidden(Document):
+    """Answer to 353: whether a group may read a topic."""
+
+    group: str = ""
+    topic: str = ""
+    readable: bool = True
+
+
+@define
 class ConsumerOffsets(Document):
     """Answer to 43: the next offset to consume, by `topic@group` and queue."""
 

@@ -59,6 +59,14 @@ class GetSubscriptionGroupConfigRequestHeader(Header):
     group: Text = required("group")
 
 
+class UpdateGroupForbiddenRequestHeader(Header):
+    """353: forbid a group to read a topic or allow it; without `readable` only ask."""
+
+    group: Text = required("group")
+    topic: Text = required("topic")
+    readable: Flag | None = optional("readable")
+
+
 class GetConsumerConnectionListRequestHeader(Header):
     """203: who is online in a group, and what it subscribes."""
 

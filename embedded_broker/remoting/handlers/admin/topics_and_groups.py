@@ -1,7 +1,7 @@
 """Which topics and groups there are, and how they are set up.
 
-Requests 17, 18, 21, 215, 305, 306, 316, 329 and 351 about topics, 200, 201, 207, 225 and 352 about
-groups.
+Requests 17, 18, 21, 215, 305, 306, 316, 329 and 351 about topics, 200, 201, 207, 225, 352 and 353
+about groups.
 
 The part of RocketMQ's AdminBrokerProcessor that creates, shows and removes them, in front of
 `core/administration/settings.py`.
@@ -16,6 +16,7 @@ from embedded_broker.core.administration import Administration
 from embedded_broker.remoting.endpoint import Endpoint, Request
 from embedded_broker.remoting.long_requests import Work, elsewhere
 from rocketmq_py.protocol.bodies.groups import (
+    GroupForbidden,
     SubscriptionGroupConfig,
     SubscriptionGroupConfigs,
     SubscriptionGroupTable,
@@ -35,6 +36,7 @@ from rocketmq_py.protocol.headers.admin import (
     DeleteTopicRequestHeader,
     GetSubscriptionGroupConfigRequestHeader,
     GetTopicConfigRequestHeader,
+    UpdateGroupForbiddenRequestHeader,
 )
 
 _MANY: Final = 500
@@ -65,6 +67,7 @@ class TopicsAndGroupsProcessor:
         register_long(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, self.groups)
         register(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, self.group)
         register(RequestCode.DELETE_SUBSCRIPTIONGROUP, self.delete_group)
+        register(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, self.may_read)
 
     # -- topics -----------------------------------------------------------------------------
 
@@ -170,6 +173,7 @@ class TopicsAndGroupsProcessor:
         settings = self._acts.settings
         table = SubscriptionGroupTable(
             data_version=DataVersion.from_document(settings.groups_version()),
+            forbidden_table=settings.forbidden(),
             subscription_group_table=settings.groups(),
         )
         if len(table.subscription_group_table) > _MANY:
@@ -183,3 +187,10 @@ class TopicsAndGroupsProcessor:
         with_offsets = header.remove_offset or header.clean_offset
         self._acts.removals.group(header.group_name, with_offsets=with_offsets)
         return request.command.answer(ResponseCode.SUCCESS)
+
+    def may_read(self, request: Request) -> RemotingCommand:
+        """353: forbid a group to read a topic or allow it, and tell whether it may."""
+        header = UpdateGroupForbiddenRequestHeader.from_ext(request.command.ext_fields)
+        may = self._acts.settings.may_read(header.group, header.topic, may=header.readable)
+        body = GroupForbidden(header.group, header.topic, may).encode()
+        return request.command.answer(ResponseCode.SUCCESS, body=body)

@@ -335,3 +335,31 @@ def test_old_files_go_whatever_the_hour(start_broker: StartBroker, connect: Conn
     peer.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"fileReservedTime=1\n")
     assert peer.ask(RequestCode.DELETE_EXPIRED_COMMITLOG).code == 0
     until(lambda: first() > 0)
+
+
+def test_a_group_is_forbidden_to_read_a_topic_and_allowed_again(
+    tmp_path: Path, connect: Connect
+) -> None:
+    code, ask = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, {"group": "g", "topic": "T"}
+    heartbeat = consumer("g", {"T": "*"})
+
+    def pulled(peer: WirePeer) -> RemotingCommand:
+        peer.heartbeat("c", heartbeat)
+        return peer.pull("T", consumerGroup="g", sysFlag="0")
+
+    with EmbeddedBroker(store=tmp_path, topics=["T"]) as first:
+        peer = connect(first.addr)
+        assert json.loads(peer.ask(code, ask).body) == {**ask, "readable": True}
+        assert pulled(peer).code == ResponseCode.PULL_NOT_FOUND
+        forbidden = peer.ask(code, ask | {"readable": "false"})
+        assert json.loads(forbidden.body) == {**ask, "readable": False}
+        refused = pulled(peer)
+        assert (refused.code, refused.ext_fields) == (16, {"forbiddenType": "5"})
+        assert refused.remark == "the consumer group[g] is forbidden for topic[T]"
+        table = loads_lenient(peer.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
+        assert table["forbiddenTable"] == {"g": {"T": 4}}
+    with EmbeddedBroker(store=tmp_path) as second:
+        peer = connect(second.addr)
+        assert pulled(peer).code == 16
+        assert json.loads(peer.ask(code, ask | {"readable": "true"}).body)["readable"] is True
+        assert pulled(peer).code == ResponseCode.PULL_NOT_FOUND
