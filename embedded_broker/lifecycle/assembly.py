@@ -17,7 +17,9 @@ from embedded_broker.core.figures import Figures
 from embedded_broker.core.pop.acks import Acks
 from embedded_broker.core.pop.assignment import Assignment
 from embedded_broker.core.pop.checks import PopChecks
+from embedded_broker.core.pop.looking import Looking
 from embedded_broker.core.pop.ordered import OrderedPops
+from embedded_broker.core.pop.places import PopPlaces
 from embedded_broker.core.pop.revive import ReviveService
 from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.produce import Produce
@@ -319,17 +321,25 @@ def _pop(parts: BrokerParts) -> None:
     checks = PopChecks(
         address=parts.address, config=config, store=store, topics=topics, groups=groups
     )
+    places = PopPlaces(config=config, random=parts.random, topics=topics, waiters=waiters)
+    parts.looking = Looking(
+        store=store,
+        offsets=offsets,
+        checks=checks,
+        places=places,
+        ordered=ordered,
+        waiters=waiters,
+    )
     parts.taking = Taking(
         config=config,
         clock=clock,
         session=parts.session,
-        random=parts.random,
         store=store,
-        topics=topics,
         offsets=offsets,
         deliveries=parts.deliveries,
         statistics=parts.statistics,
         checks=checks,
+        places=places,
         filters=parts.consume.filters,
         waiters=waiters,
         revive=revive,
@@ -346,7 +356,7 @@ def _pop(parts: BrokerParts) -> None:
         modes=parts.request_modes,
         queues_of=parts.queues_of,
     )
-    PopMessageProcessor(parts.endpoint, parts.taking, parts.session).register()
+    PopMessageProcessor(parts.endpoint, parts.taking, parts.looking, parts.session).register()
     AckMessageProcessor(acks).register(parts.endpoint)
     QueryAssignmentProcessor(assignment).register(parts.endpoint)
 

@@ -18,6 +18,7 @@ from embedded_broker.core.consume import Consume
 from embedded_broker.core.durability import Durability
 from embedded_broker.core.figures import Figures
 from embedded_broker.core.guards import Guards
+from embedded_broker.core.pop.looking import Looking
 from embedded_broker.core.pop.ordered import OrderedPops
 from embedded_broker.core.pop.revive import ReviveService
 from embedded_broker.core.pop.taking import Taking
@@ -88,6 +89,7 @@ class BrokerParts:
     revive: ReviveService = field(init=False)
     ordered: OrderedPops = field(init=False)
     taking: Taking = field(init=False)
+    looking: Looking = field(init=False)
     queries: Queries = field(init=False)
     transactions: TransactionalMessageService = field(init=False)
     statistics: Statistics = field(init=False)

@@ -1,7 +1,8 @@
 """Pops and what belongs to them: requests 200050, 200052, 200054 and 200055.
 
 RocketMQ's PopMessageProcessor, PeekMessageProcessor, NotificationProcessor and PollingInfoProcessor
-as far as headers and codes go. Read on: `embedded_broker/core/pop/taking.py`.
+as far as headers and codes go. Read on: `taking.py` and `looking.py` in
+`embedded_broker/core/pop/`.
 """
 
 from typing import Final
@@ -10,7 +11,9 @@ from attrs import define
 
 from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.clocks.session import Session
-from embedded_broker.core.pop.taking import Notice, Pop, Popped, Taking
+from embedded_broker.core.pop.looking import Looking
+from embedded_broker.core.pop.pops import Notice, Pop, Popped
+from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.refusals import Refused
 from embedded_broker.remoting.endpoint import Endpoint, Request
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -48,6 +51,7 @@ class PopMessageProcessor:
 
     _endpoint: Endpoint
     _taking: Taking
+    _looking: Looking
     _session: Session
 
     def register(self) -> None:
@@ -128,7 +132,7 @@ class PopMessageProcessor:
             0,
         )
         try:
-            peeked = self._taking.peek(pop)
+            peeked = self._looking.peek(pop)
         except Refused as refused:
             return self._answer(command, pop, refused)
         code = ResponseCode.SUCCESS if peeked.count else ResponseCode.PULL_NOT_FOUND
@@ -163,13 +167,13 @@ class PopMessageProcessor:
                 answer = _notice(command, outcome)
             self._endpoint.answer(request, answer)
 
-        notice = self._taking.notify(pop, reply)
+        notice = self._looking.notify(pop, reply)
         return None if notice is None else _notice(command, notice)
 
     def polling_info(self, request: Request) -> RemotingCommand:
         """200055: how many pops wait."""
         header = PollingInfoRequestHeader.from_ext(request.command.ext_fields)
-        number = self._taking.waiting(
+        number = self._looking.waiting(
             header.consumer_group, header.topic, header.queue_id, request.connection
         )
         ext = PollingInfoResponseHeader(polling_num=number).to_ext()

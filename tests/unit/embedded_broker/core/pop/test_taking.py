@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.core.pop.taking import Popped
+from embedded_broker.core.pop.pops import Pop, Popped
 from embedded_broker.core.refusals import Reason, Refused
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.core.pop.popper import Popper, fill
@@ -186,10 +186,10 @@ def test_no_more_than_so_many_wait_at_one_place(start_broker: StartBroker) -> No
     assert answers[2].is_full
     parts = broker._parts()
     with parts.door:
-        assert parts.taking.waiting("G", "T", -1, poppers[0].peer) == 2
-        assert parts.taking.waiting("G", "T", 0, poppers[0].peer) == 0
+        assert parts.looking.waiting("G", "T", -1, poppers[0].peer) == 2
+        assert parts.looking.waiting("G", "T", 0, poppers[0].peer) == 0
         parts.consume.waiters.forget(poppers[0].peer)
-        assert parts.taking.waiting("G", "T", -1, poppers[0].peer) == 1
+        assert parts.looking.waiting("G", "T", -1, poppers[0].peer) == 1
 
 
 def test_what_comes_back_wakes_who_waits_in_time(broker: EmbeddedBroker, popper: Popper) -> None:
@@ -268,10 +268,8 @@ def test_two_pops_from_one_offset_at_one_time_have_names_of_their_own(
 def test_a_look_takes_nothing(broker: EmbeddedBroker, popper: Popper) -> None:
     fill(broker, 3)
     parts = broker._parts()
-    from embedded_broker.core.pop.taking import Pop
-
     with parts.door:
-        peeked = parts.taking.peek(Pop(popper.peer, "G", "T", -1, 2, 0))
+        peeked = parts.looking.peek(Pop(popper.peer, "G", "T", -1, 2, 0))
     assert (peeked.count, peeked.left) == (2, 3)
     assert popper.committed() == -1
     assert len(popper.pop()) == 3

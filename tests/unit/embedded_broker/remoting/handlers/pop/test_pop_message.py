@@ -99,6 +99,15 @@ def test_a_broker_before_5_knows_nothing_of_it(
     assert peer.ask(code, pop_fields()).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
+def test_a_time_that_no_timer_reaches_hides_nothing(peer: WirePeer) -> None:
+    fill(peer, 1)
+    answer = pop(peer, invisibleTime=str(10 * 86_400_000))
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert "not handed out: timer message illegal" in str(answer.remark)
+    assert "timerMaxDelaySec" in str(answer.remark)
+    assert len(records(pop(peer))) == 1
+
+
 @pytest.mark.parametrize("missing", ["consumerGroup", "topic", "queueId", "invisibleTime"])
 def test_a_field_that_is_missing_is_named(peer: WirePeer, missing: str) -> None:
     fields = pop_fields()
