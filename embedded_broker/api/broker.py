@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Literal, Self
 
+from embedded_broker.api.companions import control_face, control_url
 from embedded_broker.api.faults import Faults
 from embedded_broker.api.views import (
     GroupsView,
@@ -77,8 +78,10 @@ class EmbeddedBroker:
     free port. ``tcp=False`` opens no socket,
     ``inproc=False`` makes SDK clients of this process use TCP. ``topics``: names or ``TopicSpec``,
     created before ``start`` returns. ``seed`` drives every random choice. ``fs`` and
-    ``listener_factory`` replace the file system and the listening sockets. Raises ``ConfigError``
-    for an argument that is not possible. Nothing is opened before ``start``.
+    ``listener_factory`` replace the file system and the listening sockets. ``control=True`` lets
+    programs in any language move the clock and look in over HTTP, at ``control_url`` (the extra
+    ``control``). It is on loopback, unless every request has to carry a ``control_token``. Raises
+    ``ConfigError`` for an argument that is not possible. Nothing is opened before ``start``.
 
     >>> with EmbeddedBroker(tcp=False, topics=["greetings"]) as broker:
     ...     _ = broker.send("greetings", b"hello")
@@ -112,6 +115,9 @@ class EmbeddedBroker:
         tls: Tls | str | os.PathLike[str] | None = None,
         fs: FileSystem | None = None,
         listener_factory: ListenerFactory | None = None,
+        control: bool = False,
+        control_port: int = 0,
+        control_token: str | None = None,
     ) -> None:
         self._arguments: Arguments = check_arguments(
             store=store,
@@ -140,6 +146,13 @@ class EmbeddedBroker:
         )
         self._slot = BrokerSlot(self._arguments, next(_numbers))
         self._ensemble = Ensemble([self._slot])
+        self._control = control_face(
+            self._ensemble,
+            lambda: [self],
+            control=control,
+            port=control_port,
+            token=control_token,
+        )
         self._faults = Faults(self._slot)
         self._topics = TopicsView(self._parts)
         self._messages = MessagesView(self._parts)
@@ -192,6 +205,11 @@ class EmbeddedBroker:
     def addr(self) -> str:
         """``host:port`` of the broker, as routes advertise it."""
         return self._known(self._slot.address)
+
+    @property
+    def control_url(self) -> str:
+        """Where the HTTP face is, such as ``http://127.0.0.1:9880``; its page is at ``/docs``."""
+        return control_url(self, self._control)
 
     @property
     def clock(self) -> BrokerClock:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from embedded_broker.api.broker import EmbeddedBroker
+from embedded_broker.api.companions import control_face, control_url
 from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.lifecycle.arguments import Acl, TopicSpec, checked_store
 from embedded_broker.lifecycle.ensemble import Ensemble
@@ -68,6 +69,9 @@ class EmbeddedCluster:
         allow_remote: bool = False,
         acl: Acl | None = None,
         tls: Tls | str | os.PathLike[str] | None = None,
+        control: bool = False,
+        control_port: int = 0,
+        control_token: str | None = None,
     ) -> None:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ConfigError("brokers", brokers, f"an integer from 1 to {BROKERS_MAX}")
@@ -110,6 +114,12 @@ class EmbeddedCluster:
         self._ensemble = Ensemble([broker.slot for broker in self._brokers])
         for broker in self._brokers:
             broker.join(self._ensemble)
+        self._control = control_face(
+            self._ensemble, self._all, control=control, port=control_port, token=control_token
+        )
+
+    def _all(self) -> list[EmbeddedBroker]:
+        return self._brokers
 
     def __repr__(self) -> str:
         state = "running" if self._ensemble.is_running else "not running"
@@ -131,6 +141,16 @@ class EmbeddedCluster:
     def namesrv_addr(self) -> str:
         """``host:port`` of the name server: what a client is configured with."""
         return self.brokers[0].namesrv_addr
+
+    @property
+    def has_control(self) -> bool:
+        """Whether it has an HTTP face."""
+        return self._control is not None
+
+    @property
+    def control_url(self) -> str:
+        """Where the HTTP face of all brokers is; its page is at ``/docs``."""
+        return control_url(self, self._control)
 
     @property
     def clock(self) -> BrokerClock:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from enum import Enum
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Annotated, Any
@@ -16,6 +17,7 @@ import typer
 
 from embedded_broker.api.cluster import EmbeddedCluster
 from embedded_broker.cli.opening_log import OpeningLog, opening_log
+from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
@@ -25,6 +27,41 @@ from rocketmq_py.errors import ConfigError, RocketMQError
 
 DEFAULT_NAMESRV_PORT = 9876
 DEFAULT_BROKER_PORT = 10911
+
+
+class ClockChoice(Enum):
+    """What the time of messages is."""
+
+    WALL = "wall"
+    FROZEN = "frozen"
+    FLOWING = "flowing"
+
+    def make(self) -> VirtualClock | None:
+        """Make the clock; None is wall time."""
+        if self is ClockChoice.WALL:
+            return None
+        return VirtualClock(rate=1 if self is ClockChoice.FLOWING else 0)
+
+
+ClockOption = Annotated[
+    ClockChoice,
+    typer.Option(help="Time of messages: frozen and flowing can be moved (--control-port)."),
+]
+ControlPort = Annotated[
+    int | None,
+    typer.Option(
+        help="Port of the HTTP face: other programs move the clock there, look in and break "
+        "things. 0 takes a free one; /docs is its page.",
+        show_default="no HTTP face",
+    ),
+]
+ControlToken = Annotated[
+    str | None,
+    typer.Option(
+        envvar="ROCKETMQ_CONTROL_TOKEN",
+        help="What every request there has to carry. Without it the face stays on loopback.",
+    ),
+]
 
 
 def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
@@ -40,6 +77,7 @@ def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
 
 
 def serve(
+    *,
     namesrv_port: Annotated[
         int, typer.Option(help="Port of the name server. 0 takes a free one.")
     ] = DEFAULT_NAMESRV_PORT,
@@ -76,6 +114,9 @@ def serve(
     allow_remote_admin: Annotated[
         bool, typer.Option(help="Let other hosts change topics, groups, options and offsets.")
     ] = False,
+    clock: ClockOption = ClockChoice.WALL,
+    control_port: ControlPort = None,
+    control_token: ControlToken = None,
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
     raise_descriptor_limit()
@@ -98,12 +139,17 @@ def serve(
             allow_remote=allow_remote,
             topics=topics or (),
             inproc=False,
+            clock=clock.make(),
+            control=control_port is not None,
+            control_port=control_port or 0,
+            control_token=control_token,
             **arguments,
         )
         _run_until(stop, running)
     except (RocketMQError, OSError, ValueError) as error:
         # The advice of EmbeddedBroker names its argument; here it is an option.
         text = str(error).replace("allow_remote=True", "--allow-remote")
+        text = text.replace("control=True", "--control-port")
         typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
         sys.exit(1)
 
@@ -157,7 +203,8 @@ def _announce(running: EmbeddedCluster, log: OpeningLog) -> None:
         typer.echo(line, err=True)
     _warn(log, "\n".join(found))
     addresses = ",".join(broker.addr for broker in running.brokers)
-    typer.echo(f"ready namesrv={running.namesrv_addr} broker={addresses}")
+    ready = f"ready namesrv={running.namesrv_addr} broker={addresses}"
+    typer.echo(f"{ready} control={running.control_url}" if running.has_control else ready)
     count = len(running.brokers)
     whose = f"by each of {count} brokers " if count > 1 else ""
     typer.echo(f"messages are kept {whose}{running.brokers[0].retention}")

@@ -14,6 +14,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "embedded_broker": (
         ("containers", "pytest_plugin"),
         ("cli", "kit"),
+        ("control",),
         ("api", "inspector"),
         ("lifecycle",),
         ("namesrv",),
