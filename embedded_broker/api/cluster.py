@@ -76,8 +76,7 @@ class EmbeddedCluster:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ConfigError("brokers", brokers, f"an integer from 1 to {BROKERS_MAX}")
         specs = list(topics)
-        path = checked_store(store)
-        self._store = None if path is None else Path(path)
+        self._store = None if (path := checked_store(store)) is None else Path(path)
         self._shares_store = brokers > 1
         self._first_name = broker_name
 
@@ -111,12 +110,16 @@ class EmbeddedCluster:
         self._brokers: list[EmbeddedBroker] = [
             make(index, _name(broker_name, index)) for index in range(brokers)
         ]
-        self._ensemble = Ensemble([broker.slot for broker in self._brokers])
-        for broker in self._brokers:
-            broker.join(self._ensemble)
+        self._ensemble = self._joined()
         self._control = control_face(
             self._ensemble, self._all, control=control, port=control_port, token=control_token
         )
+
+    def _joined(self) -> Ensemble:
+        ensemble = Ensemble([broker.slot for broker in self._brokers])
+        for broker in self._brokers:
+            broker.join(ensemble)
+        return ensemble
 
     def _all(self) -> list[EmbeddedBroker]:
         return self._brokers

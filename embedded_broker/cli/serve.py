@@ -120,10 +120,7 @@ def serve(
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
     raise_descriptor_limit()
-    # Not an event: a handler interrupts this thread, also where that has locked the event.
-    stop: SimpleQueue[None] = SimpleQueue()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.put(None))
+    stop = _told_to_stop()
     try:
         given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
         settings = settings_of(conf, [*(assignments or []), *given])
@@ -147,11 +144,24 @@ def serve(
         )
         _run_until(stop, running)
     except (RocketMQError, OSError, ValueError) as error:
-        # The advice of EmbeddedBroker names its argument; here it is an option.
-        text = str(error).replace("allow_remote=True", "--allow-remote")
-        text = text.replace("control=True", "--control-port")
-        typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
+        _tell(error)
         sys.exit(1)
+
+
+def _tell(error: Exception) -> None:
+    # The advice of EmbeddedBroker names its argument; here it is an option.
+    text = str(error).replace("allow_remote=True", "--allow-remote")
+    text = text.replace("control=True", "--control-port")
+    typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
+
+
+def _told_to_stop() -> SimpleQueue[None]:
+    """Give a queue into which Ctrl-C and SIGTERM put something."""
+    # Not an event: a handler interrupts this thread, also where that has locked the event.
+    stop: SimpleQueue[None] = SimpleQueue()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.put(None))
+    return stop
 
 
 def _run_until(stop: SimpleQueue[None], running: EmbeddedCluster) -> None:
