@@ -34,6 +34,7 @@ from embedded_broker.clocks.waiting import describe, wait_until
 from embedded_broker.core.put_hooks import PutHooks
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import (
+    Acl,
     Arguments,
     ListenerFactory,
     TopicSpec,
@@ -47,6 +48,7 @@ from embedded_broker.lifecycle.reset import Connected
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig, Defaults
 from embedded_broker.settings.profiles import Limits, LimitsName, Profile, ProfileName
+from embedded_broker.settings.tls import Tls
 from embedded_broker.store.fs import FileSystem
 
 if TYPE_CHECKING:
@@ -70,7 +72,10 @@ class EmbeddedBroker:
     ``"sliced"``; it sets the option ``timerEngine``. With ``levels="off"`` the engine serves delay
     levels, too. ``defaults="upstream"`` uses RocketMQ's defaults where ours differ. ``config``:
     RocketMQ's own options, such as ``{"timerMaxDelaySec": 3456000}``. ``host`` other than loopback
-    needs ``allow_remote=True``. Port 0 takes a free port. ``tcp=False`` opens no socket,
+    needs ``allow_remote=True``. ``acl``: who may do what, a ``PlainAcl`` (RocketMQ 4.9), a
+    ``UserAcl`` (5.3) or the path of a `plain_acl.yml`; requests must be signed then. ``tls``:
+    certificates for TCP connections, a ``Tls`` or the path of a `tls.properties`. Port 0 takes a
+    free port. ``tcp=False`` opens no socket,
     ``inproc=False`` makes SDK clients of this process use TCP. ``topics``: names or ``TopicSpec``,
     created before ``start`` returns. ``seed`` drives every random choice. ``fs`` and
     ``listener_factory`` replace the file system and the listening sockets. ``control=True`` lets
@@ -106,6 +111,8 @@ class EmbeddedBroker:
         topics: Iterable[str | TopicSpec] = (),
         seed: int | None = None,
         allow_remote: bool = False,
+        acl: Acl | None = None,
+        tls: Tls | str | os.PathLike[str] | None = None,
         fs: FileSystem | None = None,
         listener_factory: ListenerFactory | None = None,
         control: bool = False,
@@ -132,6 +139,8 @@ class EmbeddedBroker:
             topics=topics,
             seed=seed,
             allow_remote=allow_remote,
+            acl=acl,
+            tls=tls,
             fs=fs,
             listener_factory=listener_factory,
         )

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Literal, Self
 from embedded_broker.api.broker import EmbeddedBroker
 from embedded_broker.api.companions import control_face, control_url
 from embedded_broker.clocks.clock import BrokerClock
-from embedded_broker.lifecycle.arguments import TopicSpec, checked_store
+from embedded_broker.lifecycle.arguments import Acl, TopicSpec, checked_store
 from embedded_broker.lifecycle.ensemble import Ensemble
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.config import Defaults
 from embedded_broker.settings.profiles import LimitsName, ProfileName
+from embedded_broker.settings.tls import Tls
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
 
@@ -66,6 +67,8 @@ class EmbeddedCluster:
         topics: Iterable[str | TopicSpec] = (),
         seed: int | None = None,
         allow_remote: bool = False,
+        acl: Acl | None = None,
+        tls: Tls | str | os.PathLike[str] | None = None,
         control: bool = False,
         control_port: int = 0,
         control_token: str | None = None,
@@ -73,8 +76,7 @@ class EmbeddedCluster:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ConfigError("brokers", brokers, f"an integer from 1 to {BROKERS_MAX}")
         specs = list(topics)
-        path = checked_store(store)
-        self._store = None if path is None else Path(path)
+        self._store = None if (path := checked_store(store)) is None else Path(path)
         self._shares_store = brokers > 1
         self._first_name = broker_name
 
@@ -100,18 +102,24 @@ class EmbeddedCluster:
                 topics=specs,
                 seed=None if seed is None else seed + index,
                 allow_remote=allow_remote,
+                acl=acl,
+                tls=tls,
             )
 
         self._make = make
         self._brokers: list[EmbeddedBroker] = [
             make(index, _name(broker_name, index)) for index in range(brokers)
         ]
-        self._ensemble = Ensemble([broker.slot for broker in self._brokers])
-        for broker in self._brokers:
-            broker.join(self._ensemble)
+        self._ensemble = self._joined()
         self._control = control_face(
             self._ensemble, self._all, control=control, port=control_port, token=control_token
         )
+
+    def _joined(self) -> Ensemble:
+        ensemble = Ensemble([broker.slot for broker in self._brokers])
+        for broker in self._brokers:
+            broker.join(ensemble)
+        return ensemble
 
     def _all(self) -> list[EmbeddedBroker]:
         return self._brokers

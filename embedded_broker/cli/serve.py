@@ -6,11 +6,11 @@ the one `ready` line that other programs wait for, and stops cleanly on Ctrl-C o
 
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Annotated, Any
 
 import typer
@@ -124,7 +124,7 @@ def serve(
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
     raise_descriptor_limit()
-    stop = _set_by_signals()
+    stop = _told_to_stop()
     try:
         given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
         settings = settings_of(conf, [*(assignments or []), *given])
@@ -148,22 +148,27 @@ def serve(
         )
         _run_until(stop, running)
     except (RocketMQError, OSError, ValueError) as error:
-        text = str(error)
-        for argument, option in OPTION_OF.items():
-            text = text.replace(argument, option)
-        typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
+        _tell(error)
         sys.exit(1)
 
 
-def _set_by_signals() -> threading.Event:
-    """Give an event that Ctrl-C and SIGTERM set."""
-    stop = threading.Event()
+def _tell(error: Exception) -> None:
+    text = str(error)
+    for argument, option in OPTION_OF.items():
+        text = text.replace(argument, option)
+    typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
+
+
+def _told_to_stop() -> SimpleQueue[None]:
+    """Give a queue into which Ctrl-C and SIGTERM put something."""
+    # Not an event: a handler interrupts this thread, also where that has locked the event.
+    stop: SimpleQueue[None] = SimpleQueue()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, lambda *_: stop.put(None))
     return stop
 
 
-def _run_until(stop: threading.Event, running: EmbeddedCluster) -> None:
+def _run_until(stop: SimpleQueue[None], running: EmbeddedCluster) -> None:
     with ExitStack() as life:
         with opening_log() as log:
             try:
@@ -172,7 +177,7 @@ def _run_until(stop: threading.Event, running: EmbeddedCluster) -> None:
                 _warn(log, str(error))
                 raise
             _announce(running, log)
-        stop.wait()
+        stop.get()
 
 
 def report_lines(report: RecoveryReport | None) -> Iterator[str]:

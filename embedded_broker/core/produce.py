@@ -12,7 +12,6 @@ Read on: ``incoming.py`` for the values, ``retries.py`` for the way to the dead 
 
 import logging
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from typing import Final
 
 from attrs import define
@@ -31,12 +30,12 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Run, tags_codes
+from embedded_broker.store.run import BatchItems, Run, tags_codes
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.handles import encode_recall_handle
-from rocketmq_py.protocol.message_codec import decode_batch
+from rocketmq_py.protocol.message_codec import decode_batch_columns
 from rocketmq_py.protocol.names import RETRY_PREFIX, TOPIC_LENGTH_MAX
 from rocketmq_py.protocol.properties import Prop, encode_properties
 
@@ -215,18 +214,17 @@ class Produce:
             raise _illegal("a batch cannot be a transaction: send half messages one by one")
         most = self._config.int("maxMessagesInBatch")
         try:
-            items = decode_batch(message.body, most)
+            flags, bodies, inner = decode_batch_columns(message.body, most)
         except RecordError as error:
             raise _illegal(f"the batch body cannot be decoded: {error}") from error
-        if not items:
+        if not bodies:
             raise _illegal("the batch holds no message")
-        if len(items) > most:
+        if len(bodies) > most:
             raise _illegal(
                 f"the batch holds more messages than {most}, the most allowed (maxMessagesInBatch)"
             )
-        flags, bodies, inner = zip(*items, strict=True)
         if size > 3 * _PROPERTIES_IN_BATCH_MAX:
-            count = sum(text.count(2) for text in inner)
+            count = b"".join(inner).count(2)
             if count > _PROPERTIES_IN_BATCH_MAX:
                 raise _illegal(
                     f"the messages of the batch have {count} properties, at most "
@@ -238,7 +236,7 @@ class Produce:
         run = Run(
             name,
             queue_id,
-            [*zip(flags, repeat(message.born_timestamp), bodies, texts, tags_codes(texts))],
+            BatchItems(flags, message.born_timestamp, bodies, texts, tags_codes(texts)),
             stored_sys_flag(message.terms.sys_flag, topic),
             peer.packed_remote,
             message.terms.reconsume_times,

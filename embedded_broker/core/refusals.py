@@ -31,7 +31,9 @@ class Reason(Enum):
     SUBSCRIPTION_NOT_LATEST = auto()
     SUBSCRIPTION_PARSE_FAILED = auto()
     NOT_FOUND = auto()
+    NO_MESSAGE = auto()
     CONSUMER_NOT_ONLINE = auto()
+    CONSUME_MSG_TIMEOUT = auto()
 
 
 class Refused(Exception):  # noqa: N818 - the broker says no; nothing is wrong with it

@@ -111,7 +111,9 @@ class MessageStore(StoreReader):
         self.index = None
         self._queue_file_size = 0
         self.delayed_puts = 0
-        """How many messages went to the topics of timers and delay levels since the start."""
+        """How many messages went to topics whose messages fall due, since the start."""
+        self.delay_topics = set(_DELAY_TOPICS)
+        """Those topics: of timers, of delay levels, and the one of hidden messages."""
         self._dirty: set[ConsumeQueue] = set()
         self._last_store_timestamp = 0
         self._open = self._accepts = False
@@ -387,7 +389,7 @@ class MessageStore(StoreReader):
         self._last_store_timestamp = now_ms
         if queue is not None:
             self._dirty.add(queue)
-            if topic in _DELAY_TOPICS:
+            if topic in self.delay_topics:
                 self.delayed_puts += len(entries)
             self._tell(Arrivals(topic, queue_id, queue_offset, entries, now_ms, source))
         offsets = [begin] if len(entries) == 1 else list(map(_offset, entries))
@@ -466,7 +468,7 @@ class MessageStore(StoreReader):
         self._last_store_timestamp = now_ms
         for queue, added in entries.items():
             self._dirty.add(queue)
-            if queue.topic in _DELAY_TOPICS:
+            if queue.topic in self.delay_topics:
                 self.delayed_puts += len(added)
         return None
 

@@ -30,6 +30,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     ),
     "rocketmq_py": (
         ("admin",),
+        ("reply",),
         ("producer", "consumer"),
         ("client",),
         ("transport",),

@@ -14,6 +14,7 @@ import pytest
 from tests.interop.container_engine import VERSION, NoEngineError, engine, load
 from tests.interop.java_tools import ROOT, missing_tools
 from tests.interop.real_broker import RealCluster, real_cluster
+from tests.interop.scenarios import Cell, table
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -34,6 +35,24 @@ def tools() -> None:
     """In CI a missing tool is a failure with its name."""
     if missing := missing_tools():
         pytest.fail(f"not found on this machine: {', '.join(missing)}")
+
+
+Done = dict[tuple[str, str], Cell]
+_DONE: Done = {}
+
+
+@pytest.fixture(scope="session")
+def done() -> Done:
+    """What became of each client and scenario: told as a table at the end."""
+    return _DONE
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the table of clients and scenarios."""
+    if _DONE:
+        terminalreporter.section("clients and scenarios")
+        for line in table(_DONE):
+            terminalreporter.write_line(line)
 
 
 Serve = Callable[..., contextlib.AbstractContextManager[str]]

@@ -42,13 +42,14 @@ def compiled(program: str, class_path: str, *also: str) -> str:
     path = os.pathsep.join((class_path, *also))
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         out.mkdir(exist_ok=True)
-        subprocess.run(["javac", "-d", str(out), "-cp", path, str(source)], check=True)
+        command = ["javac", "-nowarn", "-sourcepath", str(SOURCES), "-d", str(out)]
+        subprocess.run([*command, "-cp", path, str(source)], check=True)
     return f"{out}{os.pathsep}{path}"
 
 
 def client_program(
-    version: str, program: str, *arguments: str
+    version: str, program: str, *arguments: str, artifact: str = "rocketmq-client"
 ) -> contextlib.AbstractContextManager[Jvm]:
     """Run one of our Java programs against the unmodified client of that release."""
-    path = compiled(program, jars(version, "rocketmq-client"))
+    path = compiled(program, jars(version, artifact))
     return running(["-Xmx256m", *QUIET, "-cp", path, program, *arguments])

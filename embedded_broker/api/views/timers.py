@@ -191,7 +191,8 @@ class TimersView(View):
         while True:
             with parts.door.quiet:
                 if topic is None:
-                    return parts.timers.count() + parts.levels.count()
+                    own = parts.timers.count(parts.revive.topic)
+                    return parts.timers.count() - own + parts.levels.count()
                 if parts.levels.tally.work(Budget()):
                     found = parts.timers.count(topic) + parts.levels.tally.count(topic)
                     break
