@@ -15,6 +15,7 @@ from embedded_broker.lifecycle.arguments import PORT_MAX, is_reachable
 from embedded_broker.lifecycle.ensemble import Ensemble
 from rocketmq_py.errors import ConfigError
 
+ACCESS_CONTROL: Final = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
 CONTROL: Final = "embedded_broker.control.server"
 
 
@@ -43,8 +44,9 @@ def control_face(
     """Let brokers that run together have an HTTP face; None when it is not wanted.
 
     Without a token it listens on loopback even if the brokers are reachable from other hosts.
-    Raises ``ConfigError`` when the extra is not installed, for a bad port or token, and for a port
-    or token without ``control=True``.
+    Raises ``ConfigError`` when the extra is not installed, for a bad port or token, for a port or
+    token without ``control=True``, and for none with access control: whoever reaches the face may
+    do everything.
     """
     if not control:
         for setting, value in (("control_port", port), ("control_token", token)):
@@ -61,7 +63,9 @@ def control_face(
             raise
         wanted = f'it needs its extra ({error}): pip install "rocketmq-py[control]"'
         raise ConfigError("control", True, wanted) from error
-    host = ensemble.slots[0].arguments.host
+    host, config = ensemble.slots[0].arguments.host, ensemble.slots[0].arguments.config
+    if token is None and any(config.flag(name) for name in ACCESS_CONTROL):
+        raise ConfigError("control_token", None, "needed: the HTTP face asks for no account")
     if token is None and is_reachable(host):
         host = "127.0.0.1"
     face: ControlFace = module.ControlServer(brokers, host=host, port=port, token=token)

@@ -13,6 +13,7 @@ pytest.importorskip("uvicorn")
 
 from embedded_broker import BrokerStateError, EmbeddedBroker, EmbeddedCluster, VirtualClock
 from embedded_broker.control.server import ControlServer
+from embedded_broker.tables.accounts.plain import PlainAccount, PlainAcl
 from rocketmq_py.errors import ConfigError
 from tests.unit.embedded_broker.cli.test_serve import run_to_the_end, serving
 from tests.unit.embedded_broker.control.http_peer import GUARD_S, Answer, HttpPeer
@@ -109,6 +110,14 @@ def test_a_face_that_others_reach_needs_a_token() -> None:
         "http://127.0.0.1:"
     )
     assert ControlServer(list, host="::1", port=1).url == "http://[::1]:1"
+
+
+def test_with_access_control_it_is_no_way_round_it() -> None:
+    account = PlainAccount(access_key="administrator", secret_key="secret-of-it", admin=True)
+    acl = PlainAcl(accounts=[account])
+    with pytest.raises(ConfigError, match=r"control_token.*asks for no account"):
+        EmbeddedBroker(control=True, acl=acl)
+    assert EmbeddedBroker(control=True, acl=acl, control_token=TOKEN).control_url
 
 
 @pytest.mark.parametrize("kind", [EmbeddedBroker, EmbeddedCluster])
