@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -56,6 +57,29 @@ def test_a_second_request_in_part_is_not_waited_for_either(
         monkeypatch.setattr(connections, "SILENT_S", 0.05)
         peer.sendall(b"GET /clo")
         assert is_ended(peer)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ASK.replace(b"\r\n\r\n", b"\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"),
+        b"no request\r\n\r\n",
+    ],
+)
+def test_odd_requests_are_answered_and_fill_no_log(
+    address: tuple[str, int], caplog: pytest.LogCaptureFixture, ask: bytes
+) -> None:
+    caplog.set_level(logging.INFO)
+    with socket.create_connection(address, timeout=GUARD_S) as peer:
+        peer.sendall(ask)
+        assert peer.recv(1 << 16).startswith(b"HTTP/1.1 ")
+    assert [one for one in caplog.records if "uvicorn" not in one.name or one.levelno > 20] == []
+
+
+def test_the_loggers_of_uvicorn_stay_as_they_were(broker: EmbeddedBroker) -> None:
+    for name in ("uvicorn.error", "uvicorn.access", "uvicorn.asgi"):
+        logger = logging.getLogger(name)
+        assert (logger.level, logger.handlers, logger.propagate) == (0, [], True)
 
 
 def test_more_connections_than_there_may_be_are_ended_and_the_others_work(
