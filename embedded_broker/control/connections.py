@@ -7,12 +7,17 @@ Read on: ``server.py``.
 """
 
 import asyncio
+import logging
 from typing import Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 CONNECTIONS_MAX: Final = 64
 SILENT_S: Final = 30
+_errors: Final = logging.Logger("embedded_broker.control", logging.ERROR)  # noqa: LOG001 - its own level
+"""For what is wrong here. uvicorn warns of each odd request, also of the one with which the client
+of the JDK asks for HTTP/2, and its own loggers belong to the program around us."""
+_errors.parent = logging.getLogger("embedded_broker.control")
 
 
 class BoundedConnection(H11Protocol):
@@ -22,6 +27,7 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin, or end at once when there are too many."""
+        self.logger, self.access_log = _errors, False
         super().connection_made(transport)
         if len(self.connections) > CONNECTIONS_MAX:
             transport.abort()

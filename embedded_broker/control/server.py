@@ -6,7 +6,6 @@ and stays while they crash, restart or are paused. Must not know: operations. Re
 """
 
 import asyncio
-import logging
 import socket
 from collections.abc import Callable, Sequence
 from threading import Event, Thread
@@ -84,8 +83,6 @@ class ControlServer:
             ws="none",
             lifespan="off",
             log_config=None,
-            log_level=logging.WARNING,
-            access_log=False,
             proxy_headers=False,  # the peer of the socket is who asks
             server_header=False,
             timeout_keep_alive=SILENT_S,

@@ -53,7 +53,13 @@ def test_a_junit_test_moves_the_clock_breaks_the_disk_and_looks_in(words: dict[s
     properties = [f"-D{name}={words[name]}" for name in ("namesrv", "control")]
     launcher = "org.junit.platform.console.ConsoleLauncher"
     command = ["java", "-Xmx256m", *QUIET, *properties, "-cp", path, launcher, "execute"]
-    done = run(*command, "--select-class=ControlTest", "--details=tree", "--disable-banner")
+    done = run(
+        *command,
+        "--select-class=ControlTest",
+        "--details=tree",
+        "--disable-banner",
+        "--disable-ansi-colors",
+    )
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "6 tests successful" in done.stdout

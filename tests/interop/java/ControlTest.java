@@ -15,7 +15,7 @@ import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
-import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
@@ -106,7 +106,7 @@ class ControlTest {
     @Test
     void aFullDiskRefusesSendsUntilThereIsRoom() throws Exception {
         String fault = post("/faults/disk/fill_after", "{\"bytes\": 0}");
-        assertThrows(MQBrokerException.class, () -> producer.send(new Message("Orders", new byte[100])));
+        assertThrows(MQClientException.class, () -> producer.send(new Message("Orders", new byte[100])));
         ask("DELETE", "/faults/" + field(fault, "number"), null, 200);
         producer.send(new Message("Orders", new byte[100]));
         assertEquals("1", field(get("/topics/Orders"), "count"));
