@@ -43,6 +43,7 @@ from rocketmq_py.protocol.headers.send import (
     SendMessageResponseHeader,
     send_fields,
 )
+from rocketmq_py.protocol.inner_batch import unwrap
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
 from rocketmq_py.protocol.sysflag import without_compression
@@ -356,8 +357,9 @@ class QueueAccess(Caller):
     ) -> MessageExt | None:
         if not pulled.found:
             return None
-        record = decode_record(pulled.records)
-        if record.queue_offset != offset:
+        first = unwrap(decode_record(pulled.records))
+        record = next((one for one in first if one.queue_offset == offset), None)
+        if record is None:
             return None
         if not with_body:
             record.body, record.sys_flag = b"", without_compression(record.sys_flag)
