@@ -105,7 +105,7 @@ class RawMessages:
 
         Brokers store a batch for a BatchCQ topic as one record, whose `sys_flag` has the bits of
         `WRAPPED`. Of its messages those from queue offset ``start`` to before ``end`` are given.
-        Raises `RecordError` or `BodyError` for a batch that cannot be taken apart.
+        What cannot be taken apart stays as it is.
         """
         return unwrapped_records(raw, start, end)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from rocketmq_py.errors import RecordError
+from rocketmq_py.errors import BodyError, RecordError
 from rocketmq_py.protocol.message_codec import (
     Buffer,
     MessageRecord,
@@ -28,6 +28,7 @@ BATCH_MAX: Final = 32_767
 
 _WRAPPED: Final = INNER_BATCH | NEED_UNWRAP
 _ITEM_SIZE: Final = 22
+_SYS_FLAG_AT: Final = 36
 _CRC_MASK: Final = 0x7FFF_FFFF
 _BASE: Final = f"{Prop.INNER_BASE}\x01".encode()
 _count: Final = re.compile(
@@ -104,17 +105,24 @@ def unwrapped_records(buffer: Buffer, start: int, end: int) -> bytes:
     """Give a pulled body in which every message of a batch is a record of its own.
 
     Messages of batches that lie before queue offset ``start``, or not before ``end``, are left out.
-    Raises RecordError or BodyError for bytes that are no records, and for a batch that is none.
+    What cannot be taken apart, or is no record, stays as it is.
     """
     parts: list[bytes] = []
-    at, size = 0, len(buffer)
-    while at < size:
-        record = decode_record(buffer, at, check_crc=False)
-        if is_wrapped(record):
-            parts += [_encoded(one) for one in unwrap(record) if start <= one.queue_offset < end]
-        else:
-            parts.append(bytes(buffer[at : at + record.size]))
-        at += record.size
+    at = 0
+    while at < len(buffer):
+        size = max(int.from_bytes(buffer[at : at + 4]), 1)
+        sys_flag = int.from_bytes(buffer[at + _SYS_FLAG_AT : at + _SYS_FLAG_AT + 4])
+        part = bytes(buffer[at : at + size])
+        at += size
+        if sys_flag & _WRAPPED == _WRAPPED:
+            try:
+                messages = unwrap(decode_record(part))
+            except (RecordError, BodyError):
+                pass
+            else:
+                parts += [_encoded(one) for one in messages if start <= one.queue_offset < end]
+                continue
+        parts.append(part)
     return b"".join(parts)
 
 

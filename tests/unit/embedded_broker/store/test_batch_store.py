@@ -198,9 +198,7 @@ def test_a_pull_is_bounded_by_bytes_and_by_the_brokers_count() -> None:
         (END + 1, GetStatus.OFFSET_OVERFLOW_BADLY, END),
     ],
 )
-def test_beyond_the_end_is_as_in_any_queue(
-    offset: int, status: GetStatus, goes_on_at: int
-) -> None:
+def test_beyond_the_end_is_as_in_any_queue(offset: int, status: GetStatus, goes_on_at: int) -> None:
     store = new()
     fill(store)
     result = store.get(*T, offset, 32)

@@ -7,23 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py import TransactionMQProducer
+from embedded_broker import VirtualClock
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.json_text import loads
 from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.conftest import StartBroker
+from tests.unit.embedded_broker.core.transactions.prepared import COMMIT, end, send_half
 from tests.unit.embedded_broker.wire_peer import (
     Connect,
     WirePeer,
     bodies,
     consumer,
     properties_text,
+    pull_fields,
     records,
     topic_fields,
 )
@@ -162,8 +163,6 @@ def test_the_keys_of_the_batch_find_its_record(batches: WirePeer) -> None:
 
 def test_a_batch_wakes_a_parked_pull(batches: WirePeer) -> None:
     fields = {"sysFlag": str(int(PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND))}
-    from tests.unit.embedded_broker.wire_peer import pull_fields  # noqa: PLC0415
-
     opaque = batches.post(RequestCode.PULL_MESSAGE, pull_fields("B") | fields)
     batches.barrier()
     send_batch(batches, "a0", "a1")
@@ -262,12 +261,11 @@ def test_what_is_delayed_comes_as_a_batch_of_one(
     assert offsets == [0, *range(2, 44)]
 
 
-def test_transactions_and_batches_share_a_topic(start_broker: StartBroker) -> None:
-    broker = start_broker()
-    with broker.clients() if hasattr(broker, "clients") else TransactionMQProducer(
-        "P", namesrv_addr=broker.namesrv_addr
-    ):
-        pass
+def test_a_committed_half_message_comes_as_a_batch_of_one(batches: WirePeer) -> None:
+    send_batch(batches, "a0", "a1")
+    half = send_half(batches, b"half", topic="B", e="0")
+    assert end(batches, half, COMMIT).code == 0
+    assert [one.body for one in records(batches.pull("B", 2))] == [b"half"]
 
 
 def test_a_reopened_broker_knows_the_topic_and_its_offsets(
@@ -277,9 +275,62 @@ def test_a_reopened_broker_knows_the_topic_and_its_offsets(
     peer = connect(broker.addr)
     peer.create_topic("B", attributes="+queue.type=BatchCQ")
     fill(peer)
-    broker.restart()
+    broker.restart(crash=True)
     again = connect(broker.addr)
     assert firsts(again.pull("B", 4)) == [3, 5, 6]
     assert send_batch(again, "d0", "d1").ext_fields["queueOffset"] == "7"
-    config = loads(again.ask(351, {"topic": "B"}).body) if False else None
-    assert config is None
+
+
+def test_a_topic_that_is_in_no_file_is_a_batch_topic_again(
+    start_broker: StartBroker, connect: Connect, tmp_path: Path
+) -> None:
+    broker = start_broker(store=tmp_path)
+    peer = connect(broker.addr)
+    peer.create_topic("B", attributes="+queue.type=BatchCQ")
+    fill(peer)
+    broker.crash()
+    for path in (tmp_path / "config").glob("topics.json*"):
+        path.unlink()
+    broker.restart()
+    assert send_batch(connect(broker.addr), "d0", "d1").ext_fields["batchUniqId"] == "ID"
+
+
+def test_a_snapshot_holds_its_queues_and_a_reset_forgets_them(
+    start_broker: StartBroker, connect: Connect, tmp_path: Path
+) -> None:
+    broker = start_broker()
+    peer = connect(broker.addr)
+    peer.create_topic("B", attributes="+queue.type=BatchCQ")
+    fill(peer)
+    broker.snapshot(tmp_path / "copy")
+    broker.reset()
+    assert send_batch(peer, "a0", "a1").ext_fields.get("batchUniqId") is None  # created by sending
+    copy = connect(start_broker(store=tmp_path / "copy").addr)
+    assert firsts(copy.pull("B")) == [0, 3, 5, 6]
+    assert send_batch(copy, "d0", "d1").ext_fields["queueOffset"] == "7"
+
+
+def test_the_broker_s_own_views_show_single_messages(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker()
+    peer = connect(broker.addr)
+    peer.create_topic("B", attributes="+queue.type=BatchCQ")
+    fill(peer)
+    found = broker.messages.in_topic("B")
+    assert [one.body for one in found] == [b"a0", b"a1", b"a2", b"b0", b"b1", b"alone", b"c0"]
+    assert [one.offset for one in found] == list(range(7))
+    assert broker.topics["B"].count() == 7
+
+
+def test_what_a_group_has_not_read_is_counted_in_messages(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    broker = start_broker()
+    peer = connect(broker.addr)
+    peer.create_topic("B", attributes="+queue.type=BatchCQ")
+    fill(peer)
+    peer.heartbeat("client", consumer("group", {"B": "tag"}))
+    fields = {"consumerGroup": "group", "topic": "B", "queueId": "0", "commitOffset": "4"}
+    peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
+    assert broker.groups["group"].unread() == 2  # b1 and the one that came alone
