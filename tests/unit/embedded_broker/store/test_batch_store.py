@@ -129,7 +129,8 @@ def test_a_batch_needs_a_topic_for_batches_and_is_put_by_itself() -> None:
 
 
 def test_a_batch_that_does_not_fit_goes_to_the_next_file() -> None:
-    store = new()
+    fs = MemoryFileSystem()
+    store = new(fs)
     before = store.log.max_offset
     while before // 4096 == store.log.max_offset // 4096:
         before = store.log.max_offset
@@ -137,7 +138,7 @@ def test_a_batch_that_does_not_fit_goes_to_the_next_file() -> None:
     begins = [entry[0] for _, entry in store.queues[T].iterate(0)]
     assert begins[-1] == 4096
     store.abandon()
-    assert texts(new(store.fs)) == ["x" * 100] * 5 * len(begins)
+    assert texts(new(fs)) == ["x" * 100] * 5 * len(begins)
 
 
 @pytest.mark.parametrize("writes", [0, 1])

@@ -173,20 +173,20 @@ def test_a_batch_wakes_a_parked_pull(batches: WirePeer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "fields", "properties", "named"),
+    ("topic", "sys_flag", "properties", "named"),
     [
-        ("B", {}, {"INNER_NUM": "1"}, "sysFlag does not say"),
-        ("T", {}, {"INNER_NUM": "1"}, "sysFlag does not say"),
-        ("T", {"f": INNER}, {"INNER_NUM": "2"}, "no queue.type=BatchCQ"),
-        ("B", {"f": INNER}, {}, "INNER_NUM is None"),
-        ("B", {"f": INNER}, {"INNER_NUM": "3"}, "holds 2 messages"),
+        ("B", "0", {"INNER_NUM": "1"}, "sysFlag does not say"),
+        ("T", "0", {"INNER_NUM": "1"}, "sysFlag does not say"),
+        ("T", INNER, {"INNER_NUM": "2"}, "no queue.type=BatchCQ"),
+        ("B", INNER, {}, "INNER_NUM is None"),
+        ("B", INNER, {"INNER_NUM": "3"}, "holds 2 messages"),
     ],
 )
 def test_what_only_says_that_it_is_a_batch_is_refused(
-    batches: WirePeer, topic: str, fields: dict[str, str], properties: dict[str, str], named: str
+    batches: WirePeer, topic: str, sys_flag: str, properties: dict[str, str], named: str
 ) -> None:
     """A real broker believes the last two, which no reader can take apart."""
-    answer = batches.send(topic, items("a0", "a1"), properties, **fields)
+    answer = batches.send(topic, items("a0", "a1"), properties, f=sys_flag)
     assert (answer.code, named in str(answer.remark)) == (ResponseCode.MESSAGE_ILLEGAL, True)
 
 
