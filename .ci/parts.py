@@ -60,7 +60,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 """Programs on PATH and Python packages; either of two joined by ``|`` will do."""
 NEEDS_OF_CI: dict[str, tuple[str, ...]] = {
-    "tests": ("testcontainers",),
+    "tests": ("testcontainers", "starlette", "uvicorn"),
     "smoke": ("testcontainers",),
     "spark": ("grpc",),
 }

@@ -53,8 +53,11 @@ if TYPE_CHECKING:
     from embedded_broker.remoting.request_faults import Fault
     from embedded_broker.settings.config import BrokerConfig
     from embedded_broker.settings.profiles import Limits, Profile
+    from embedded_broker.settings.tls import Tls
     from embedded_broker.store.fault_points import DiskFault
     from embedded_broker.store.inner import InnerMessage, PutHook, PutRefusal, PutStatus
+    from embedded_broker.tables.accounts.plain import PlainAccount, PlainAcl
+    from embedded_broker.tables.accounts.users import AuthPolicy, AuthUser, UserAcl
     from embedded_broker.timer.listing import TimerKind
     from embedded_broker.timer.outcomes import RecallOutcome
 
@@ -82,8 +85,11 @@ _NAMES_OF = {
     "remoting.request_faults": "Fault",
     "settings.config": "BrokerConfig",
     "settings.profiles": "Limits Profile",
+    "settings.tls": "Tls",
     "store.fault_points": "DiskFault",
     "store.inner": "InnerMessage PutHook PutRefusal PutStatus",
+    "tables.accounts.plain": "PlainAccount PlainAcl",
+    "tables.accounts.users": "AuthPolicy AuthUser UserAcl",
     "timer.listing": "TimerKind",
     "timer.outcomes": "RecallOutcome",
 }
@@ -91,6 +97,8 @@ _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in na
 
 __all__ = [
     "Advanced",
+    "AuthPolicy",
+    "AuthUser",
     "BrokerClock",
     "BrokerConfig",
     "BrokerStateError",
@@ -120,6 +128,8 @@ __all__ = [
     "MessagesView",
     "NextDeadline",
     "PendingTimer",
+    "PlainAccount",
+    "PlainAcl",
     "Profile",
     "PutHook",
     "PutHooks",
@@ -139,9 +149,11 @@ __all__ = [
     "TimerKind",
     "TimerNotPending",
     "TimersView",
+    "Tls",
     "TopicSpec",
     "TopicView",
     "TopicsView",
+    "UserAcl",
     "VirtualClock",
     "WaitTimeoutError",
 ]

@@ -209,6 +209,12 @@ class Door:
         else:
             batch.append(frame)
 
+    def emit_all(self, receiver: Receiver, frames: list[bytes]) -> None:
+        """Hand over frames as `emit` does each; the list is not the caller's any more."""
+        batch = self._frames.setdefault(receiver, frames)
+        if batch is not frames:
+            batch += frames
+
     def after(self, call: Callable[[], None]) -> None:
         """Run ``call`` on this thread once the door is released and frames are handed over."""
         self._after.append(call)

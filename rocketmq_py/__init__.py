@@ -17,18 +17,12 @@ TYPE_CHECKING = False  # type checkers know the name; typing itself takes 8 ms t
 if TYPE_CHECKING:
     from rocketmq_py.admin import DefaultMQAdminExt
     from rocketmq_py.client.pool import RunningClient, running_clients
-    from rocketmq_py.client.queue_access import (
-        NamespacedQueueAccess,
-        PreparedMessage,
-        QueueAccess,
-        QueueBounds,
-        RawSend,
-        SendOutcome,
-    )
+    from rocketmq_py.client.queue_access import NamespacedQueueAccess, QueueAccess, QueueBounds
     from rocketmq_py.client.queue_requests import RawPull
+    from rocketmq_py.client.queue_sends import RawSend, RunOutcome, SendOutcome, SendRun
     from rocketmq_py.client.raw_messages import MessageIds, RawMessages
     from rocketmq_py.clock import Clock, SystemClock
-    from rocketmq_py.config import ClientConfig, Credentials
+    from rocketmq_py.config import ClientConfig, Credentials, TlsConfig
     from rocketmq_py.consumer.listener import (
         ConsumeConcurrentlyContext,
         ConsumeConcurrentlyStatus,
@@ -62,6 +56,8 @@ if TYPE_CHECKING:
         RemotingSendRequestException,
         RemotingTimeoutException,
         RemotingTooMuchRequestException,
+        ReplyTopicMissingError,
+        RequestTimeoutException,
         ReservedPropertyError,
         RocketMQError,
         SendAttempt,
@@ -81,6 +77,7 @@ if TYPE_CHECKING:
     from rocketmq_py.protocol.codes import RequestCode, ResponseCode
     from rocketmq_py.protocol.delay import Delay, DelayKind, DelayLevel
     from rocketmq_py.protocol.handles import RecallHandle
+    from rocketmq_py.reply import create_reply_message
     from rocketmq_py.send_result import (
         LocalTransactionState,
         MessageQueue,
@@ -92,13 +89,12 @@ if TYPE_CHECKING:
 _NAMES_OF = {
     "admin": "DefaultMQAdminExt",
     "client.pool": "RunningClient running_clients",
-    "client.queue_access": (
-        "NamespacedQueueAccess PreparedMessage QueueAccess QueueBounds RawSend SendOutcome"
-    ),
+    "client.queue_access": "NamespacedQueueAccess QueueAccess QueueBounds",
     "client.queue_requests": "RawPull",
+    "client.queue_sends": "RawSend RunOutcome SendOutcome SendRun",
     "client.raw_messages": "MessageIds RawMessages",
     "clock": "Clock SystemClock",
-    "config": "ClientConfig Credentials",
+    "config": "ClientConfig Credentials TlsConfig",
     "consumer.listener": (
         "ConsumeConcurrentlyContext ConsumeConcurrentlyStatus ConsumeFromWhere "
         "MessageListenerConcurrently MessageModel MessageSelector"
@@ -111,9 +107,9 @@ _NAMES_OF = {
         "MQClientException NameServerUnavailableError NoRouteError NotStartedError "
         "PermissionDeniedError RecallNotSupportedError RemotingCommandException "
         "RemotingConnectException RemotingException RemotingSendRequestException "
-        "RemotingTimeoutException RemotingTooMuchRequestException ReservedPropertyError "
-        "RocketMQError SendAttempt SendFailedError SendTimeoutError TooManySendsError "
-        "TopicNotExistError UnsupportedOperationError"
+        "RemotingTimeoutException RemotingTooMuchRequestException ReplyTopicMissingError "
+        "RequestTimeoutException ReservedPropertyError RocketMQError SendAttempt SendFailedError "
+        "SendTimeoutError TooManySendsError TopicNotExistError UnsupportedOperationError"
     ),
     "message": "Message MessageBatch MessageExt",
     "producer.batch": "BatchRefusedError",
@@ -125,6 +121,7 @@ _NAMES_OF = {
     "protocol.codes": "RequestCode ResponseCode",
     "protocol.delay": "Delay DelayKind DelayLevel",
     "protocol.handles": "RecallHandle",
+    "reply": "create_reply_message",
     "send_result": (
         "LocalTransactionState MessageQueue SendResult SendStatus TransactionSendResult"
     ),
@@ -171,7 +168,6 @@ __all__ = [
     "NoRouteError",
     "NotStartedError",
     "PermissionDeniedError",
-    "PreparedMessage",
     "ProducerConfig",
     "PushConsumerConfig",
     "QueueAccess",
@@ -187,19 +183,24 @@ __all__ = [
     "RemotingSendRequestException",
     "RemotingTimeoutException",
     "RemotingTooMuchRequestException",
+    "ReplyTopicMissingError",
     "RequestCode",
+    "RequestTimeoutException",
     "ReservedPropertyError",
     "ResponseCode",
     "RocketMQError",
+    "RunOutcome",
     "RunningClient",
     "SendAttempt",
     "SendCallback",
     "SendFailedError",
     "SendOutcome",
     "SendResult",
+    "SendRun",
     "SendStatus",
     "SendTimeoutError",
     "SystemClock",
+    "TlsConfig",
     "TooManySendsError",
     "TopicNotExistError",
     "TransactionListener",
@@ -207,6 +208,7 @@ __all__ = [
     "TransactionSendResult",
     "UnsupportedOperationError",
     "__version__",
+    "create_reply_message",
     "running_clients",
 ]
 

@@ -18,6 +18,9 @@ from attrs import Attribute, define, evolve, field, fields, frozen, setters
 
 from rocketmq_py.errors import ConfigError
 
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
 NAMESRV_ADDR_VARIABLE = "NAMESRV_ADDR"
 INSTANCE_NAME_DEFAULT = "DEFAULT"
 UNLIMITED = -1
@@ -55,6 +58,44 @@ A function may have a method ``renew(refused: Credentials) -> bool``: it is call
 when a server refused a call that was signed by those; True means that the function returns others
 now, and the call is made once more.
 """
+
+
+@frozen(kw_only=True)
+class TlsConfig:
+    """Whom a client trusts, and the certificate that it shows; the names of PEM files.
+
+    ``ca_file`` holds the authorities that sign the servers' certificates; without it those of this
+    machine count. ``cert_file`` and ``key_file`` are the client's own chain and key, for servers
+    that ask for them. A server's certificate must be for the host that it is called by, unless
+    ``check_hostname`` is False. ``verify=False`` trusts everybody, as Java clients do by default.
+    """
+
+    ca_file: str | os.PathLike[str] | None = None
+    cert_file: str | os.PathLike[str] | None = None
+    key_file: str | os.PathLike[str] | None = None
+    key_password: str | None = field(default=None, repr=False)
+    check_hostname: bool = True
+    verify: bool = True
+
+    def make_context(self) -> SSLContext:
+        """Load the files; raises `ConfigError` that names the bad one."""
+        import ssl  # only for those who use it
+
+        try:
+            context = ssl.create_default_context(cafile=self.ca_file)
+        except (OSError, ValueError) as error:
+            raise ConfigError("ca_file", self.ca_file, f"must be a PEM file: {error}") from error
+        context.check_hostname = self.check_hostname and self.verify
+        if not self.verify:
+            context.verify_mode = ssl.CERT_NONE
+        if self.cert_file is not None:
+            try:
+                password = self.key_password or ""  # else OpenSSL would ask at the terminal
+                context.load_cert_chain(self.cert_file, self.key_file, password)
+            except (OSError, ValueError) as error:
+                limit = f"must be a PEM chain, with its key there or in key_file: {error}"
+                raise ConfigError("cert_file", self.cert_file, limit) from error
+        return context
 
 
 Validator: TypeAlias = "Callable[[Any, Attribute[Any], Any], None]"
@@ -221,6 +262,10 @@ class ClientConfig(Fixable):
         `Credentials`, or a function that returns the current ones; signs every request.
     transport
         ``auto``: a server of this process is called directly, others by TCP; ``tcp``: always TCP.
+    use_tls, tls_config
+        Connections are made by TCP with TLS, also to a server of this process. ``tls_config``: a
+        `TlsConfig`, or an ``ssl.SSLContext`` of your own; None trusts the authorities of this
+        machine.
     address_mapper
         Called with each broker address of a route, returns the address to use: for brokers that
         announce an address which cannot be reached from here (containers). Errors advise to set it
@@ -250,6 +295,7 @@ class ClientConfig(Fixable):
             "client_callback_executor_threads",
             *("send_latency_enable", "start_detector_enable", "detect_interval"),
             *("vip_channel_enabled", "credentials", "transport", "address_mapper"),
+            *("use_tls", "tls_config"),
         ),
         "",
     )
@@ -280,6 +326,8 @@ class ClientConfig(Fixable):
     vip_channel_enabled: bool = field(default=False, validator=switch)
     credentials: CredentialsSource | None = None
     transport: Transport = field(default="auto", validator=one_of("auto", "tcp"))
+    use_tls: bool = field(default=False, validator=switch)
+    tls_config: TlsConfig | SSLContext | None = None
     address_mapper: Callable[[str], str] | None = None
     translate_start_deliver_time: StartDeliverMode = field(
         default="auto", validator=one_of("auto", "always", "never")
@@ -293,6 +341,17 @@ class ClientConfig(Fixable):
     def name_servers(self) -> tuple[str, ...]:
         """The addresses of ``namesrv_addr``, cleaned, in order."""
         return split_addresses(self.namesrv_addr)
+
+    def make_tls(self) -> SSLContext | None:
+        """Load the files of ``tls_config``; None without ``use_tls``. Raises `ConfigError`."""
+        given = self.tls_config
+        if not self.use_tls:
+            if given is not None:
+                raise ConfigError("use_tls", False, "must be True: there is a tls_config")
+            return None
+        if given is None:
+            given = TlsConfig()
+        return given.make_context() if isinstance(given, TlsConfig) else given
 
     def use_name_servers(self, addresses: str) -> None:
         """Assign `namesrv_addr`, also when `start` has read it: the client tells its instance."""
@@ -350,6 +409,8 @@ class ClientSettings(TypedDict, total=False):
     vip_channel_enabled: bool
     credentials: CredentialsSource | None
     transport: Transport
+    use_tls: bool
+    tls_config: TlsConfig | SSLContext | None
     address_mapper: Callable[[str], str] | None
     translate_start_deliver_time: StartDeliverMode
     delay_conflict: DelayConflict

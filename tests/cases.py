@@ -53,18 +53,18 @@ FAMILIES = (
     Family("L", "timer store: delay levels", 10, "L1-10"),
     Family("E", "timer store: sliced engine", 7, "E1-7"),
     Family("S0-", "limits that the first document names", 7, "S0-1-7"),
-    Family("K", "the broker's Python face", 33, "K1-19 K21-25 K28-33"),
+    Family("K", "the broker's Python face", 33, "K1-33"),
     Family(
         "W",
         "wire protocol",
         110,
-        "W1-11 W13-17 W19-40 W42-65 W71-92 W94-95 W97 W107",
+        "W1-17 W19-40 W42-107",
     ),
     Family(
         "T",
         "client API",
         103,
-        "T1-12 T20-49 T51-53 T55-60 T62 T66-69 T71-76 T80-81 T85-89 T91 T99 T101 T103",
+        "T1-12 T20-49 T51-53 T55-62 T66-69 T71-76 T80-81 T85-89 T91 T99 T101 T103",
     ),
     Family("SP", "Spark connector", 78, "SP1-78"),
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Literal, Self
 
+from embedded_broker.api.companions import control_face, control_url
 from embedded_broker.api.faults import Faults
 from embedded_broker.api.views import (
     GroupsView,
@@ -33,6 +34,7 @@ from embedded_broker.clocks.waiting import describe, wait_until
 from embedded_broker.core.put_hooks import PutHooks
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import (
+    Acl,
     Arguments,
     ListenerFactory,
     TopicSpec,
@@ -46,6 +48,7 @@ from embedded_broker.lifecycle.reset import Connected
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig, Defaults
 from embedded_broker.settings.profiles import Limits, LimitsName, Profile, ProfileName
+from embedded_broker.settings.tls import Tls
 from embedded_broker.store.fs import FileSystem
 
 if TYPE_CHECKING:
@@ -69,11 +72,16 @@ class EmbeddedBroker:
     ``"sliced"``; it sets the option ``timerEngine``. With ``levels="off"`` the engine serves delay
     levels, too. ``defaults="upstream"`` uses RocketMQ's defaults where ours differ. ``config``:
     RocketMQ's own options, such as ``{"timerMaxDelaySec": 3456000}``. ``host`` other than loopback
-    needs ``allow_remote=True``. Port 0 takes a free port. ``tcp=False`` opens no socket,
+    needs ``allow_remote=True``. ``acl``: who may do what, a ``PlainAcl`` (RocketMQ 4.9), a
+    ``UserAcl`` (5.3) or the path of a `plain_acl.yml`; requests must be signed then. ``tls``:
+    certificates for TCP connections, a ``Tls`` or the path of a `tls.properties`. Port 0 takes a
+    free port. ``tcp=False`` opens no socket,
     ``inproc=False`` makes SDK clients of this process use TCP. ``topics``: names or ``TopicSpec``,
     created before ``start`` returns. ``seed`` drives every random choice. ``fs`` and
-    ``listener_factory`` replace the file system and the listening sockets. Raises ``ConfigError``
-    for an argument that is not possible. Nothing is opened before ``start``.
+    ``listener_factory`` replace the file system and the listening sockets. ``control=True`` lets
+    programs in any language move the clock and look in over HTTP, at ``control_url`` (the extra
+    ``control``). It is on loopback, unless every request has to carry a ``control_token``. Raises
+    ``ConfigError`` for an argument that is not possible. Nothing is opened before ``start``.
 
     >>> with EmbeddedBroker(tcp=False, topics=["greetings"]) as broker:
     ...     _ = broker.send("greetings", b"hello")
@@ -103,8 +111,13 @@ class EmbeddedBroker:
         topics: Iterable[str | TopicSpec] = (),
         seed: int | None = None,
         allow_remote: bool = False,
+        acl: Acl | None = None,
+        tls: Tls | str | os.PathLike[str] | None = None,
         fs: FileSystem | None = None,
         listener_factory: ListenerFactory | None = None,
+        control: bool = False,
+        control_port: int = 0,
+        control_token: str | None = None,
     ) -> None:
         self._arguments: Arguments = check_arguments(
             store=store,
@@ -126,11 +139,20 @@ class EmbeddedBroker:
             topics=topics,
             seed=seed,
             allow_remote=allow_remote,
+            acl=acl,
+            tls=tls,
             fs=fs,
             listener_factory=listener_factory,
         )
         self._slot = BrokerSlot(self._arguments, next(_numbers))
         self._ensemble = Ensemble([self._slot])
+        self._control = control_face(
+            self._ensemble,
+            lambda: [self],
+            control=control,
+            port=control_port,
+            token=control_token,
+        )
         self._faults = Faults(self._slot)
         self._topics = TopicsView(self._parts)
         self._messages = MessagesView(self._parts)
@@ -183,6 +205,11 @@ class EmbeddedBroker:
     def addr(self) -> str:
         """``host:port`` of the broker, as routes advertise it."""
         return self._known(self._slot.address)
+
+    @property
+    def control_url(self) -> str:
+        """Where the HTTP face is, such as ``http://127.0.0.1:9880``; its page is at ``/docs``."""
+        return control_url(self, self._control)
 
     @property
     def clock(self) -> BrokerClock:

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from embedded_broker.api.broker import EmbeddedBroker
+from embedded_broker.api.companions import control_face, control_url
 from embedded_broker.clocks.clock import BrokerClock
-from embedded_broker.lifecycle.arguments import TopicSpec, checked_store
+from embedded_broker.lifecycle.arguments import Acl, TopicSpec, checked_store
 from embedded_broker.lifecycle.ensemble import Ensemble
 from embedded_broker.remoting.request_faults import Fault
 from embedded_broker.settings.config import Defaults
 from embedded_broker.settings.profiles import LimitsName, ProfileName
+from embedded_broker.settings.tls import Tls
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import PERM_READ, PERM_WRITE
 
@@ -65,12 +67,16 @@ class EmbeddedCluster:
         topics: Iterable[str | TopicSpec] = (),
         seed: int | None = None,
         allow_remote: bool = False,
+        acl: Acl | None = None,
+        tls: Tls | str | os.PathLike[str] | None = None,
+        control: bool = False,
+        control_port: int = 0,
+        control_token: str | None = None,
     ) -> None:
         if not 1 <= brokers <= BROKERS_MAX:
             raise ConfigError("brokers", brokers, f"an integer from 1 to {BROKERS_MAX}")
         specs = list(topics)
-        path = checked_store(store)
-        self._store = None if path is None else Path(path)
+        self._store = None if (path := checked_store(store)) is None else Path(path)
         self._shares_store = brokers > 1
         self._first_name = broker_name
 
@@ -96,15 +102,27 @@ class EmbeddedCluster:
                 topics=specs,
                 seed=None if seed is None else seed + index,
                 allow_remote=allow_remote,
+                acl=acl,
+                tls=tls,
             )
 
         self._make = make
         self._brokers: list[EmbeddedBroker] = [
             make(index, _name(broker_name, index)) for index in range(brokers)
         ]
-        self._ensemble = Ensemble([broker.slot for broker in self._brokers])
+        self._ensemble = self._joined()
+        self._control = control_face(
+            self._ensemble, self._all, control=control, port=control_port, token=control_token
+        )
+
+    def _joined(self) -> Ensemble:
+        ensemble = Ensemble([broker.slot for broker in self._brokers])
         for broker in self._brokers:
-            broker.join(self._ensemble)
+            broker.join(ensemble)
+        return ensemble
+
+    def _all(self) -> list[EmbeddedBroker]:
+        return self._brokers
 
     def __repr__(self) -> str:
         state = "running" if self._ensemble.is_running else "not running"
@@ -126,6 +144,16 @@ class EmbeddedCluster:
     def namesrv_addr(self) -> str:
         """``host:port`` of the name server: what a client is configured with."""
         return self.brokers[0].namesrv_addr
+
+    @property
+    def has_control(self) -> bool:
+        """Whether it has an HTTP face."""
+        return self._control is not None
+
+    @property
+    def control_url(self) -> str:
+        """Where the HTTP face of all brokers is; its page is at ``/docs``."""
+        return control_url(self, self._control)
 
     @property
     def clock(self) -> BrokerClock:

@@ -84,6 +84,15 @@ class DiskFaults:
         self._slot.loses = None
         self._asked.clear()
 
+    def end(self, fault: DiskFault) -> None:
+        """Let one fault happen no more. Its ``hits`` keep their value."""
+        self._slot.file_system.faults.remove(fault)
+
+    @property
+    def asked(self) -> list[DiskFault]:
+        """The faults that were asked for, also those that are used up."""
+        return list(self._asked)
+
     @property
     def unused(self) -> list[DiskFault]:
         """The faults that were asked for and never happened."""
@@ -136,6 +145,11 @@ class Faults:
         """Let everything work again, and forget what was asked for."""
         self._requests.clear()
         self.disk.clear()
+
+    @property
+    def asked(self) -> "list[Fault | DiskFault]":
+        """The faults that were asked for, also those that have ended."""
+        return [*self._requests.asked, *self.disk.asked]
 
     @property
     def unused(self) -> "list[Fault | DiskFault]":

@@ -6,16 +6,18 @@ the one `ready` line that other programs wait for, and stops cleanly on Ctrl-C o
 
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from enum import Enum
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Annotated, Any
 
 import typer
 
 from embedded_broker.api.cluster import EmbeddedCluster
 from embedded_broker.cli.opening_log import OpeningLog, opening_log
+from embedded_broker.clocks.clock import VirtualClock
 from embedded_broker.lifecycle.arguments import PORT_MAX
 from embedded_broker.lifecycle.recovery_report import RecoveryReport
 from embedded_broker.settings.config import ASSIGNMENT, ConfFile, parse_conf
@@ -25,6 +27,57 @@ from rocketmq_py.errors import ConfigError, RocketMQError
 
 DEFAULT_NAMESRV_PORT = 9876
 DEFAULT_BROKER_PORT = 10911
+OPTION_OF = {"allow_remote=True": "--allow-remote", "control=True": "--control-port"}
+"""The advice of EmbeddedBroker names its arguments; here they are options."""
+
+
+class ClockChoice(Enum):
+    """What the time of messages is."""
+
+    WALL = "wall"
+    FROZEN = "frozen"
+    FLOWING = "flowing"
+
+    def make(self) -> VirtualClock | None:
+        """Make the clock; None is wall time."""
+        if self is ClockChoice.WALL:
+            return None
+        return VirtualClock(rate=1 if self is ClockChoice.FLOWING else 0)
+
+
+BrokerPort = Annotated[
+    int | None,
+    typer.Option(
+        help="Port of the first broker. The others take the next ports. 0 takes free ones.",
+        show_default=f"listenPort of --conf, else {DEFAULT_BROKER_PORT}",
+    ),
+]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory of the store, in RocketMQ's layout. Without it: in memory, "
+        "at most memoryStoreMaxBytes."
+    ),
+]
+ClockOption = Annotated[
+    ClockChoice,
+    typer.Option(help="Time of messages: frozen and flowing can be moved (--control-port)."),
+]
+ControlPort = Annotated[
+    int | None,
+    typer.Option(
+        help="Port of the HTTP face: other programs move the clock there, look in and break "
+        "things. 0 takes a free one; /docs is its page.",
+        show_default="no HTTP face",
+    ),
+]
+ControlToken = Annotated[
+    str | None,
+    typer.Option(
+        envvar="ROCKETMQ_CONTROL_TOKEN",
+        help="What every request there has to carry. Without it the face stays on loopback.",
+    ),
+]
 
 
 def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
@@ -40,23 +93,12 @@ def settings_of(conf: Path | None, assignments: list[str]) -> ConfFile:
 
 
 def serve(
+    *,
     namesrv_port: Annotated[
         int, typer.Option(help="Port of the name server. 0 takes a free one.")
     ] = DEFAULT_NAMESRV_PORT,
-    broker_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port of the first broker. The others take the next ports. 0 takes free ones.",
-            show_default=f"listenPort of --conf, else {DEFAULT_BROKER_PORT}",
-        ),
-    ] = None,
-    store: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory of the store, in RocketMQ's layout. Without it: in memory, "
-            "at most memoryStoreMaxBytes."
-        ),
-    ] = None,
+    broker_port: BrokerPort = None,
+    store: StoreFolder = None,
     conf: Annotated[
         Path | None,
         typer.Option("-c", "--conf", exists=True, dir_okay=False, help="A broker.conf file."),
@@ -76,12 +118,13 @@ def serve(
     allow_remote_admin: Annotated[
         bool, typer.Option(help="Let other hosts change topics, groups, options and offsets.")
     ] = False,
+    clock: ClockOption = ClockChoice.WALL,
+    control_port: ControlPort = None,
+    control_token: ControlToken = None,
 ) -> None:
     """Run a name server and broker until Ctrl-C."""
     raise_descriptor_limit()
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    stop = _told_to_stop()
     try:
         given = ["allowRemoteAdmin=true"] if allow_remote_admin else []
         settings = settings_of(conf, [*(assignments or []), *given])
@@ -97,17 +140,35 @@ def serve(
             allow_remote=allow_remote,
             topics=topics or (),
             inproc=False,
+            clock=clock.make(),
+            control=control_port is not None,
+            control_port=control_port or 0,
+            control_token=control_token,
             **arguments,
         )
         _run_until(stop, running)
     except (RocketMQError, OSError, ValueError) as error:
-        # The advice of EmbeddedBroker names its argument; here it is an option.
-        text = str(error).replace("allow_remote=True", "--allow-remote")
-        typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
+        _tell(error)
         sys.exit(1)
 
 
-def _run_until(stop: threading.Event, running: EmbeddedCluster) -> None:
+def _tell(error: Exception) -> None:
+    text = str(error)
+    for argument, option in OPTION_OF.items():
+        text = text.replace(argument, option)
+    typer.secho(f"rocketmq-py: {text}", err=True, fg="red")
+
+
+def _told_to_stop() -> SimpleQueue[None]:
+    """Give a queue into which Ctrl-C and SIGTERM put something."""
+    # Not an event: a handler interrupts this thread, also where that has locked the event.
+    stop: SimpleQueue[None] = SimpleQueue()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.put(None))
+    return stop
+
+
+def _run_until(stop: SimpleQueue[None], running: EmbeddedCluster) -> None:
     with ExitStack() as life:
         with opening_log() as log:
             try:
@@ -116,7 +177,7 @@ def _run_until(stop: threading.Event, running: EmbeddedCluster) -> None:
                 _warn(log, str(error))
                 raise
             _announce(running, log)
-        stop.wait()
+        stop.get()
 
 
 def report_lines(report: RecoveryReport | None) -> Iterator[str]:
@@ -156,7 +217,8 @@ def _announce(running: EmbeddedCluster, log: OpeningLog) -> None:
         typer.echo(line, err=True)
     _warn(log, "\n".join(found))
     addresses = ",".join(broker.addr for broker in running.brokers)
-    typer.echo(f"ready namesrv={running.namesrv_addr} broker={addresses}")
+    ready = f"ready namesrv={running.namesrv_addr} broker={addresses}"
+    typer.echo(f"{ready} control={running.control_url}" if running.has_control else ready)
     count = len(running.brokers)
     whose = f"by each of {count} brokers " if count > 1 else ""
     typer.echo(f"messages are kept {whose}{running.brokers[0].retention}")

@@ -338,7 +338,7 @@ class BrokerClock(ABC):
         raise ClockError(
             f"clock.{call}: this broker runs on wall time, which nobody can move; start it as "
             "EmbeddedBroker(clock=VirtualClock()), or VirtualClock(rate=1) for time that also "
-            "flows by itself"
+            "flows by itself. As a program: `rocketmq-py serve --clock frozen`, or flowing"
         )
 
 

@@ -90,7 +90,7 @@ def _wait(
 ) -> tuple[str, ...]:
     """Look until nobody is busy, the time is up or ``stop`` is set; give who was busy last.
 
-    A broker that was down for ``down_s`` seconds ends the wait, too.
+    A broker that was down for ``down_s`` seconds ends the wait, too, and so does none at all.
     """
     deadline = monotonic() + timeout_s
     seen_up = monotonic()
@@ -102,7 +102,8 @@ def _wait(
         while True:
             changed.clear()
             busy = _look(residents(), groups)
-            if not any(one.is_down for one in residents()):
+            here = residents()
+            if here and not any(one.is_down for one in here):
                 seen_up = monotonic()
             elif down_s is not None and monotonic() - seen_up >= down_s:
                 return busy

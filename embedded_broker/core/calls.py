@@ -14,13 +14,16 @@ from typing import Final, Protocol
 from attrs import frozen
 
 from embedded_broker.clocks.session import Session, SessionTimer
-from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.incoming import Incoming
+from embedded_broker.core.refusals import OVERLOAD, Reason, Refused
 from embedded_broker.tables.peer import Peer
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
 
 logger = logging.getLogger(__name__)
 
 ANSWER_WAIT_MS: Final = 3_000
+CLIENT_WAIT_MS: Final = 10_000
+"""How long a client has for what somebody else waits for (`Broker2Client.callClient`)."""
 PENDING_MAX: Final = 10_000
 """Most calls that wait at one time. Calls whose end nobody wants to hear get half of the room."""
 
@@ -55,7 +58,57 @@ class ResetOffsets:
     offsets: Mapping[MessageQueueKey, int]
 
 
-Call = GroupChanged | CheckTransaction | ResetOffsets
+@frozen(kw_only=True)
+class PushReply:
+    """This is the reply to a request of yours; hosts are `ip:port`."""
+
+    message: Incoming
+    producer_group: str
+    born_host: str
+    store_host: str
+    stored_ms: int
+
+
+@frozen
+class TellRunningInfo:
+    """Say how you are, as a consumer of this group."""
+
+    group: str
+    client_id: str
+    with_stacks: bool = False
+
+
+@frozen
+class TellOffsets:
+    """Say how far you are in this topic."""
+
+    group: str
+    topic: str
+
+
+@frozen(kw_only=True)
+class ConsumeDirectly:
+    """Consume this message now, and say what came of it."""
+
+    group: str
+    client_id: str
+    msg_id: str
+    topic: str | None
+    broker_name: str
+    topic_sys_flag: int | None
+    group_sys_flag: int | None
+    record: bytes
+
+
+Call = (
+    GroupChanged
+    | CheckTransaction
+    | ResetOffsets
+    | PushReply
+    | TellRunningInfo
+    | TellOffsets
+    | ConsumeDirectly
+)
 
 
 class End(Enum):
@@ -128,7 +181,9 @@ class Calls:
         when too many calls wait; without ``on_end`` the call is sent then and not waited for.
         """
         if on_end is not None and self._count >= PENDING_MAX:
-            raise Refused(Reason.BUSY, f"{PENDING_MAX} calls to clients wait for their answers")
+            raise Refused(
+                Reason.BUSY, f"{OVERLOAD}: {PENDING_MAX} calls to clients wait for their answers"
+            )
         number = self._send(peer, call)
         if number is None:
             self._end(on_end, End.GONE, None)

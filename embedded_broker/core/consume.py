@@ -42,6 +42,7 @@ class Who(Enum):
     GROUP = auto()
     TOPIC = auto()
     BROADCASTING = auto()
+    SUBSCRIPTION = auto()
 
 
 class Forbidden(Refused):
@@ -285,6 +286,11 @@ class Consume:
                 Who.BROADCASTING,
                 f"the consumer group[{pull.group}] can not consume by broadcast way: "
                 "consumeBroadcastEnable=false",
+            )
+        if self._groups.is_forbidden(pull.group, pull.topic):
+            raise Forbidden(
+                Who.SUBSCRIPTION,
+                f"the consumer group[{pull.group}] is forbidden for topic[{pull.topic}]",
             )
         data = live.subscriptions.get(pull.topic)
         if data is None:

@@ -5,12 +5,13 @@ refusal counts. Access control, rate limits and maintenance modes are guards. Mu
 messages. Every wire asks ``Guards.check`` once for each request; sends that are taken as a run are
 asked about one by one.
 
-Read on: ``embedded_broker/remoting/code_meanings.py`` for what request codes ask for.
+Read on: ``embedded_broker/remoting/code_meanings.py`` for what request codes ask for,
+``embedded_broker/core/access/`` for the guards that know accounts.
 """
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig
@@ -44,30 +45,86 @@ class Resource(NamedTuple):
     name: str = ""
 
 
+class Claim(Protocol):
+    """Who a request says it comes from, and how it proves that; each wire has its own form."""
+
+    @property
+    def account(self) -> str | None:
+        """The name of the account, None when the request names none."""
+
+    @property
+    def call(self) -> str:
+        """What the wire calls the request: its code, in refusals and white lists."""
+
+    def is_signed_with(self, secret: str) -> bool:
+        """Say whether the request was signed with this secret. Takes the same time for any."""
+
+
+class _Nobody:
+    """The claim of a wire that knows no accounts."""
+
+    account = None
+    call = "unknown"
+
+    def is_signed_with(self, secret: str) -> bool:  # noqa: ARG002 - nothing was signed
+        return False
+
+
+NOBODY: Final[Claim] = _Nobody()
+
+
+class Asked(NamedTuple):
+    """One request, as guards see it.
+
+    ``action`` is what it does. A right to do one of ``also`` instead is as good. It must be allowed
+    for each of the ``resources``. Without any it is about nothing that a right could name: it
+    belongs to whoever has some right.
+    """
+
+    peer: Peer
+    action: Action
+    resources: Sequence[Resource]
+    also: Sequence[Action] = ()
+    claim: Claim = NOBODY
+
+
 class Guard(Protocol):
     """Refuses requests. Called under the door: it must not wait and not call the broker.
 
     A guard with a set `actions` is asked about these only; others are asked about all.
     """
 
-    def check(self, peer: Peer, action: Action, resources: Sequence[Resource]) -> Refused | None:
+    def check(self, asked: Asked) -> Refused | None:
         """Give the refusal of a request, or None to let it pass."""
 
 
 class Guards(list[Guard]):
     """The guards of a broker, in the order in which they are asked."""
 
-    def check(self, peer: Peer, action: Action, resources: Sequence[Resource]) -> Refused | None:
+    def check(
+        self,
+        peer: Peer,
+        action: Action,
+        resources: Sequence[Resource],
+        *,
+        also: Sequence[Action] = (),
+        claim: Claim = NOBODY,
+    ) -> Refused | None:
         """Give the first refusal, or None when everybody lets the request pass."""
+        asked = Asked(peer, action, resources, also, claim)
         for guard in self:
-            refused = guard.check(peer, action, resources)
+            refused = guard.check(asked)
             if refused is not None:
                 return refused
         return None
 
     def concern(self, action: Action) -> bool:
         """Say whether any guard wants to be asked about an action."""
-        return any(action in getattr(guard, "actions", Action) for guard in self)
+        for guard in self:
+            actions = getattr(guard, "actions", None)
+            if actions is None or action in actions:
+                return True
+        return False
 
 
 class RemoteAdministration:
@@ -82,14 +139,18 @@ class RemoteAdministration:
     def __init__(self, config: BrokerConfig) -> None:
         self._config = config
 
-    def check(self, peer: Peer, action: Action, resources: Sequence[Resource]) -> Refused | None:
+    def check(self, asked: Asked) -> Refused | None:
         """Refuse an act of administration that comes from another host."""
-        host = peer.remote[0]
-        if action not in self.actions or is_loopback(host) or self._config.flag("allowRemoteAdmin"):
+        host = asked.peer.remote[0]
+        if (
+            asked.action not in self.actions
+            or is_loopback(host)
+            or self._config.flag("allowRemoteAdmin")
+        ):
             return None
-        names = ", ".join(f"{one.kind.value} {one.name}".rstrip() for one in resources)
+        names = ", ".join(f"{one.kind.value} {one.name}".rstrip() for one in asked.resources)
         return Refused(
             Reason.NO_PERMISSION,
-            f"{action.value} of {names} from {host} is refused: a broker is administered over "
-            "loopback only (allowRemoteAdmin=false; --allow-remote-admin admits others)",
+            f"{asked.action.value} of {names} from {host} is refused: a broker is administered "
+            "over loopback only (allowRemoteAdmin=false; --allow-remote-admin admits others)",
         )

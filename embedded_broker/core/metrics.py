@@ -13,7 +13,23 @@ from typing import Final
 from attrs import define
 
 from embedded_broker.core.administration.offsets import GroupOffset, GroupOffsets
-from embedded_broker.core.statistics import Kind, Labels, Metric, Registry, Totals, Values
+from embedded_broker.core.figures import (
+    BROKER_GET_NUMS,
+    BROKER_PUT_NUMS,
+    GROUP_GET_NUMS,
+    GROUP_GET_SIZE,
+    TOPIC_PUT_NUMS,
+    Figure,
+)
+from embedded_broker.core.statistics import (
+    Kind,
+    Labels,
+    Metric,
+    Registry,
+    Statistics,
+    Totals,
+    Values,
+)
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.store.message_store import MessageStore
@@ -69,6 +85,20 @@ def _stored(at: Sources) -> Counter[Labels]:
     for (topic, _), queue in at.store.queues.items():
         if not at.topics.is_system(topic):
             found[topic,] += queue.max_offset
+    return found
+
+
+def figures(store: MessageStore, statistics: Statistics, cluster: str) -> dict[Figure, int]:
+    """Give the totals of request 315: of topics, of groups, and of the whole broker."""
+    found: Counter[Figure] = Counter()
+    for (topic, _), queue in store.queues.items():
+        if queue.max_offset:
+            found[TOPIC_PUT_NUMS, topic] += queue.max_offset
+            found[BROKER_PUT_NUMS, cluster] += queue.max_offset
+    for (topic, group), messages, size in statistics.given_to_groups():
+        found[GROUP_GET_NUMS, f"{topic}@{group}"] = messages
+        found[GROUP_GET_SIZE, f"{topic}@{group}"] = size
+        found[BROKER_GET_NUMS, cluster] += messages
     return found
 
 

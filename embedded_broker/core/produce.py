@@ -12,7 +12,6 @@ Read on: ``incoming.py`` for the values, ``retries.py`` for the way to the dead 
 
 import logging
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from typing import Final
 
 from attrs import define
@@ -31,14 +30,14 @@ from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.inner import InnerMessage, PutResult, PutStatus
 from embedded_broker.store.message_store import MessageStore
-from embedded_broker.store.run import Run, tags_codes
+from embedded_broker.store.run import BatchItems, Run, tags_codes
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.attributes import takes_batches
 from rocketmq_py.errors import RecordError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.handles import encode_recall_handle
 from rocketmq_py.protocol.inner_batch import BATCH_MAX
-from rocketmq_py.protocol.message_codec import decode_batch
+from rocketmq_py.protocol.message_codec import decode_batch_columns
 from rocketmq_py.protocol.names import RETRY_PREFIX, TOPIC_LENGTH_MAX
 from rocketmq_py.protocol.properties import Prop, encode_properties
 from rocketmq_py.protocol.sysflag import INNER_BATCH, NEED_UNWRAP
@@ -220,18 +219,17 @@ class Produce:
             raise _illegal("a batch cannot be a transaction: send half messages one by one")
         most = self._config.int("maxMessagesInBatch")
         try:
-            items = decode_batch(message.body, most)
+            flags, bodies, inner = decode_batch_columns(message.body, most)
         except RecordError as error:
             raise _illegal(f"the batch body cannot be decoded: {error}") from error
-        if not items:
+        if not bodies:
             raise _illegal("the batch holds no message")
-        if len(items) > most:
+        if len(bodies) > most:
             raise _illegal(
                 f"the batch holds more messages than {most}, the most allowed (maxMessagesInBatch)"
             )
-        flags, bodies, inner = zip(*items, strict=True)
         if size > 3 * _PROPERTIES_IN_BATCH_MAX:
-            count = sum(text.count(2) for text in inner)
+            count = b"".join(inner).count(2)
             if count > _PROPERTIES_IN_BATCH_MAX:
                 raise _illegal(
                     f"the messages of the batch have {count} properties, at most "
@@ -241,11 +239,11 @@ class Produce:
         queue_id = self._gate.queue_for(message, topic)
         texts = self._item_texts(inner, outer, name)
         if takes_batches(topic) and Prop.UNIQ_KEY in outer:
-            return self._inner_batch(message, topic, queue_id, outer, len(items), peer)
+            return self._inner_batch(message, topic, queue_id, outer, len(bodies), peer)
         run = Run(
             name,
             queue_id,
-            [*zip(flags, repeat(message.born_timestamp), bodies, texts, tags_codes(texts))],
+            BatchItems(flags, message.born_timestamp, bodies, texts, tags_codes(texts)),
             stored_sys_flag(message.terms.sys_flag, topic),
             peer.packed_remote,
             message.terms.reconsume_times,

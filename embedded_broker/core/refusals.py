@@ -6,6 +6,10 @@ not know: the numbers and headers in which a wire says so. Read on:
 """
 
 from enum import Enum, auto
+from typing import Final
+
+OVERLOAD: Final = "[OVERLOAD]system busy, start flow control for a while"
+"""How a remark begins when too much waits, as after ``NettyRemotingAbstract``."""
 
 
 class Reason(Enum):
@@ -27,7 +31,9 @@ class Reason(Enum):
     SUBSCRIPTION_NOT_LATEST = auto()
     SUBSCRIPTION_PARSE_FAILED = auto()
     NOT_FOUND = auto()
+    NO_MESSAGE = auto()
     CONSUMER_NOT_ONLINE = auto()
+    CONSUME_MSG_TIMEOUT = auto()
 
 
 class Refused(Exception):  # noqa: N818 - the broker says no; nothing is wrong with it

@@ -8,7 +8,7 @@ that kind, and how a run of them is stored. Must not know: rules. Whatever is un
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from attrs import define, field
@@ -77,6 +77,21 @@ class Place(NamedTuple):
     sys_flag: int
 
 
+class Wish(NamedTuple):
+    """What is the same for all timers that ask for one time in one place.
+
+    `stored` gives the properties of one, of its UNIQ_KEY and `digits`, up to the `tail`.
+    """
+
+    stored: Callable[[bytes, bytes], bytes]
+    digits: bytes
+    tail: bytes
+    slot_ms: int
+    topic: str
+    is_instant: bool
+    sys_flag: int
+
+
 Shaped = tuple[int, Incoming, tuple[str, int, int], bytes, Item, str, TimedShape | None]
 """A message of a known shape: which of those that came together, the message, its topic, queue and
 sysFlag, its UNIQ_KEY, and what is stored of it. Then, of one that asks for a time, the number and
@@ -104,6 +119,8 @@ class SendShapes:
     _plain: dict[tuple[str, str], PlainShape | None] = field(factory=dict, init=False)
     _timed: dict[tuple[str, str], TimedShape | None] = field(factory=dict, init=False)
     _places: dict[tuple[str, int, int], Place] = field(factory=dict, init=False)
+    _last: tuple[str, str, str, TimedShape] | None = field(default=None, init=False)
+    """Of the last timed message: what was around its UNIQ_KEY, its number and its shape."""
 
     def __attrs_post_init__(self) -> None:
         self._config.on_change(self._forget)
@@ -113,6 +130,20 @@ class SendShapes:
         body, text, terms = message.body, message.properties, message.terms
         if not (terms.are_usual and 0 < len(body) <= self._store.body_size_max):
             return None
+        if self._last is not None:
+            head, tail, number, timed = self._last
+            # Most texts differ from the one before in nothing but the UNIQ_KEY.
+            if text.startswith(head) and text.endswith(tail):
+                unique_key = text[len(head) : -len(tail)]
+                if unique_key.isalnum() and unique_key.isascii():
+                    place = (message.topic, terms.queue_id, terms.sys_flag)
+                    item = (0, message.born_timestamp, body, b"", timed.tags_code)
+                    return at, message, place, unique_key.encode(), item, number, timed
+        return self._find(at, message)
+
+    def _find(self, at: int, message: Incoming) -> Shaped | None:
+        """Find the shape in the text itself."""
+        body, text, terms = message.body, message.properties, message.terms
         number = ""
         if _DELAY_SIGN in text and (found := _request(text)) is not None:
             number = found[1]
@@ -128,6 +159,9 @@ class SendShapes:
             timed = self._timed_shape(before, after)
             if timed is None:
                 return None
+            head, _, tail = message.properties.partition(unique_key)
+            if head.endswith(_UNIQ_KEY) and tail.startswith("\2"):
+                self._last = head, tail, number, timed
             item = (0, message.born_timestamp, body, b"", timed.tags_code)
             return at, message, place, key, item, number, timed
         shape = self._plain.get((before, after), _UNSEEN)
@@ -135,9 +169,8 @@ class SendShapes:
             shape = self._learn_plain(before, after)
         if shape is None:
             return None
-        head, tail, code = shape
-        properties = head + key + tail
-        item = (0, message.born_timestamp, body, properties, code)
+        properties = shape.head + key + shape.tail
+        item = (0, message.born_timestamp, body, properties, shape.tags_code)
         return at, message, place, key, item, "", None
 
     # -- learning -------------------------------------------------------------------------------
@@ -210,6 +243,7 @@ class SendShapes:
         """Begin anew: a setting that places or properties depend on may have changed."""
         self._plain.clear()
         self._timed.clear()
+        self._last = None
         self._places.clear()
 
     # -- storing --------------------------------------------------------------------------------
@@ -255,28 +289,27 @@ class SendShapes:
 
     def _put_timed(self, timed: list[Shaped], peer: Peer, outcomes: list[Outcome | None]) -> bool:
         """Store messages that ask for a time as one run; False if one needs a look by itself."""
-        runs, now_ms = self._runs, self._store.clock.now_ms
-        places: dict[tuple[str, int, int], Place] = {}
+        now_ms = self._store.clock.now_ms
         items: list[Item] = []
         slots: list[int] = []
         topics: list[str] = []
         instants, sys_flag = False, -1
+        before: tuple[str, tuple[str, int, int], TimedShape | None] | None = None
+        wish: Wish | None = None
         for _, message, where, key, item, number, shape in timed:
-            place = places.get(where) or self._place(where, message)
-            if runs is None or shape is None or place is None:
+            if before != (number, where, shape):  # most are as the one before them
+                before = number, where, shape
+                wish = self._wish(message, where, number, shape, now_ms)
+            if wish is None:
                 return False
-            if not places:
-                sys_flag = place.sys_flag
-            places[where] = place
-            kind, topic = shape.kind, where[0]
-            slot_ms = runs.slot_of(Delay(kind, int(number)), now_ms)
-            if slot_ms is None or place.sys_flag != sys_flag:
+            stored, digits, tail, slot_ms, topic, is_instant, flags = wish
+            if not items:
+                sys_flag = flags
+            if flags != sys_flag:
                 return False
-            instants = instants or not kind.is_relative
+            instants = instants or is_instant
             flag, born, body, _, code = item
-            properties = shape.stored(key, number.encode())
-            properties += timer_tail(slot_ms, topic, place.queue_id)
-            items.append((flag, born, body, properties, code))
+            items.append((flag, born, body, stored(key, digits) + tail, code))
             slots.append(slot_ms)
             topics.append(topic)
         if not self._store.hooks_ignore_timers(now_ms, instants=instants):
@@ -302,6 +335,26 @@ class SendShapes:
             outcomes[one[0]] = Outcome(None, None, offset, queue_id, queue_offset, key, handle)
             queue_offset += 1
         return True
+
+    def _wish(
+        self,
+        message: Incoming,
+        where: tuple[str, int, int],
+        number: str,
+        shape: TimedShape | None,
+        now_ms: int,
+    ) -> Wish | None:
+        """Give what a message asks for; None if it needs a look by itself."""
+        place = self._place(where, message)
+        if self._runs is None or shape is None or place is None:
+            return None
+        kind, topic = shape.kind, where[0]
+        slot_ms = self._runs.slot_of(Delay(kind, int(number)), now_ms)
+        if slot_ms is None:
+            return None
+        tail = timer_tail(slot_ms, topic, place.queue_id)
+        is_instant = not kind.is_relative
+        return Wish(shape.stored, number.encode(), tail, slot_ms, topic, is_instant, place.sys_flag)
 
 
 def _keep(

@@ -163,6 +163,11 @@ class Statistics:
         else:
             self.missed += 1
 
+    def given_to_groups(self) -> Iterator[tuple[Labels, int, int]]:
+        """Give topic and group with the messages and bytes that pulls have brought so far."""
+        for labels, messages in self._out.items():
+            yield labels, messages, self._bytes_out[labels]
+
     def sample(self) -> None:
         """Remember the present totals; called every `SAMPLE_EVERY_MS`."""
         self._samples.append((self._now_ms(), self.present()))

@@ -12,7 +12,7 @@ whoever waits reads and says whether that was an answer. Must not know: what is 
 answered. Read on: `consume.py`.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -45,6 +45,8 @@ class Waiter:
     queues: Mapping[tuple[str, int], int]
     wanted: Filter | None
     answer: Callable[[bool], bool]
+    place: str = field(default="", init=False)
+    """Where it waits with others, in words of the one who asked; see `Waiters.count_at`."""
     due_ms: int = field(default=0, init=False)
     timer: SessionTimer | None = field(default=None, init=False)
 
@@ -64,6 +66,7 @@ class Waiters:
         self._by_peer: dict[Peer, dict[Waiter, None]] = {}
         self._woken: deque[tuple[Waiter, bool]] = deque()
         self._count = 0
+        self._places: Counter[str] = Counter()
         self._is_going_on = False
         self.in_turns: Callable[[Callable[[], bool]], None] = _at_once
         """Does steps in further entries of the door; see ``Door.in_turns``."""
@@ -79,6 +82,10 @@ class Waiters:
     def is_waiting(self, group: str, topic: str, queue_id: int) -> bool:
         """Say whether a group waits for a queue."""
         return any(one.group == group for one in self._waiting.get((topic, queue_id), ()))
+
+    def count_at(self, place: str) -> int:
+        """Say how many wait at a place."""
+        return self._places.get(place, 0)
 
     def add(self, waiter: Waiter, wait_ms: int) -> bool:
         """Let somebody wait for so much session time; false when there is no room."""
@@ -123,12 +130,15 @@ class Waiters:
         self._is_going_on = self._ask_some()
         return self._is_going_on
 
-    def wake(self, group: str, topic: str, queue_id: int) -> None:
-        """Mark a group's waiters of a queue: something else than a message came."""
+    def wake(self, group: str, topic: str, queue_id: int, *, is_over: bool = True) -> None:
+        """Mark a group's waiters of a queue: something else than a message came.
+
+        They must answer then; with `is_over` false they may go on waiting.
+        """
         for waiter in list(self._waiting.get((topic, queue_id), ())):
             if waiter.group == group:
                 self._leave(waiter)
-                self._woken.append((waiter, True))
+                self._woken.append((waiter, is_over))
 
     def drain(self) -> list[Waiter]:
         """Take everybody out, unanswered."""
@@ -153,6 +163,8 @@ class Waiters:
             self._waiting.setdefault(queue, {})[waiter] = None
         self._by_peer.setdefault(waiter.peer, {})[waiter] = None
         self._count += 1
+        if waiter.place:
+            self._places[waiter.place] += 1
         waiter.timer = self._session.at(waiter.due_ms, lambda: self._expire(waiter), "long poll")
 
     def _leave(self, waiter: Waiter) -> None:
@@ -166,5 +178,9 @@ class Waiters:
         if not own:
             del self._by_peer[waiter.peer]
         self._count -= 1
+        if waiter.place:
+            self._places[waiter.place] -= 1
+            if not self._places[waiter.place]:
+                del self._places[waiter.place]
         if waiter.timer is not None:
             waiter.timer.cancel()

@@ -18,10 +18,14 @@ from embedded_broker.core.refusals import Refused
 from embedded_broker.errors import StoreError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Limits, Profile, find_limits, find_profile
+from embedded_broker.settings.tls import Tls
+from embedded_broker.tables.accounts.plain import PlainAccounts, PlainAcl
+from embedded_broker.tables.accounts.users import AuthUser, UserAcl
 from embedded_broker.tables.topics.attributes import BATCH_QUEUES, QUEUE_TYPE
 from rocketmq_py.clock import Clock
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.json_text import loads
 from rocketmq_py.protocol.names import topic_problem
 
 if TYPE_CHECKING:
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
 
 ListenerFactory = Callable[[str, int], "socket.socket"]
 """``(host, port)`` to a bound, listening stream socket; port 0 asks for a free one."""
+
+Acl = PlainAcl | UserAcl | str | os.PathLike[str]
+"""Who may do what: of 4.9, of 5.3, or the path of a `plain_acl.yml`."""
 
 DEFAULT_QUEUES = 4
 QUEUES_MAX = 1024
@@ -116,6 +123,9 @@ class Arguments:
     seed: int
     fs: "FileSystem | None"
     listener_factory: ListenerFactory | None
+    accounts: PlainAccounts | None = None
+    first_users: UserAcl = field(factory=UserAcl)
+    tls: Tls | None = None
     put_hooks: PutHooks = field(factory=PutHooks)
 
 
@@ -142,6 +152,8 @@ def check_arguments(
     allow_remote: bool,
     fs: "FileSystem | None",
     listener_factory: ListenerFactory | None,
+    acl: Acl | None = None,
+    tls: Tls | str | os.PathLike[str] | None = None,
 ) -> Arguments:
     """Return the arguments as a broker uses them; raise ``ConfigError`` for the first bad one."""
     found, limited = find_profile(profile), find_limits(limits)
@@ -149,18 +161,12 @@ def check_arguments(
     _check_ports(namesrv_port, broker_port)
     if levels not in {"on", "off"}:
         raise ConfigError("levels", levels, "one of on, off")
-    for setting, name in (("cluster_name", cluster_name), ("broker_name", broker_name)):
-        problem = topic_problem(name)
-        if problem is not None:
-            raise ConfigError(setting, name, problem.replace("topic", "name"))
-    if not tcp and not inproc:
-        raise ConfigError("inproc", inproc, "with tcp=False nobody could reach the broker")
-    if not tcp and listener_factory is not None:
-        raise ConfigError("listener_factory", listener_factory, "tcp=False has no listener")
+    _check_names(cluster_name=cluster_name, broker_name=broker_name)
+    _check_ways(tcp=tcp, inproc=inproc, listener_factory=listener_factory)
     if store is not None and fs is not None:
         raise ConfigError("fs", fs, "give either store or fs: both say where the bytes go")
     options = BrokerConfig(
-        _with_engine(config, engine),
+        _with_acl(_with_engine(config, engine), acl),
         defaults=defaults,
         presets={**found.options, **limited.options},
     )
@@ -188,7 +194,24 @@ def check_arguments(
         seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
         fs=fs,
         listener_factory=listener_factory,
+        accounts=_accounts(options, acl, broker_clock),
+        first_users=_first_users(options, acl),
+        tls=_checked_tls(tls),
     )
+
+
+def _check_names(**names: str) -> None:
+    for setting, name in names.items():
+        problem = topic_problem(name)
+        if problem is not None:
+            raise ConfigError(setting, name, problem.replace("topic", "name"))
+
+
+def _check_ways(*, tcp: bool, inproc: bool, listener_factory: ListenerFactory | None) -> None:
+    if not tcp and not inproc:
+        raise ConfigError("inproc", inproc, "with tcp=False nobody could reach the broker")
+    if not tcp and listener_factory is not None:
+        raise ConfigError("listener_factory", listener_factory, "tcp=False has no listener")
 
 
 def _specs(
@@ -210,6 +233,64 @@ def _with_engine(config: Mapping[str, object] | None, engine: str | None) -> dic
         if asked != engine:
             raise ConfigError("engine", engine, f"timerEngine in config is {asked}")
     return options
+
+
+def _with_acl(options: dict[str, object], acl: Acl | None) -> dict[str, object]:
+    """Switch access control on for accounts or users that are given as an argument."""
+    if isinstance(acl, UserAcl):
+        options.setdefault("authenticationEnabled", True)
+        options.setdefault("authorizationEnabled", True)
+    elif acl is not None and str(options.setdefault("aclEnable", True)).lower() != "true":
+        raise ConfigError("aclEnable", options["aclEnable"], "accounts are given: acl=... needs it")
+    return options
+
+
+def _first_users(config: BrokerConfig, acl: Acl | None) -> UserAcl:
+    """Give the users of ACL 2 that are to be there from the start."""
+    given = acl if isinstance(acl, UserAcl) else UserAcl()
+    found = [
+        _super_user(name, config.text(name), fields)
+        for name, fields in (
+            ("initAuthenticationUser", ("username", "password")),
+            ("innerClientAuthenticationCredentials", ("accessKey", "secretKey")),
+        )
+        if config.text(name)
+    ]
+    return UserAcl(users=(*given.users, *found), policies=given.policies)
+
+
+def _super_user(option: str, text: str, fields: tuple[str, str]) -> AuthUser:
+    try:
+        document = loads(text.encode())
+    except ValueError:
+        document = None
+    given = [document.get(name) for name in fields] if isinstance(document, dict) else []
+    texts = [one for one in given if isinstance(one, str) and one]
+    if len(texts) != len(fields):
+        raise ConfigError(option, "***", f"a JSON object with the texts {' and '.join(fields)}")
+    username, password = texts
+    return AuthUser(username=username, password=password, superuser=True)
+
+
+def _accounts(config: BrokerConfig, acl: Acl | None, clock: Clock) -> PlainAccounts | None:
+    """Give the accounts of ACL 1; None when it is off."""
+    if not config.flag("aclEnable"):
+        return None
+    file = config.text("plainAclFile")
+    if isinstance(acl, UserAcl):
+        acl = None
+    if acl is None and not file:
+        limit = "name the accounts: plainAclFile=... for a file, or acl=... of EmbeddedBroker"
+        raise ConfigError("aclEnable", True, limit)
+    return PlainAccounts.of(acl or file, clock)
+
+
+def _checked_tls(given: Tls | str | os.PathLike[str] | None) -> Tls | None:
+    """Read the file of the argument ``tls``, and try the certificates."""
+    tls = given if given is None or isinstance(given, Tls) else Tls.from_file(given)
+    if tls is not None:
+        tls.make_context()
+    return tls
 
 
 def checked_store(store: object) -> str | None:

@@ -5,15 +5,27 @@ constructor; this is the one place that knows all of them. Must not know: files,
 Read on: ``node.py``, which opens the store before and starts the threads afterwards.
 """
 
+import logging
 from functools import partial
 from typing import Final
 
 from embedded_broker.core import metrics
-from embedded_broker.core.administration import Administration, Clients, GroupOffsets, Settings
+from embedded_broker.core.access.user_administration import UserAdministration
+from embedded_broker.core.access.users import UserAccess
 from embedded_broker.core.consume import Consume
+from embedded_broker.core.figures import Figures
+from embedded_broker.core.pop.acks import Acks
+from embedded_broker.core.pop.assignment import Assignment
+from embedded_broker.core.pop.checks import PopChecks
+from embedded_broker.core.pop.looking import Looking
+from embedded_broker.core.pop.ordered import OrderedPops
+from embedded_broker.core.pop.places import PopPlaces
+from embedded_broker.core.pop.revive import ReviveService
+from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.recalls import Recalls
+from embedded_broker.core.replies import Replies
 from embedded_broker.core.retries import Retries
 from embedded_broker.core.send_gate import SendGate
 from embedded_broker.core.send_shapes import SendShapes
@@ -22,25 +34,43 @@ from embedded_broker.core.statistics import SAMPLE_EVERY_MS, Statistics
 from embedded_broker.core.transactions import TransactionalMessageService
 from embedded_broker.core.transactions.ending import EndTransactions
 from embedded_broker.core.waiters import Waiters
+from embedded_broker.errors import StoreError
+from embedded_broker.lifecycle.acts import administration_of
 from embedded_broker.lifecycle.lost_topics import used_places
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.remoting.handlers.admin.admin_broker import AdminBrokerProcessor
 from embedded_broker.remoting.handlers.admin.client_manage import ClientManageProcessor
+from embedded_broker.remoting.handlers.admin.connections import ConnectionsProcessor
+from embedded_broker.remoting.handlers.admin.consumption import ConsumptionProcessor
 from embedded_broker.remoting.handlers.admin.inspection import InspectionProcessor
+from embedded_broker.remoting.handlers.admin.plain_access import PlainAccessProcessor
+from embedded_broker.remoting.handlers.admin.topics_and_groups import TopicsAndGroupsProcessor
+from embedded_broker.remoting.handlers.admin.users import UserProcessor, saving
 from embedded_broker.remoting.handlers.consume.pull_message import PullMessageProcessor
 from embedded_broker.remoting.handlers.consume.query_message import QueryMessageProcessor
+from embedded_broker.remoting.handlers.pop.ack_message import AckMessageProcessor
+from embedded_broker.remoting.handlers.pop.pop_message import PopMessageProcessor
+from embedded_broker.remoting.handlers.pop.query_assignment import QueryAssignmentProcessor
 from embedded_broker.remoting.handlers.send.follow_ups import FollowUpProcessor
+from embedded_broker.remoting.handlers.send.reply_message import ReplyMessageProcessor
 from embedded_broker.remoting.handlers.send.send_message import SendMessageProcessor
+from embedded_broker.store.config_files import JsonConfigFile
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
+from embedded_broker.tables.consumers.request_modes import RequestModeTable
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.orders import OrderTable
 from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.topics.deleted import DeletedTopics
 from embedded_broker.tables.topics.table import TopicTable
 from rocketmq_py.protocol.handles import UniqIdGenerator
 
+logger = logging.getLogger(__name__)
+
 _DAY_MS: Final = 86_400_000
 TOPICS_PATH: Final = "config/topics.json"
+USERS_PATH: Final = "config/auth.json"
 
 
 def install(parts: BrokerParts) -> None:
@@ -55,6 +85,7 @@ def install(parts: BrokerParts) -> None:
         cluster_name=parts.cluster_name,
         broker_name=parts.broker_name,
     )
+    parts.deleted_topics = DeletedTopics()
     parts.groups = GroupTable(parts.config, parts.profile, parts.clock)
     parts.offsets = OffsetTable()
     parts.deliveries = DeliveryLog(lambda: parts.clock.now_ms)
@@ -62,6 +93,7 @@ def install(parts: BrokerParts) -> None:
     parts.consumers = ConsumerRegistry()
     parts.producers = ProducerRegistry()
     parts.locks = QueueLocks()
+    parts.orders, parts.request_modes = OrderTable(), RequestModeTable()
     parts.table_files = _keep_tables(parts)
     parts.transactions = transactions = transactions_of(parts)
     transactions.load()
@@ -71,6 +103,7 @@ def install(parts: BrokerParts) -> None:
     parts.sources.append(parts.transactions)
 
     parts.statistics = _statistics_of(parts)
+    parts.figures = _figures_of(parts)
     waiters = Waiters(parts.session)
     parts.consume = Consume(
         address=parts.address,
@@ -107,6 +140,7 @@ def install(parts: BrokerParts) -> None:
     )
     metrics.register(parts.statistics.registry, sources)
     _take_messages(parts)
+    _pop(parts)
     _register(parts)
 
 
@@ -114,7 +148,9 @@ def _register(parts: BrokerParts) -> None:
     """Let the broker's address answer the other requests of the table above."""
     PullMessageProcessor(parts.endpoint, parts.consume).register()
     QueryMessageProcessor(parts.queries).register(parts.endpoint)
-    ClientManageProcessor(parts.acts, parts.consume.filters).register(parts.endpoint)
+    ClientManageProcessor(
+        parts.acts, parts.consume.filters, parts.profile.takes_fingerprints
+    ).register(parts.endpoint)
     InspectionProcessor(
         profile=parts.profile,
         config=parts.config,
@@ -123,10 +159,40 @@ def _register(parts: BrokerParts) -> None:
         timers=parts.timers,
         levels=parts.levels,
         statistics=parts.statistics,
+        figures=parts.figures,
     ).register(parts.endpoint)
+    TopicsAndGroupsProcessor(parts.acts, parts.profile.topic_attributes).register(parts.endpoint)
+    ConsumptionProcessor(parts.acts.consumption, parts.address).register(parts.endpoint)
+    ConnectionsProcessor(parts.acts, parts.endpoint).register()
     AdminBrokerProcessor(parts.acts, parts.store, parts.locks, parts.session).register(
         parts.endpoint
     )
+    place = {
+        "brokerName": parts.broker_name,
+        "brokerAddr": parts.address,
+        "clusterName": parts.cluster_name,
+    }
+    PlainAccessProcessor(parts.accounts, place).register(parts.endpoint)
+    _keep_users(parts)
+
+
+def _keep_users(parts: BrokerParts) -> None:
+    """Load the users of ACL 2, add the first ones, and answer the requests that change them."""
+    file = JsonConfigFile(parts.store.fs, USERS_PATH, key="users")
+    parts.users.load_document(
+        file.load(skip_damage=parts.config.text("damagedRecords") == "skip") or {}
+    )
+    if file.problem is not None:
+        parts.store.problems.append(file.problem)
+    if parts.users.begin_with(parts.first_users):
+        try:
+            file.save(parts.users.to_document())
+        except StoreError as error:
+            logger.warning("users are not saved before they are changed: %s", error)
+    if UserAccess.is_on(parts.config):
+        parts.guards.append(UserAccess(parts.config, parts.users, parts.cluster_name))
+    save = saving(parts.users.to_document, file.save)
+    UserProcessor(UserAdministration(parts.users), save).register(parts.endpoint)
 
 
 def transactions_of(parts: BrokerParts) -> TransactionalMessageService:
@@ -197,6 +263,7 @@ def _take_messages(parts: BrokerParts) -> None:
         profile=profile,
         store_host=store.store_host,
     ).register()
+    _take_replies(parts, gate)
     FollowUpProcessor(
         endpoint=endpoint,
         config=config,
@@ -208,6 +275,100 @@ def _take_messages(parts: BrokerParts) -> None:
         ),
         recalls=Recalls(broker_name=parts.broker_name, config=config, store=store, topics=topics),
     ).register()
+
+
+def _take_replies(parts: BrokerParts, gate: SendGate) -> None:
+    """Make what hands replies over, and answer the requests that bring them."""
+    ReplyMessageProcessor(
+        endpoint=parts.endpoint,
+        replies=Replies(
+            address=parts.address,
+            config=parts.config,
+            clock=parts.clock,
+            gate=gate,
+            produce=parts.produce,
+            producers=parts.producers,
+            calls=parts.calls,
+        ),
+        config=parts.config,
+        profile=parts.profile,
+        store_host=parts.store.store_host,
+    ).register()
+
+
+def _pop(parts: BrokerParts) -> None:
+    """Make what hides messages and lets them come back, and answer the requests of POP."""
+    config, clock, store, topics = parts.config, parts.clock, parts.store, parts.topics
+    groups, offsets, waiters = parts.groups, parts.offsets, parts.consume.waiters
+    parts.revive = revive = ReviveService(
+        broker_name=parts.broker_name,
+        cluster_name=parts.cluster_name,
+        config=config,
+        clock=clock,
+        session=parts.session,
+        store=store,
+        topics=topics,
+        groups=groups,
+        offsets=offsets,
+    )
+    parts.orders.is_used = lambda group, topic: topic in topics and group in groups
+    parts.ordered = ordered = OrderedPops(clock=clock, waiters=waiters, table=parts.orders)
+    revive.load()
+    ordered.load()
+    # Before the offsets are written to their file for the last time.
+    parts.on_close.insert(0, revive.save_last_progress)
+    parts.sources += [revive, ordered]
+    checks = PopChecks(
+        address=parts.address, config=config, store=store, topics=topics, groups=groups
+    )
+    places = PopPlaces(config=config, random=parts.random, topics=topics, waiters=waiters)
+    parts.looking = Looking(
+        store=store,
+        offsets=offsets,
+        checks=checks,
+        places=places,
+        ordered=ordered,
+        waiters=waiters,
+    )
+    parts.taking = Taking(
+        config=config,
+        clock=clock,
+        session=parts.session,
+        store=store,
+        offsets=offsets,
+        deliveries=parts.deliveries,
+        statistics=parts.statistics,
+        checks=checks,
+        places=places,
+        filters=parts.consume.filters,
+        waiters=waiters,
+        revive=revive,
+        ordered=ordered,
+    )
+    acks = Acks(
+        clock=clock, store=store, offsets=offsets, checks=checks, revive=revive, ordered=ordered
+    )
+    assignment = Assignment(
+        config=config,
+        topics=topics,
+        groups=groups,
+        consumers=parts.consumers,
+        modes=parts.request_modes,
+        queues_of=parts.queues_of,
+    )
+    PopMessageProcessor(parts.endpoint, parts.taking, parts.looking, parts.session).register()
+    AckMessageProcessor(acks).register(parts.endpoint)
+    QueryAssignmentProcessor(assignment).register(parts.endpoint)
+
+
+def _figures_of(parts: BrokerParts) -> Figures:
+    """Make the figures of topics and groups; they look at their totals themselves."""
+    figures = Figures(
+        lambda: metrics.figures(parts.store, parts.statistics, parts.cluster_name),
+        now_ms=lambda: parts.session.now_ms,
+    )
+    parts.session.every(SAMPLE_EVERY_MS, figures.look, "figures of topics and groups")
+    return figures
 
 
 def _statistics_of(parts: BrokerParts) -> Statistics:
@@ -236,12 +397,17 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
     for table, path in (
         (parts.topics, TOPICS_PATH),
         (parts.groups, "config/subscriptionGroup.json"),
+        (parts.deleted_topics, "config/deletedTopics.json"),
     ):
         loaded.append(files.keep(table, path))
         # The original writes these two before it answers who caused the change.
         parts.before_crash.append(partial(files.begin_save, path))
+    _hide_deleted(parts)
     offsets_ms = parts.config.int("flushConsumerOffsetInterval")
-    files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms)
+    # A group that has popped messages is past them: without their check points they were lost.
+    files.keep(parts.offsets, "config/consumerOffset.json", offsets_ms, parts.sync_log)
+    files.keep(parts.orders, "config/consumerOrderInfo.json", 2 * offsets_ms)
+    files.keep(parts.request_modes, "config/messageRequestMode.json")
     parts.on_close.append(files.save)
     is_whole = store.was_clean and loaded[0]
     restored = parts.topics.restore(
@@ -258,48 +424,9 @@ def _keep_tables(parts: BrokerParts) -> TableFiles:
     return files
 
 
-def administration_of(parts: BrokerParts) -> Administration:
-    """Make the acts on a broker that has its tables and its waiting pulls."""
-    host, _, port = parts.address.rpartition(":")
-    arguments = {
-        "brokerClusterName": parts.cluster_name,
-        "brokerName": parts.broker_name,
-        "brokerIP1": host,
-        "listenPort": port,
-    }
-    return Administration(
-        Settings(
-            config=parts.config,
-            profile=parts.profile,
-            clock=parts.clock,
-            topics=parts.topics,
-            groups=parts.groups,
-            health=parts.store.health,
-            arguments=arguments,
-        ),
-        GroupOffsets(
-            broker_name=parts.broker_name,
-            config=parts.config,
-            profile=parts.profile,
-            store=parts.store,
-            topics=parts.topics,
-            groups=parts.groups,
-            consumers=parts.consumers,
-            offsets=parts.offsets,
-            deliveries=parts.deliveries,
-            calls=parts.calls,
-            wake=parts.consume.waiters.wake,
-        ),
-        Clients(
-            door=parts.door,
-            session=parts.session,
-            config=parts.config,
-            profile=parts.profile,
-            topics=parts.topics,
-            groups=parts.groups,
-            consumers=parts.consumers,
-            producers=parts.producers,
-            calls=parts.calls,
-            forget=[parts.consume.waiters.forget, parts.calls.forget],
-        ),
-    )
+def _hide_deleted(parts: BrokerParts) -> None:
+    """Let nobody find what topics held that were deleted."""
+    for (name, number), end in parts.deleted_topics.ends():
+        queue = parts.store.queues.get((name, number))
+        if queue is not None:
+            queue.hide(end)

@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from random import Random
+from typing import Protocol
 
 from embedded_broker.errors import BrokerStateError
 from embedded_broker.lifecycle.arguments import Arguments
@@ -140,11 +141,22 @@ class BrokerSlot:
                     spec.create(node.parts.acts.settings)
 
 
+class Companion(Protocol):
+    """What starts after brokers and ends before them; crashes and restarts leave it alone."""
+
+    def start(self) -> None:
+        """Begin; does nothing when it runs."""
+
+    def close(self) -> None:
+        """End; idempotent and bounded in time."""
+
+
 class Ensemble:
     """Brokers behind one name server. ``start`` after ``close`` keeps ports and data."""
 
     def __init__(self, slots: Sequence[BrokerSlot]) -> None:
         self.slots = list(slots)
+        self.companions: list[Companion] = []
         self.journal = Journal()
         self._clients = LocalClients()
         self.namesrv_addr = ""
@@ -186,6 +198,8 @@ class Ensemble:
                 also = [namesrv] if slot is first else []
                 slot.request_faults.attach(node.parts.endpoint, *also)
             runtime.start()
+            for companion in self.companions:
+                companion.start()
         except BaseException:
             self._close(runtime)
             raise
@@ -198,8 +212,13 @@ class Ensemble:
         _running[self] = None
 
     def close(self) -> None:
-        """End clients, then timers, then files. Idempotent and bounded in time."""
+        """End companions, then clients, then timers, then files. Idempotent, bounded in time."""
         self.check_process()
+        for companion in self.companions:
+            companion.close()
+        self._close_brokers()
+
+    def _close_brokers(self) -> None:
         runtime, self._runtime = self._runtime, None
         _running.pop(self, None)
         for slot in self.slots:
@@ -229,7 +248,8 @@ class Ensemble:
             if crash:
                 self.crash()
             else:
-                self.close()
+                self.check_process()
+                self._close_brokers()
             self.start()
 
     def add(self, slot: BrokerSlot) -> None:

@@ -23,10 +23,11 @@ def used_places(parts: BrokerParts, *, what_waits: bool) -> Iterator[tuple[str, 
     Without ``what_waits`` delay levels and transactions are left out. Under the door.
     """
     for place, queue in parts.store.queues.items():
-        if queue.max_offset > 0:
+        if queue.max_offset > queue.floor:
             yield place
     for topic in parts.timers.metrics.topics:
-        yield topic, 0
+        if topic not in parts.deleted_topics:
+            yield topic, 0
     if what_waits:
         for level, offset in _levels(parts):
             yield from _real_places(parts, SCHEDULE_TOPIC, level - 1, offset)

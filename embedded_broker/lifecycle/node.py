@@ -16,6 +16,7 @@ from embedded_broker.clocks.clock import BrokerClock, VirtualClock
 from embedded_broker.clocks.driver import Track
 from embedded_broker.clocks.instants import instant
 from embedded_broker.clocks.wall_time_hint import WallTimeHint
+from embedded_broker.core.access.plain import PlainAccess
 from embedded_broker.core.guards import RemoteAdministration
 from embedded_broker.errors import StoreError
 from embedded_broker.lifecycle import assembly
@@ -34,6 +35,7 @@ from embedded_broker.store.flush import FlushWork
 from embedded_broker.store.fs import FileSystem
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.store.retention import MEMORY_OPTIONS, allow_memory
+from embedded_broker.tables.accounts.plain import WATCH_EVERY_MS
 from embedded_broker.tables.peer import pack_address
 from embedded_broker.timer.choice import make_engine
 from embedded_broker.timer.delay_offsets import DelayOffsetFile
@@ -131,6 +133,8 @@ class BrokerNode:
             cluster_name=arguments.cluster_name,
             broker_name=arguments.broker_name,
             address=address,
+            accounts=arguments.accounts,
+            first_users=arguments.first_users,
         )
         self._flusher = self._connect_flusher(parts)
         self._install(parts)
@@ -142,6 +146,7 @@ class BrokerNode:
         config.on_change(self._note_memory)
         self._idleness = Idleness(parts, runtime.clients, runtime.namesrv)
         self._aging = Aging(parts, clock)
+        parts.let_old_go = self._aging.look_at_once
         if self._predecessor is None:
             runtime.serve(address, parts.endpoint)
 
@@ -150,6 +155,7 @@ class BrokerNode:
         flusher = Flusher(parts.door, self._begin_flush, parts.durability.synced, parts.store.look)
         parts.durability.request_flush = flusher.request
         parts.in_background = flusher.do
+        parts.sync_log = partial(flusher.cycle, everything=False)
         parts.flush_everything = self._flush_now
         parts.timers.retry.session_timer = parts.session.after
         parts.levels.session_timer = parts.session.after
@@ -189,7 +195,10 @@ class BrokerNode:
             self._arguments.put_hooks.run_before(store.put_hooks)
             if is_reachable(self._arguments.host):
                 parts.guards.append(RemoteAdministration(parts.config))
+            if parts.accounts is not None:
+                parts.guards.append(PlainAccess(parts.accounts))
             store.listen(timers.topic, timers.on_arrival)
+            parts.queues_of = namesrv.routes.readable_queues
             assembly.install(parts)
             namesrv.register(
                 parts.topics,
@@ -232,6 +241,9 @@ class BrokerNode:
                 parts.config.int("flushDelayOffsetInterval"), self._flush_levels, "flush"
             )
             parts.session.every(LOOK_EVERY_MS, self._aging.look)
+            if parts.accounts is not None:
+                watch = partial(parts.in_background, parts.accounts.watch)
+                parts.session.every(WATCH_EVERY_MS, watch)
             TimerHousekeeping(parts).start()
             if self._arguments.store is not None and self._arguments.topics:
                 parts.table_files.save()
@@ -362,7 +374,8 @@ class BrokerNode:
     def _count_changes(self) -> int:
         """Count what can bring a timer's deadline nearer, for the clock driver."""
         parts = self.parts
-        return parts.store.delayed_puts + parts.transactions.changes + self._changes
+        pops = parts.revive.changes + parts.ordered.changes
+        return parts.store.delayed_puts + parts.transactions.changes + pops + self._changes
 
     def _note_change(self, _names: frozenset[str]) -> None:
         """Let the driver look again: options hold and release timers."""

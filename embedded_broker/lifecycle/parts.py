@@ -16,7 +16,12 @@ from embedded_broker.core.administration import Administration
 from embedded_broker.core.calls import Calls
 from embedded_broker.core.consume import Consume
 from embedded_broker.core.durability import Durability
+from embedded_broker.core.figures import Figures
 from embedded_broker.core.guards import Guards
+from embedded_broker.core.pop.looking import Looking
+from embedded_broker.core.pop.ordered import OrderedPops
+from embedded_broker.core.pop.revive import ReviveService
+from embedded_broker.core.pop.taking import Taking
 from embedded_broker.core.produce import Produce
 from embedded_broker.core.queries import Queries
 from embedded_broker.core.statistics import Statistics
@@ -27,15 +32,21 @@ from embedded_broker.remoting.journal import Journal
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import LIMITS, Limits, Profile
 from embedded_broker.store.message_store import MessageStore
+from embedded_broker.tables.accounts.plain import PlainAccounts
+from embedded_broker.tables.accounts.users import UserAcl, UserTable
 from embedded_broker.tables.consumers.groups import GroupTable
 from embedded_broker.tables.consumers.registry import ConsumerRegistry, ProducerRegistry, QueueLocks
+from embedded_broker.tables.consumers.request_modes import RequestModeTable
 from embedded_broker.tables.files import TableFiles
 from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.orders import OrderTable
 from embedded_broker.tables.offsets.table import OffsetTable
+from embedded_broker.tables.topics.deleted import DeletedTopics
 from embedded_broker.tables.topics.table import TopicTable
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 
 
 @define(eq=False, kw_only=True)
@@ -57,19 +68,32 @@ class BrokerParts:
     broker_name: str
     address: str
     """The advertised ``host:port``."""
+    accounts: PlainAccounts | None = None
+    """The accounts of ACL 1, when it is on."""
+    first_users: UserAcl = field(factory=UserAcl)
+    """Users of ACL 2 that are there from the start."""
 
+    users: UserTable = field(init=False, factory=UserTable)
     topics: TopicTable = field(init=False)
+    deleted_topics: DeletedTopics = field(init=False)
     groups: GroupTable = field(init=False)
     consumers: ConsumerRegistry = field(init=False)
     producers: ProducerRegistry = field(init=False)
     offsets: OffsetTable = field(init=False)
     deliveries: DeliveryLog = field(init=False)
     locks: QueueLocks = field(init=False)
+    orders: OrderTable = field(init=False)
+    request_modes: RequestModeTable = field(init=False)
     produce: Produce = field(init=False)
     consume: Consume = field(init=False)
+    revive: ReviveService = field(init=False)
+    ordered: OrderedPops = field(init=False)
+    taking: Taking = field(init=False)
+    looking: Looking = field(init=False)
     queries: Queries = field(init=False)
     transactions: TransactionalMessageService = field(init=False)
     statistics: Statistics = field(init=False)
+    figures: Figures = field(init=False)
     acts: Administration = field(init=False)
     table_files: TableFiles = field(init=False)
 
@@ -87,16 +111,24 @@ class BrokerParts:
     """Called under the door when a crash is played; what they return is run outside of it."""
     on_leave: list[Callable[[], None]] = field(init=False, factory=list)
     """Called under the door when this state stops acting, saved or not: unhook."""
+    sync_log: Callable[[], None] = field(init=False, default=lambda: None)
+    """Flushes the message log now; may raise ``StoreError``. Outside the door, in background."""
     flush_everything: Callable[[], None] = field(init=False)
     """Flushes now and returns afterwards; may raise ``StoreError``. Outside the door."""
+    queues_of: Callable[[str], list[MessageQueueKey] | None] = field(init=False)
+    """Gives the readable queues of a topic on all brokers of the cluster; None without any."""
     in_background: Callable[[Callable[[], None]], None] = field(init=False)
     """Does slow work, such as writing a table's file, outside the door on another thread."""
+
+    let_old_go: Callable[[], None] = field(init=False)
+    """Lets everything go that is old now, whatever the hour."""
 
     def __attrs_post_init__(self) -> None:
         self.calls = Calls(self.session)
         self.durability = Durability(self.config, self.store, self.session)
         self.sources = [self.timers, self.levels]
         self.in_background = self.door.after
+        self.let_old_go = _nothing
         self.endpoint = Endpoint(
             name=self.broker_name,
             door=self.door,
@@ -108,3 +140,7 @@ class BrokerParts:
             durability=self.durability,
             calls=self.calls,
         )
+
+
+def _nothing() -> None:
+    """Let nothing go: nobody has said yet what is old."""

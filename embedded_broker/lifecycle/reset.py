@@ -33,6 +33,7 @@ def succeed(old: BrokerParts, new: BrokerParts) -> None:
         _begin_anew(name, old, new)
     old.durability.give_up_waiting()
     old.calls.forget_all()
+    old.taking.heir, old.looking.heir = new.taking, new.looking
     old.consume.hand_over(new.consume)
 
 

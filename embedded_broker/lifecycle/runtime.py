@@ -5,11 +5,13 @@ know: any broker's state. Read on: ``embedded_broker/lifecycle/node.py`` for one
 ``embedded_broker/api/broker.py`` and ``api/cluster.py`` for what a user holds.
 """
 
+import logging
 from collections.abc import Sequence
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from embedded_broker.clocks.driver import ClockDriver
+from embedded_broker.core.guards import Guards, RemoteAdministration
 from embedded_broker.door import Door
 from embedded_broker.lifecycle.arguments import Arguments
 from embedded_broker.lifecycle.parts import BrokerParts
@@ -19,10 +21,15 @@ from embedded_broker.remoting.inproc import InprocAdapter, LocalClients
 from embedded_broker.remoting.journal import Journal
 from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.store.memory_budget import MemoryShares
+from rocketmq_py.errors import ConfigError
 
 if TYPE_CHECKING:
     from embedded_broker.remoting.server import TcpServer
 
+logger = logging.getLogger(__name__)
+
+VIP_DISTANCE: Final = 2
+"""So far below a broker's port lies another one for its fast clients: those of the VIP channel."""
 NAMESRV_PORT = 9876
 BROKER_PORT = 10911
 
@@ -54,6 +61,8 @@ class Runtime:
         self.traffic.read_settings(arguments.config)
         self._tcp: TcpServer | None = None
         self._adapters: dict[str, InprocAdapter] = {}
+        self._vip: dict[str, str] = {}
+        """Addresses of brokers to those of their VIP channels; "" is none yet."""
 
     def open_namesrv(self, port: int) -> str:
         """Bind the name server's address and return it."""
@@ -69,10 +78,12 @@ class Runtime:
             session=parts.session,
             journal=parts.journal,
             profile=parts.profile,
-            handlers=self.namesrv.handlers,
+            guards=Guards(one for one in parts.guards if isinstance(one, RemoteAdministration)),
             is_namesrv=True,
             silent_unknown=silent,
         )
+        for code, handler in self.namesrv.handlers.items():
+            endpoint.register(code, handler)
         self.namesrv_endpoint = endpoint
         self.serve(address, endpoint)
         return endpoint
@@ -107,7 +118,7 @@ class Runtime:
         from embedded_broker.remoting.server import TcpServer, listen
 
         if self._tcp is None:
-            self._tcp = TcpServer(self.traffic)
+            self._tcp = TcpServer(self.traffic, arguments.tls)
             arguments.config.on_change(lambda _: self.traffic.read_settings(arguments.config))
             self.driver.barriers.append(self._tcp.hand_over)
         listener = (arguments.listener_factory or listen)(arguments.host, port)
@@ -122,11 +133,44 @@ class Runtime:
         """Let an endpoint answer at an address that was opened."""
         if self._tcp is not None:
             self._tcp.serve(address, endpoint)
+            if not endpoint.is_namesrv:
+                self._vip[address] = ""
         if self.arguments.inproc:
             self._adapters[address] = InprocAdapter(endpoint, address, self.clients)
 
+    # --- the VIP channel -------------------------------------------------------------------
+
+    def _open_vip(self, address: str) -> str:
+        """Answer at a broker's second port, too, if it is free; "" if not.
+
+        Clients of early 4.x and of Aliyun send there. Last of all: the ports that were asked for
+        come first.
+        """
+        host, _, port = address.rpartition(":")
+        beside = f"{host}:{int(port) - VIP_DISTANCE}"
+        if self._tcp is None or self.arguments.listener_factory is not None:
+            return ""
+        from embedded_broker.remoting.server import listen
+
+        try:
+            listener = listen(self.arguments.host, int(port) - VIP_DISTANCE)
+        except (ConfigError, OverflowError) as error:
+            # Which port lies below a free one is chance; in a cluster it is another broker's.
+            is_chance = not self.arguments.broker_port or beside in self._vip
+            level = logging.DEBUG if is_chance else logging.WARNING
+            logger.log(level, "broker %s has no VIP channel: %s", address, error)
+            return ""
+        self._tcp.add(beside, listener)
+        self._tcp.serve(beside, self._tcp.endpoint(address))
+        self._vip[address] = beside
+        return beside
+
+    # --- letting clients in ----------------------------------------------------------------
+
     def start(self) -> None:
         """Start the threads and let clients in."""
+        for address in self._vip:
+            self._open_vip(address)
         self.driver.start()
         if self._tcp is not None:
             self._tcp.start()
@@ -137,6 +181,8 @@ class Runtime:
         """Let clients in at an address that was opened after ``start``."""
         if self._tcp is not None:
             self._tcp.open(address)
+            if beside := self._open_vip(address):
+                self._tcp.open(beside)
         if address in self._adapters:
             self._adapters[address].start()
 
@@ -146,7 +192,8 @@ class Runtime:
         if adapter is not None:
             adapter.close()
         if self._tcp is not None:
-            self._tcp.close_address(address)
+            for one in (self._vip.pop(address, ""), address):
+                self._tcp.close_address(one)
 
     def close(self, *, reset: bool = False) -> None:
         """End every connection, listen no longer and join every thread; idempotent.

@@ -15,8 +15,11 @@ from typing import Final
 
 from attrs import evolve
 
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.namesrv.administration import NameServerAdministration
 from embedded_broker.namesrv.routes import RouteTable
 from embedded_broker.namesrv.seekers import Seekers
+from embedded_broker.namesrv.settings import ORDER_TOPICS, KeyValues, NameServerOptions
 from embedded_broker.remoting.endpoint import Connection, Handler, Request, RequestError
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.tables.topics.table import TopicTable
@@ -35,14 +38,18 @@ class NameServer:
     """The name server of one cluster: register brokers by call, answer clients by request.
 
     A broker that leaves is taken out of `routes`; clients get 17 for topics that only it held.
-    `handlers` maps request codes to what answers them; the shell dispatches to it on its own
-    port, under the door of the cluster.
+    `handlers` maps request codes to what answers them, those of administrators too; the shell
+    dispatches to it on its own port, under the door of the cluster.
     """
 
     def __init__(self) -> None:
         self.routes = RouteTable()
         self.seekers = Seekers()
+        self.values = KeyValues()
+        self.options = NameServerOptions()
+        administration = NameServerAdministration(self.routes, self.values, self.options)
         self.handlers: dict[int, Handler] = {
+            **administration.handlers(),
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route_of_topic,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.all_topics,
@@ -70,6 +77,7 @@ class NameServer:
         )
         allow(frozenset())
         topics.listeners.append(partial(self.routes.put_topic, broker_name))
+        topics.on_removed.append(partial(self.routes.drop_topic, brokers=[broker_name]))
         config.on_change(allow)
 
     def route_of_topic(self, request: Request) -> RemotingCommand:
@@ -96,7 +104,11 @@ class NameServer:
                     f"\nSee {HELP_URL} for further details.",
                 )
             brokers = [_reachable(broker, request.connection) for broker in route.broker_datas]
-            body = evolve(route, broker_datas=brokers).encode(standard=standard)
+            queues = None
+            if self.options.flag("orderMessageEnable"):
+                queues = self.values.get(ORDER_TOPICS, header.topic)
+            found = evolve(route, broker_datas=brokers, order_topic_conf=queues)
+            body = found.encode(standard=standard)
             self._kept[key] = body
         return command.answer(ResponseCode.SUCCESS, body=body)
 
@@ -112,6 +124,8 @@ class NameServer:
 
     def all_topics(self, request: Request) -> RemotingCommand:
         """206: every topic of every broker, retry, dead-letter and system topics included."""
+        if not self.options.flag("enableAllTopicList"):
+            raise Refused(Reason.FAILED, "disable")
         body = TopicList(topic_list=self.routes.topic_names()).encode()
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 

@@ -5,10 +5,11 @@ of them; nothing here asks a broker. Every call is made under the door. Read on 
 `name_server.py` for the requests.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from attrs import define, evolve, field
 
+from rocketmq_py.protocol.bodies.document import MessageQueueKey
 from rocketmq_py.protocol.bodies.topics import (
     BrokerData,
     ClusterInfo,
@@ -16,6 +17,7 @@ from rocketmq_py.protocol.bodies.topics import (
     TopicConfig,
     TopicRouteData,
 )
+from rocketmq_py.protocol.codes import PERM_READ
 
 
 @define(slots=True)
@@ -83,6 +85,53 @@ class RouteTable:
         )
         self.version += 1
 
+    def drop_topic(self, topic: str, brokers: Iterable[str] | None = None) -> None:
+        """Forget that these brokers hold a topic, or that any broker does."""
+        held = self._queues.get(topic, {})
+        for name in list(held if brokers is None else brokers):
+            held.pop(name, None)
+        if not held:
+            self._queues.pop(topic, None)
+        self.version += 1
+
+    def put_queues(self, topic: str, queues: Iterable[QueueData]) -> None:
+        """Note where a topic is said to be, unless one of the brokers is unknown."""
+        given = list(queues)
+        if given and all(one.broker_name in self._brokers for one in given):
+            self._queues.setdefault(topic, {}).update({one.broker_name: one for one in given})
+            self.version += 1
+
+    def change_perms(self, broker_name: str, change: Callable[[int], int]) -> int:
+        """Change the permission of every topic of a broker, until it announces the topic anew.
+
+        Gives how many topics these are.
+        """
+        count = 0
+        for held in self._queues.values():
+            data = held.get(broker_name)
+            if data is not None:
+                held[broker_name] = evolve(data, perm=change(data.perm))
+                count += 1
+        self.version += 1
+        return count
+
+    def brokers_of(self, cluster: str) -> list[str]:
+        """Name the brokers of a cluster."""
+        return [one.broker_name for one in self._brokers.values() if one.cluster == cluster]
+
+    def topics_of(self, brokers: Iterable[str]) -> list[str]:
+        """Name the topics that any of these brokers holds."""
+        wanted = set(brokers)
+        return [topic for topic, held in self._queues.items() if wanted & held.keys()]
+
+    def topics_with(self, is_wanted: Callable[[int], bool]) -> list[str]:
+        """Name the topics whose topicSysFlag, at the first broker, is wanted."""
+        return [
+            topic
+            for topic, held in self._queues.items()
+            if is_wanted(next(iter(held.values())).topic_sys_flag)
+        ]
+
     def route(self, topic: str) -> TopicRouteData | None:
         """Give where a topic lives; None when no registered broker holds it."""
         held = self._queues.get(topic)
@@ -102,6 +151,18 @@ class RouteTable:
                 if (broker := self._brokers.get(name)) is not None
             ],
         )
+
+    def readable_queues(self, topic: str) -> list[MessageQueueKey] | None:
+        """Give every queue of a topic that may be read; None when no broker holds it."""
+        route = self.route(topic)
+        if route is None:
+            return None
+        return [
+            MessageQueueKey(topic, one.broker_name, queue_id)
+            for one in route.queue_datas
+            if one.perm & PERM_READ
+            for queue_id in range(one.read_queue_nums)
+        ]
 
     def __contains__(self, topic: str) -> bool:
         """Say whether a registered broker holds a topic."""

@@ -22,8 +22,9 @@ from embedded_broker.core.guards import Action, Guards
 from embedded_broker.core.incoming import Incoming
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.door import Door
+from embedded_broker.remoting.claims import SignedRequest
 from embedded_broker.remoting.client_calls import answer_of, request_for
-from embedded_broker.remoting.code_meanings import action_of, code_for, resources_of
+from embedded_broker.remoting.code_meanings import action_of, code_for, wanted_by
 from embedded_broker.remoting.journal import Exchange, Journal, kept_header
 from embedded_broker.remoting.long_requests import LongRequests, Work, do_at_once, do_in_turns
 from embedded_broker.remoting.rare_lines import RareLines
@@ -41,7 +42,7 @@ from rocketmq_py.protocol.codes import (
     SerializeType,
 )
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_frame
+from rocketmq_py.protocol.frame import Frame, FrameDecoder, encode_headers
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ BODY_BYTES_MAX = 1024 * 1024
 """A longer body of such a request is not read."""
 REMARK_MAX = 4096
 """Characters of a remark; names and values of clients stand in it."""
+_TEXT_ONLY = frozenset({str})
 
 
 class SharedBytes(bytes):
@@ -291,15 +293,18 @@ class Endpoint:
         with self.door:
             now_ms, left = self.clock.now_ms, COMMANDS_PER_ENTRY
             sends = None if self.interceptors else self.sends
-            guarded = bool(self.guards) and self.guards.concern(Action.PUB)
+            # A send to a retry topic is an act of a consumer.
+            guarded = self.guards.concern(Action.PUB) or self.guards.concern(Action.SUB)
             try:
                 for number, frame in enumerate(frames, 1):
                     refused = None
                     send = None if sends is None else sends.read(frame)
+                    if guarded and send is not None and not _is_text(send.fields):
+                        send = None
                     if send is not None:
                         if guarded:
                             code = RequestCode.SEND_MESSAGE_V2
-                            refused = self._check(connection, code, send.fields)
+                            refused = self._check(connection, code, send.fields, frame.body)
                         if refused is None:
                             together.append(send)
                             continue
@@ -311,7 +316,8 @@ class Endpoint:
                         continue
                     if refused is None:
                         command = request.command
-                        refused = self._check(connection, command.code, command.ext_fields)
+                        fields, body = command.ext_fields, command.body
+                        refused = self._check(connection, command.code, fields, body)
                     if refused is None:
                         self._admit(request)
                     else:
@@ -326,13 +332,14 @@ class Endpoint:
                     self._accept(sends, connection, together, now_ms, started_ns)
         return len(frames)
 
-    def _check(self, connection: Connection, code: int, fields: dict[str, str]) -> Refused | None:
-        if not self.guards or connection.is_own:
+    def _check(
+        self, connection: Connection, code: int, fields: dict[str, str], body: bytes
+    ) -> Refused | None:
+        if not self.guards or connection.is_own or not self.guards.concern(action_of(code)):
             return None
-        action = action_of(code)
-        if not self.guards.concern(action):
-            return None
-        return self.guards.check(connection, action, resources_of(fields))
+        action, resources, also = wanted_by(code, fields, body)
+        claim = SignedRequest(code, fields, body)
+        return self.guards.check(connection, action, resources, also=also, claim=claim)
 
     def _accept(
         self,
@@ -345,19 +352,37 @@ class Endpoint:
         """Let sends be taken together, then journal and answer each."""
         answers = sends.take(connection, together)
         micros = (monotonic_ns() - started_ns) // 1000
-        name, append, emit = self.name, self._journal.append, self.door.emit
+        name, append = self.name, self._journal.append
+        headers: list[bytes] = []
         for send, answer in zip(together, answers, strict=True):
             kind, header, body = frame = send.frame
             if isinstance(answer, bytes):
-                exchange = Exchange(name, connection, kind, header, len(body), now_ms, started_ns)
-                exchange.response_code = 0
-                exchange.micros = micros
-                append(exchange)
-                emit(connection, encode_frame(0, answer))
+                size = len(body)
+                append(
+                    Exchange(
+                        name,
+                        connection,
+                        kind,
+                        header,
+                        size,
+                        now_ms,
+                        started_ns,
+                        False,
+                        0,
+                        None,
+                        micros,
+                    )
+                )
+                headers.append(answer)
                 continue
+            if headers:  # answers leave in the order of the requests
+                self.door.emit_all(connection, encode_headers(SerializeType.JSON, headers))
+                headers = []
             request = self._note(connection, frame, now_ms, started_ns)
             if request is not None:
                 self._handle_with(answer, request)
+        if headers:
+            self.door.emit_all(connection, encode_headers(SerializeType.JSON, headers))
 
     def connected(self, connection: Connection) -> None:
         """Note a new peer. Called outside the door."""
@@ -522,3 +547,8 @@ class Endpoint:
         self._journal.append(exchange)
         self.door.emit(connection, command.encode())
         return command.opaque
+
+
+def _is_text(fields: dict[str, str]) -> bool:
+    """Whether all values of a header are what its type says; JSON holds others, too."""
+    return _TEXT_ONLY.issuperset(map(type, fields.values()))

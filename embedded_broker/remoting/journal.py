@@ -22,7 +22,7 @@ ENTRIES_MAX = 10_000
 HEADER_KEPT_MAX = 4096
 """Longer headers are kept as shortened fields, so that the ring stays small."""
 FIELD_KEPT_MAX = 256
-SECRET_FIELDS = frozenset({"AccessKey", "Signature", "SecurityToken"})
+SECRET_FIELDS = frozenset({"AccessKey", "Signature", "SecurityToken", "secretKey"})
 TOPIC_FIELDS = ("topic", "b", "originTopic")
 GROUP_FIELDS = ("consumerGroup", "producerGroup", "group", "a")
 

@@ -15,7 +15,7 @@ from threading import Lock
 from typing import Any, Final
 
 from embedded_broker.clocks.timeline import Budget
-from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.refusals import OVERLOAD, Reason, Refused
 from embedded_broker.door import Door
 from rocketmq_py.protocol.command import RemotingCommand
 
@@ -81,8 +81,8 @@ class LongRequests:
             if self._closed or self._waiting >= WAITING_MAX:
                 raise Refused(
                     Reason.BUSY,
-                    f"{self._waiting} requests that take long are waiting, at most {WAITING_MAX} "
-                    "may: try again later",
+                    f"{OVERLOAD}: {self._waiting} requests that take long are waiting, at most "
+                    f"{WAITING_MAX} may",
                 )
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, "embedded-broker-long")

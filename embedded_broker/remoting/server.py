@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from threading import Event, Lock, Thread, get_ident
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from embedded_broker.door import Door
 from embedded_broker.errors import BrokerStateError
@@ -25,13 +25,19 @@ from embedded_broker.remoting.rare_lines import RareLines
 from embedded_broker.remoting.spare_memory import give_back_soon
 from embedded_broker.remoting.traffic import Traffic
 from embedded_broker.remoting.turns import TURN_NS, Turns
+from embedded_broker.settings.tls import Tls, TlsMode
 from rocketmq_py.clock import monotonic_ns
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.frame import FrameDecoder
 
+if TYPE_CHECKING:
+    from embedded_broker.remoting.tls import TlsTransport
+
 logger = logging.getLogger(__name__)
 
 BACKLOG = 512
+HELLO: Final = 0x16
+"""The first byte of TLS; a frame begins with 0, since it is shorter than 16 MiB."""
 START_S = 10.0
 HAND_OVER_S = 5.0
 CLOSE_S = 10.0
@@ -70,10 +76,14 @@ class TcpServer:
     Addresses may come and go while it runs: ``open`` and ``close_address``.
     """
 
-    def __init__(self, traffic: Traffic | None = None) -> None:
+    def __init__(self, traffic: Traffic | None = None, tls: Tls | None = None) -> None:
         self.traffic = Traffic() if traffic is None else traffic
+        self.tls_mode: TlsMode = "disabled" if tls is None else tls.mode
+        self.tls = None if tls is None else tls.make_context()
         self.slow = RareLines(logger)
         """What is told of peers that do not read."""
+        self.refused = RareLines(logger)
+        """What is told of peers that speak what is not served."""
         self._listeners: dict[str, socket.socket] = {}
         self._endpoints: dict[str, Endpoint] = {}
         self._servers: dict[str, asyncio.Server] = {}
@@ -100,6 +110,10 @@ class TcpServer:
     def serve(self, address: str, endpoint: Endpoint) -> None:
         """Say who answers on the listener of an address. Before ``start`` or ``open``."""
         self._endpoints[address] = endpoint
+
+    def endpoint(self, address: str) -> Endpoint:
+        """Give who answers at an address."""
+        return self._endpoints[address]
 
     def start(self) -> None:
         """Accept connections; returns when every listener is served."""
@@ -199,6 +213,14 @@ class TcpServer:
         self._connections[connection] = address
         if address not in self._servers:  # accepted while the address was being closed
             self._abort(connection)
+
+    def has_room(self) -> bool:
+        """Say whether one more connection is served; who is refused is told of now and then."""
+        most = self.traffic.connections_max
+        if len(self._connections) < most:
+            return True
+        self.refused.warn(f"a connection is refused: {most} are open (maxConnections)")
+        return False
 
     def forget(self, connection: "TcpConnection") -> None:
         """Note that a connection has ended."""
@@ -314,7 +336,7 @@ class TcpConnection(Connection):
     ) -> None:
         super().__init__(remote, local)
         self._server = server
-        self._transport = transport
+        self._transport: asyncio.Transport | TlsTransport = transport
         self._outbox: list[bytes] = []
         self._outbox_lock = Lock()
         self._traffic = server.traffic
@@ -350,6 +372,10 @@ class TcpConnection(Connection):
         self._ends = True
         if not self._later:
             self._transport.close()
+
+    def use_tls(self, tls: "TlsTransport") -> None:
+        """Write by TLS from now on; nothing was written before."""
+        self._transport = tls
 
     def reset_on_close(self) -> None:
         """Let the kernel send a reset when the socket closes. On the loop's thread."""
@@ -517,7 +543,9 @@ class SocketProtocol(asyncio.Protocol):
         "_connection",
         "_decoder",
         "_endpoint",
+        "_receive",
         "_server",
+        "_tls",
         "_transport",
         "_turns",
     )
@@ -530,10 +558,15 @@ class SocketProtocol(asyncio.Protocol):
         self._connection: TcpConnection | None = None
         self._transport: asyncio.Transport | None = None
         self._turns = server.turns
+        self._receive = self._receive_first
+        self._tls: TlsTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start serving a socket (TCP_NODELAY is set by the loop)."""
         transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass of it
+        if not self._server.has_room():
+            transport.abort()
+            return
         transport.set_write_buffer_limits(high=PIECE)
         self._transport = transport
         remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
@@ -545,8 +578,39 @@ class SocketProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Have the endpoint cut and handle frames."""
         connection = self._connection
-        if connection is None or connection.closed:
+        if connection is not None and not connection.closed:
+            self._receive(connection, data)
+
+    def _receive_first(self, connection: TcpConnection, data: bytes) -> None:
+        """Learn from the first byte what the peer speaks, and whether that is served."""
+        server, transport = self._server, self._transport
+        mode = server.tls_mode
+        self._receive = self._receive_plain
+        if data[0] == HELLO:
+            if server.tls is None or transport is None:
+                self._refuse(
+                    connection, "it speaks TLS, which is off: give the broker tls=Tls(...)"
+                )
+                return
+            from embedded_broker.remoting.tls import TlsTransport
+
+            self._tls = TlsTransport(transport, server.tls, partial(self._refuse, connection))
+            connection.use_tls(self._tls)
+            self._receive = self._receive_tls
+        elif mode == "enforcing":
+            self._refuse(connection, "it does not speak TLS, which is enforced")
             return
+        self._receive(connection, data)
+
+    def _refuse(self, connection: TcpConnection, reason: str) -> None:
+        self._server.refused.warn(f"closing {connection!r}: {reason}")
+        connection.close()
+
+    def _receive_tls(self, connection: TcpConnection, data: bytes) -> None:
+        if self._tls is not None and (plain := self._tls.receive(data)):
+            self._receive_plain(connection, plain)
+
+    def _receive_plain(self, connection: TcpConnection, data: bytes) -> None:
         if self._turns.is_over:
             connection.wait_turn(partial(self._read, connection, data), again=False)
         else:
@@ -576,6 +640,8 @@ class SocketProtocol(asyncio.Protocol):
         """Let the broker forget the peer."""
         logger.debug("connection lost: %r", exc)
         connection, self._connection = self._connection, None
+        if self._tls is not None:
+            self._tls.forget()
         # The journal and a closed transport may keep this object for long, but not its bytes.
         self._decoder = FrameDecoder()
         if connection is not None:

@@ -1,4 +1,4 @@
-"""What all connections of a broker may hold up together, in bytes.
+"""What all connections of a broker may hold up together, in bytes, and how many there may be.
 
 Answers: how many bytes of answers wait for slow readers, how many of requests have arrived in part,
 and which connection is ended when that is too much: the one with the most, until enough is free.
@@ -22,6 +22,7 @@ _LOOK_PART: Final = 64
 """Who has read meanwhile is looked up once for each such part of the limit that was added."""
 UNREAD: Final = "unreadAnswersMaxBytes"
 UNFINISHED: Final = "unfinishedRequestsMaxBytes"
+CONNECTIONS: Final = "maxConnections"
 
 
 SPARE: Final = 64 * 1024 * 1024
@@ -70,6 +71,7 @@ class Traffic:
 
     unread_max: int = 1 << 28
     unfinished_max: int = 1 << 28
+    connections_max: int = 10_000
     unread: int = field(default=0, init=False)
     unfinished: int = field(default=0, init=False)
     on_spare: Callable[[], None] = field(default=_nothing, init=False)
@@ -86,6 +88,7 @@ class Traffic:
     def read_settings(self, config: BrokerConfig) -> None:
         """Take over the limits of the options."""
         self.unread_max, self.unfinished_max = config.int(UNREAD), config.int(UNFINISHED)
+        self.connections_max = config.int(CONNECTIONS)
 
     # -- answers that are not read ----------------------------------------------------------
 

@@ -18,7 +18,6 @@ from embedded_broker.settings.options import (
     WITHOUT_EFFECT,
     Option,
     OptionValue,
-    show,
 )
 from rocketmq_py.errors import ConfigError
 
@@ -67,7 +66,7 @@ class BrokerConfig:
         for name, value in self._values.items():
             option = OPTIONS[name]
             if value != (option.upstream if upstream else option.default):
-                told.append(f"{name}={show(value)}")
+                told.append(f"{name}={option.shown(value)}")
         return f"BrokerConfig({', '.join(told)})"
 
     def __getitem__(self, name: str) -> OptionValue:
@@ -125,7 +124,9 @@ class BrokerConfig:
             for name, value in checked.items():
                 if not OPTIONS[name].live and value != self._values[name]:
                     raise ConfigError(
-                        name, value, "set before start: pass it in config={...} to EmbeddedBroker"
+                        name,
+                        OPTIONS[name].shown(value),
+                        "set before start: pass it in config={...} to EmbeddedBroker",
                     )
         self._check_together({**self._values, **checked})
         with guard():
@@ -216,7 +217,7 @@ def _checked(settings: Mapping[str, object]) -> dict[str, OptionValue]:
             raise ConfigError(name, value, _unknown(name))
         parsed = _parsed(option, value)
         if parsed is None or (option.fixed and parsed != option.default):
-            raise ConfigError(name, value, option.limit)
+            raise ConfigError(name, "***" if option.secret else value, option.limit)
         checked[name] = parsed
     return checked
 

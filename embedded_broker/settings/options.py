@@ -25,7 +25,7 @@ class Option:
     ``upstream`` is the default under ``defaults="upstream"``. ``live`` says whether
     ``config.update`` may change it on a running broker. ``fixed`` options can only have their
     default, because the broker has no other behaviour. With ``hours`` the text is a list of hours
-    of the day.
+    of the day. A ``secret`` value is never shown.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Option:
     live: bool = field(default=True, kw_only=True)
     fixed: bool = field(default=False, kw_only=True)
     hours: bool = field(default=False, kw_only=True)
+    secret: bool = field(default=False, kw_only=True)
 
     @property
     def kind(self) -> type:
@@ -60,6 +61,10 @@ class Option:
         if self.hours:
             return "hours from 00 to 23, separated by semicolons"
         return "one of " + ", ".join(self.choices) if self.choices else "a text"
+
+    def shown(self, value: OptionValue) -> str:
+        """Write a value for logs and answers."""
+        return "***" if self.secret and value else show(value)
 
 
 def show(value: OptionValue) -> str:
@@ -207,6 +212,37 @@ _TRANSACTIONS = (
     ),
 )
 
+_POP = (
+    Option("popPollingSize", 1024, "most pops that wait for one queue of a group, or for any"),
+    Option("maxPopPollingSize", 100_000, "most pops that wait at one time"),
+    Option("reviveQueueNum", 8, "queues of the revive topic", low=1, high=999, live=False),
+    Option("popFromRetryProbability", 20, "percent of pops that begin with what came back"),
+    Option("enableRetryTopicV2", False, "what comes back goes to %RETRY%group+topic, not group_"),
+    Option(
+        "retrieveMessageFromPopRetryTopicV1",
+        True,
+        "with enableRetryTopicV2: every second pop still looks at %RETRY%group_topic",
+    ),
+    Option(
+        "popResponseReturnActualRetryTopic",
+        False,
+        "what comes back is handed out under the name of its retry topic",
+    ),
+    Option(
+        "initPopOffsetByCheckMsgInMem",
+        True,
+        "a new group that begins at the end of a queue gets all of it, if nothing was removed yet",
+    ),
+    Option(
+        "defaultMessageRequestMode",
+        "PULL",
+        "how groups get messages that let the broker distribute queues",
+        choices=("PULL", "POP"),
+    ),
+    Option("defaultPopShareQueueNum", -1, "clients whose queues a popping client shares", low=-1),
+    Option("serverLoadBalancerEnable", True, "request 400 distributes queues; false: all to all"),
+)
+
 _TOPICS_AND_GROUPS = (
     Option("autoCreateTopicEnable", True, "a send creates its topic", live=False),
     Option("autoCreateSubscriptionGroup", True, "a heartbeat or pull creates its group"),
@@ -248,6 +284,7 @@ _TOPICS_AND_GROUPS = (
     ),
     Option("useDelayLevel", False, "of the proxy: delays of gRPC use levels", fixed=True),
     Option("brokerPermission", 6, "what clients may do: 4 read, 2 write, 6 both", high=7),
+    Option("storeReplyMessageEnable", True, "replies are stored, too (requests 324 and 325)"),
     Option("notifyConsumerIdsChangedEnable", True, "members are told when their group changes"),
     Option(
         "notifyAgainAfterRetryTopic",
@@ -296,6 +333,41 @@ _TOPICS_AND_GROUPS = (
     Option("slaveReadEnable", False, "pulls are sent to slaves", fixed=True),
     Option("enableSlaveActingMaster", False, "roles", fixed=True),
     Option("enableRemoteEscape", False, "roles", fixed=True),
+)
+
+_ACCESS = (
+    Option(
+        "maxConnections",
+        10_000,
+        "ours: so many TCP connections are served by all brokers of a cluster and their name "
+        "server; others are closed at once",
+        low=1,
+    ),
+    Option("aclEnable", False, "ACL 1: requests are signed by plain accounts", live=False),
+    Option(
+        "plainAclFile",
+        "",
+        "ours: the plain_acl.yml of aclEnable; a real broker has conf/plain_acl.yml in its home",
+        live=False,
+    ),
+    Option("authenticationEnabled", False, "ACL 2: requests are signed by users", live=False),
+    Option("authorizationEnabled", False, "ACL 2: users need policies", live=False),
+    Option(
+        "initAuthenticationUser",
+        "",
+        'ACL 2: the first super user, {"username":"...","password":"..."}',
+        live=False,
+        secret=True,
+    ),
+    Option(
+        "innerClientAuthenticationCredentials",
+        "",
+        'ACL 2: one more super user, {"accessKey":"...","secretKey":"..."}',
+        live=False,
+        secret=True,
+    ),
+    Option("authenticationWhitelist", "", "ACL 2: codes that need no signature", live=False),
+    Option("authorizationWhitelist", "", "ACL 2: codes that need no policy", live=False),
 )
 
 _STORE = (
@@ -393,7 +465,11 @@ _STORE = (
 )
 
 OPTIONS: dict[str, Option] = {
-    option.name: option for option in (*_TIMERS, *_TRANSACTIONS, *_TOPICS_AND_GROUPS, *_STORE)
+    option.name: option
+    for option in (
+        *(*_TIMERS, *_TRANSACTIONS, *_POP),
+        *(*_TOPICS_AND_GROUPS, *_ACCESS, *_STORE),
+    )
 }
 """Every option of the broker by name."""
 
@@ -407,7 +483,7 @@ ARGUMENT_NAMES: dict[str, str] = {
 """Names in a broker.conf file that ``EmbeddedBroker`` has as arguments."""
 
 _TUNING_OF_THE_REAL_BROKER: Final = """
-abortFile accessMessageInMemoryMaxRatio aclEnable adminBrokerThreadPoolNums
+abortFile accessMessageInMemoryMaxRatio adminBrokerThreadPoolNums
 autoDeleteUnusedStats brokerFastFailureEnable brokerIP2 brokerId cleanFileForciblyEnable
 clientManageThreadPoolNums commitIntervalCommitLog consumerManageThreadPoolNums
 deleteCommitLogFilesInterval deleteConsumeQueueFilesInterval destroyMapedFileIntervalForcibly

@@ -6,13 +6,17 @@ code that acts on a field reads it from ``core.profile`` or ``core.limits``. Rea
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from attrs import field, frozen
 
 from embedded_broker.settings.options import OptionValue
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.protocol.codes import RequestCode
 
+POP_CODES: Final = frozenset(range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1)) | {
+    RequestCode.BATCH_ACK_MESSAGE
+}
 ProfileName = Literal["rocketmq-5.x", "rocketmq-4.9"]
 LimitsName = Literal["broker", "proxy", "aliyun"]
 
@@ -69,6 +73,8 @@ class Profile:
     """Request 200 refuses a bad group name."""
     resets_at_pull: bool
     """An offset that is reset reaches a consumer as the answer to its next pull, not by 220."""
+    takes_fingerprints: bool
+    """A heartbeat may have a fingerprint instead of subscriptions, and its answer says so."""
     options: Mapping[str, OptionValue] = field(factory=dict)
     """Options that had another default in this version."""
 
@@ -80,7 +86,12 @@ PROFILES: dict[str, Profile] = {
         invalid_parameter=1,
         answers_with_request_type=True,
         namesrv_answers_unknown=False,
-        unsupported_codes=frozenset({60, 61, 361, 370}),
+        unsupported_codes=frozenset(
+            {
+                *(18, 60, 61, 217, 225, 343, 345, 351, 352, 353, 361, 370, 400, 401, 402),
+                *(*POP_CODES, *range(3001, 3011)),
+            }
+        ),
         empty_body_allowed=True,
         topic_length_max=127,
         system_topic_length_max=127,
@@ -99,6 +110,7 @@ PROFILES: dict[str, Profile] = {
         tells_broadcasting_groups=True,
         checks_group_names=False,
         resets_at_pull=False,
+        takes_fingerprints=False,
         options={"transactionCheckInterval": 60_000},
     ),
     "rocketmq-5.x": Profile(
@@ -107,7 +119,7 @@ PROFILES: dict[str, Profile] = {
         invalid_parameter=29,
         answers_with_request_type=False,
         namesrv_answers_unknown=True,
-        unsupported_codes=frozenset(),
+        unsupported_codes=frozenset(range(50, 55)),
         empty_body_allowed=False,
         topic_length_max=127,
         system_topic_length_max=255,
@@ -126,6 +138,7 @@ PROFILES: dict[str, Profile] = {
         tells_broadcasting_groups=False,
         checks_group_names=True,
         resets_at_pull=True,
+        takes_fingerprints=True,
     ),
 }
 """The profiles by name. ``rocketmq-5.x`` is the default and answers as 5.3.3."""

@@ -250,6 +250,8 @@ def batch_queue_of(
     batches = BatchConsumeQueue(queue.files.fs, queue.topic, queue.queue_id, file_size)
     for number, entry in queue.iterate(queue.first_offset):
         batches.place(number, *entry, stored_ms=store_time(entry[0]))
+    batches.max_offset = queue.max_offset
+    batches.min_offset, batches.floor = queue.min_offset, queue.floor
     queue.clear()
     return batches
 

@@ -53,6 +53,10 @@ class EntriesText:
         self._texts[quoted] = f"{_NEW_ENTRY}{quoted}:{text}"
         self.written += 1
 
+    def drop(self, name: str) -> None:
+        """Remove an entry, if it is there."""
+        self._texts.pop(dumps_fastjson(name).decode(), None)
+
     def of(self, head: dict[str, Any]) -> bytes:
         """Give the text of the object with what stands beside the entries."""
         if not self._in_order:

@@ -32,10 +32,11 @@ class ConsumeQueue:
     """The entries of one queue.
 
     ``min_offset`` is the first entry whose message still exists, ``max_offset`` the next to be
-    written; both are queue offsets.
+    written; both are queue offsets. What lies before ``floor`` belonged to a topic of this name
+    that was deleted: it is there, and nobody finds it.
     """
 
-    __slots__ = ("files", "max_offset", "min_offset", "queue_id", "topic")
+    __slots__ = ("files", "floor", "max_offset", "min_offset", "queue_id", "topic")
 
     folder: ClassVar[str] = CONSUME_QUEUE_FOLDER
     entry_size: ClassVar[int] = ENTRY_SIZE
@@ -48,6 +49,7 @@ class ConsumeQueue:
         self.files = MappedFileQueue(fs, f"{self.folder}/{topic}/{queue_id}", file_size)
         self.min_offset = 0
         self.max_offset = 0
+        self.floor = 0
 
     def __repr__(self) -> str:
         return f"<ConsumeQueue {self.topic}/{self.queue_id} {self.min_offset}..{self.max_offset}>"
@@ -132,7 +134,12 @@ class ConsumeQueue:
         self.files.load()
         self.files.max_offset = self._end()
         self.max_offset = self._next_offset()
-        self.min_offset = self.first_from(commit_log_min)
+        self.min_offset = max(self.first_from(commit_log_min), self.floor)
+
+    def hide(self, before: int) -> None:
+        """Let nobody find the entries before an offset any more."""
+        self.floor = min(before, self.max_offset)
+        self.min_offset = max(self.min_offset, self.floor)
 
     def _is_filled(self) -> bool:
         """Whether every file but the last has a first and a last entry: a cheap look."""
@@ -253,7 +260,7 @@ class ConsumeQueue:
         As ``ConsumeQueue.correctMinOffset``: when none does, the minimum is the maximum. Gives
         the work that removes the files without any such entry, but not the newest; None without.
         """
-        self.min_offset = self.first_from(commit_log_min)
+        self.min_offset = max(self.first_from(commit_log_min), self.floor)
         return self.files.let_go_before(self._position(self.min_offset))
 
     @property

@@ -116,7 +116,9 @@ class MessageStore(StoreReader):
         self.takes_batches = self._batch_topics.__contains__
         self._queue_file_size = self._batch_queue_file_size = 0
         self.delayed_puts = 0
-        """How many messages went to the topics of timers and delay levels since the start."""
+        """How many messages went to topics whose messages fall due, since the start."""
+        self.delay_topics = set(_DELAY_TOPICS)
+        """Those topics: of timers, of delay levels, and the one of hidden messages."""
         self._dirty: set[ConsumeQueue] = set()
         self._last_store_timestamp = 0
         self._open = self._accepts = False
@@ -404,7 +406,7 @@ class MessageStore(StoreReader):
         self._last_store_timestamp = now_ms
         if queue is not None:
             self._dirty.add(queue)
-            if topic in _DELAY_TOPICS:
+            if topic in self.delay_topics:
                 self.delayed_puts += len(entries)
             self._tell(Arrivals(topic, queue_id, queue_offset, entries, now_ms, source))
         offsets = [begin] if len(entries) == 1 else list(map(_offset, entries))
@@ -505,7 +507,7 @@ class MessageStore(StoreReader):
         self._last_store_timestamp = now_ms
         for queue, added in entries.items():
             self._dirty.add(queue)
-            if queue.topic in _DELAY_TOPICS:
+            if queue.topic in self.delay_topics:
                 self.delayed_puts += len(added)
         return None
 
@@ -617,7 +619,7 @@ class MessageStore(StoreReader):
     def _number_batch(self, msg: InnerMessage) -> PutResult | None:
         """Note in an inner batch which queue offset its first message gets, or refuse it."""
         queue = self.queues.get((msg.topic, msg.queue_id))
-        if not (self.takes_batches(msg.topic) if queue is None else queue.is_batch):
+        if not (self.takes_batches(msg.topic) or (queue is not None and queue.is_batch)):
             remark = f"an inner batch needs a topic of queue type BatchCQ, {msg.topic} is none"
             return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
         count = msg.properties.get(Prop.INNER_NUM, "")

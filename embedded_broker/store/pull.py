@@ -66,6 +66,10 @@ class Filter(Protocol):
         """Say whether a message is wanted; ``record`` is never None if it ``reads_records``."""
 
 
+WRONG_OFFSET: Final = frozenset({GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY})
+"""A read that begins where nothing is nor will be next: the result says where to begin."""
+
+
 class Boundary(Enum):
     """Which offset a search by time gives when no message has exactly that store time."""
 

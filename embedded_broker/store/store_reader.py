@@ -128,6 +128,10 @@ class StoreReader:
             self.queues[topic, queue_id] = queue
         return queue
 
+    def of_topic(self, topic: str) -> dict[int, ConsumeQueue]:
+        """Give the queues of a topic in which something was stored, by number."""
+        return {number: queue for (name, number), queue in self.queues.items() if name == topic}
+
     def min_offset(self, topic: str, queue_id: int) -> int:
         """First queue offset that can be read; 0 for an unknown queue."""
         queue = self.queues.get((topic, queue_id))

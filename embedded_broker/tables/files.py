@@ -33,6 +33,10 @@ RETRY_MS: Final = 1_000
 """A save that failed is tried again after this, until the disk takes it."""
 
 
+def _nothing() -> None:
+    """Tell nobody, write nothing."""
+
+
 class Table(ABC):
     """A table that is kept in a file.
 
@@ -60,7 +64,10 @@ class Table(ABC):
             self.on_changed()
 
     def take_changes(self) -> dict[Any, Any]:
-        """Give the values of the entries that were changed since the last time, all at first."""
+        """Give the values of the entries that were changed since the last time, all at first.
+
+        None stands for one that was removed.
+        """
         touched = self.keys() if self._touched is None else self._touched
         self._touched = {}
         return {key: self.value(key) for key in touched}
@@ -76,7 +83,11 @@ class Table(ABC):
 
     @abstractmethod
     def value(self, key: Any) -> Any:
-        """Give the value of an entry, one that does not change any more."""
+        """Give the value of an entry, one that does not change any more; None: there is none."""
+
+    def name(self, key: Any) -> str:
+        """Give the name of an entry in the file."""
+        return str(key)
 
     @abstractmethod
     def entry(self, key: Any, value: Any) -> tuple[str, Any]:
@@ -136,14 +147,23 @@ class TableFiles:
     _skip_damage: bool
     _files: "dict[str, _TableFile]" = field(factory=dict, init=False)
 
-    def keep(self, table: Table, path: str, wait_ms: int = SOON_MS) -> bool:
+    def keep(
+        self,
+        table: Table,
+        path: str,
+        wait_ms: int = SOON_MS,
+        before: Callable[[], None] = _nothing,
+    ) -> bool:
         """Load a table from its file; from now on it is saved `wait_ms` after a change.
+
+        `before` is called each time before the file is written, outside the door; a save whose
+        `before` raises `StoreError` is tried again.
 
         Says whether the file was there, and as it was saved last. Raises `StoreDamagedError` if no
         generation of the file can be read.
         """
         stored = JsonConfigFile(self._fs, path, key=table.document_key)
-        file = self._files[path] = _TableFile(table, stored)
+        file = self._files[path] = _TableFile(table, stored, before)
         found = file.load(skip_damage=self._skip_damage)
         if stored.problem is not None:
             self._note(stored.problem)
@@ -176,7 +196,7 @@ class TableFiles:
 
     def _save(self, file: "_TableFile") -> None:
         if file.table.changed or file.table.unsaved is not None:
-            self._in_background(file.begin())
+            self._in_background(file.begin(in_time=True))
 
     def begin_save(self, path: str) -> Callable[[], None]:
         """Make a table's document; what is returned writes it. Under the door."""
@@ -191,8 +211,9 @@ class TableFiles:
 class _TableFile:
     """One table and its file."""
 
-    def __init__(self, table: Table, file: JsonConfigFile) -> None:
+    def __init__(self, table: Table, file: JsonConfigFile, before: Callable[[], None]) -> None:
         self.table = table
+        self._before = before
         self._file = file
         self._writing = Lock()
         self._waiting: deque[tuple[dict[str, Any], dict[Any, Any]]] = deque()
@@ -220,8 +241,9 @@ class _TableFile:
         self.table.changed = False
         return stored is not None
 
-    def begin(self) -> Callable[[], None]:
+    def begin(self, *, in_time: bool = False) -> Callable[[], None]:
         table = self.table
+        before = self._before if in_time else _nothing
         table.changed = False
         self._waiting.append((table.head(), table.take_changes()))
 
@@ -232,8 +254,12 @@ class _TableFile:
                 while self._waiting:
                     head, changes = self._waiting.popleft()
                     for key, value in changes.items():
-                        self._text.put(*table.entry(key, value))
+                        if value is None:
+                            self._text.drop(table.name(key))
+                        else:
+                            self._text.put(*table.entry(key, value))
                 try:
+                    before()
                     self._file.save_text(self._text.of(head))
                 except StoreError as error:
                     if table.unsaved is None:
@@ -245,7 +271,3 @@ class _TableFile:
                     table.unsaved = None
 
         return write
-
-
-def _nothing() -> None:
-    """Tell nobody, write nothing."""

@@ -21,7 +21,7 @@ from attrs import field, frozen
 from embedded_broker.clocks.timeline import Budget
 from embedded_broker.timer.request import root_offset, victim_root
 from rocketmq_py.protocol.message_codec import MessageRecord
-from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.names import REVIVE_TOPIC_PREFIX, is_retry_topic
 from rocketmq_py.protocol.properties import Prop
 
 NEVER_MS: Final = 2**63 - 1
@@ -78,7 +78,7 @@ BEFORE_ALL: Final = Place(-1, -1)
 
 @frozen(kw_only=True)
 class Wanted:
-    """Which timers are asked for: None means any.
+    """Which timers are asked for: None means any of users; those of POP go to a system topic.
 
     `before_ms` is exclusive, and so is `after`: the place of the last one of the page before.
     """
@@ -91,7 +91,10 @@ class Wanted:
 
     def fits(self, one: Pending) -> bool:
         """Say whether a timer in the right span of time is asked for."""
-        if self.topic is not None and one.topic != self.topic:
+        if self.topic is None:
+            if one.topic.startswith(REVIVE_TOPIC_PREFIX):
+                return False
+        elif one.topic != self.topic:
             return False
         return self.kinds is None or one.kind in self.kinds
 

@@ -23,7 +23,7 @@ from attrs import define, field
 from rocketmq_py.client.absences import Absences
 from rocketmq_py.client.background import Timer, TimerHandle, WorkerPool
 from rocketmq_py.clock import monotonic
-from rocketmq_py.config import ClientConfig
+from rocketmq_py.config import ClientConfig, split_host_port
 from rocketmq_py.errors import (
     RemotingConnectException,
     RemotingException,
@@ -32,13 +32,16 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import inproc
-from rocketmq_py.transport.channel import Channel, wait_for
+from rocketmq_py.transport.calls import wait_for
+from rocketmq_py.transport.channel import Channel
 
 if TYPE_CHECKING:
     import socket
+    from ssl import SSLContext
 
     from rocketmq_py.transport.connecting import Connecting
     from rocketmq_py.transport.io_thread import IoThread
+    from rocketmq_py.transport.tls import Securing, TlsSocket
 
 _log = logging.getLogger(__name__)
 
@@ -117,12 +120,19 @@ class Connections:
     _lock: threading.Lock = field(factory=threading.Lock, init=False)
     _channels: dict[str, Channel] = field(factory=dict, init=False)
     _doors: dict[str, _Door] = field(factory=dict, init=False)
-    _tries: list[Connecting] = field(factory=list, init=False)  # also for doors that are forgotten
+    _tries: list[Connecting | Securing] = field(
+        factory=list, init=False
+    )  # also for doors that are forgotten
     _leaving: list[Channel] = field(
         factory=list, init=False
     )  # told GO_AWAY: open until their calls have ended
     _io: IoThread | None = field(default=None, init=False)
     _closed: bool = field(default=False, init=False)
+    _tls: SSLContext | None = field(init=False)
+
+    @_tls.default
+    def _load_tls(self) -> SSLContext | None:
+        return self._config.make_tls()
 
     # --- getting one -----------------------------------------------------------------------
 
@@ -264,7 +274,7 @@ class Connections:
         door.began_at = monotonic()
         address = door.address
         try:
-            if self._config.transport == "auto":
+            if self._config.transport == "auto" and self._tls is None:
                 server = inproc.lookup(address)
                 if server is not None:
                     self._begin_inproc(door, server)
@@ -327,7 +337,46 @@ class Connections:
             took_long = monotonic() - door.began_at >= SILENT_AFTER_S
             is_silence = took_long and not isinstance(error, ConnectionError)
             self._failed(door, error, is_silence=is_silence or isinstance(error, TimeoutError))
+        elif self._tls is None:
+            self._use(door, io_thread, sock)
+        else:
+            self._secure(door, io_thread, sock, self._tls)
+
+    def _secure(
+        self, door: _Door, io_thread: IoThread, sock: socket.socket, context: SSLContext
+    ) -> None:
+        """Begin the TLS handshake of a connection."""
+        from rocketmq_py.transport.tls import Securing, TlsSocket
+
+        try:
+            securing = Securing(
+                TlsSocket(sock, context, split_host_port(door.address)[0]),
+                self._config.connect_timeout,
+                io_thread=io_thread,
+                schedule=self._timer.schedule_after,
+                done=partial(self._secured, door, io_thread),
+            )
+        except (OSError, ValueError) as error:  # a host that no certificate can name
+            sock.close()
+            self._failed(door, error, is_silence=False)
             return
+        with self._lock:
+            if not self._closed:
+                self._tries.append(securing)
+                return
+        securing.cancel()
+
+    def _secured(
+        self, door: _Door, io_thread: IoThread, sock: TlsSocket | None, error: OSError | None
+    ) -> None:
+        """Take how a handshake ended, on the I/O thread or another one."""
+        if sock is None:
+            self._failed(door, error, is_silence=isinstance(error, TimeoutError))
+        else:
+            self._use(door, io_thread, sock)
+
+    def _use(self, door: _Door, io_thread: IoThread, sock: socket.socket | TlsSocket) -> None:
+        """Make a channel of a connection."""
         from rocketmq_py.transport import tcp
 
         try:

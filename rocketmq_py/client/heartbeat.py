@@ -18,7 +18,7 @@ from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, P
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import UnregisterClientRequestHeader
-from rocketmq_py.transport.channel import Done
+from rocketmq_py.transport.calls import Done
 
 _log = logging.getLogger(__name__)
 

@@ -22,6 +22,7 @@ from rocketmq_py.client.consumer_face import ConsumerFace
 from rocketmq_py.client.heartbeat import Told, heartbeat_body, send_heartbeat, unregister
 from rocketmq_py.client.hooks import RPCHook
 from rocketmq_py.client.remoting import Remoting
+from rocketmq_py.client.replies import Replies
 from rocketmq_py.client.routes import RouteTable
 from rocketmq_py.client.sharing import check_same
 from rocketmq_py.client.transaction_checks import TransactionChecks
@@ -92,6 +93,7 @@ class ClientInstance:
         self._consumers: dict[str, ConsumerFace] = {}
         self._probes: list[Callable[[], str | None]] = []
         self.transaction_checks = TransactionChecks()
+        self.replies = Replies()
         self.absences = Absences()
         self._timer = Timer("rocketmq-client-timer")
         self._callbacks = GrowingPool(
@@ -447,7 +449,7 @@ class ClientInstance:
         if command.code == RequestCode.CHECK_TRANSACTION_STATE:
             self.transaction_checks.serve(channel.address, command)
             return
-        answer = self._ask_consumers(command)
+        answer = self._answer(command)
         if command.is_oneway:
             return
         if answer is None:
@@ -460,18 +462,22 @@ class ClientInstance:
         except RocketMQError as error:
             _log.warning("answer to broker failed code=%d: %s", command.code, error)
 
+    def _answer(self, command: RemotingCommand) -> RemotingCommand | None:
+        """Let it be answered by whom it concerns; None: nobody here can."""
+        try:
+            if command.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+                return self.replies.serve(command)
+            return self._ask_consumers(command)
+        except Exception as error:  # noqa: BLE001 - the broker is told
+            _log.exception("broker request failed code=%d", command.code)
+            return command.answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
     def _ask_consumers(self, command: RemotingCommand) -> RemotingCommand | None:
         fields = command.ext_fields
         group = fields.get("consumerGroup") or fields.get("group") or ""
         with self._lock:
             consumer = self._consumers.get(group)
-        if consumer is None:
-            return None
-        try:
-            return consumer.handle_broker_request(command)
-        except Exception as error:  # noqa: BLE001 - the broker is told
-            _log.exception("broker request failed code=%d group=%s", command.code, group)
-            return command.answer(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        return None if consumer is None else consumer.handle_broker_request(command)
 
     # --- whether something is going on -------------------------------------------------------
 

@@ -9,14 +9,13 @@ or retries: a caller that wants another try makes one.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from functools import partial
 from typing import TypeVar, Unpack
 
-from attrs import define, frozen
+from attrs import frozen
 
-from rocketmq_py.client.answers import broker_error, check_answer
+from rocketmq_py.client.answers import check_answer
 from rocketmq_py.client.caller import Caller
 from rocketmq_py.client.queue_requests import (
     Boundary,
@@ -25,6 +24,14 @@ from rocketmq_py.client.queue_requests import (
     pull_answer,
     queue_request,
     side_by_side,
+)
+from rocketmq_py.client.queue_sends import (
+    RawSend,
+    RunOutcome,
+    SendRun,
+    calls_of,
+    command_of,
+    stored,
 )
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import wall_ms
@@ -35,19 +42,13 @@ from rocketmq_py.protocol.bodies.timers import RuntimeInfo
 from rocketmq_py.protocol.bodies.topics import ClusterInfo, TopicList, TopicStatsTable
 from rocketmq_py.protocol.codes import PullSysFlag, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.header_form import HeaderForm
 from rocketmq_py.protocol.headers.admin import GetTopicStatsInfoRequestHeader
 from rocketmq_py.protocol.headers.consume import OffsetResponseHeader
-from rocketmq_py.protocol.headers.send import (
-    PROPERTIES_SHORT,
-    SendMessageResponseHeader,
-    send_fields,
-)
 from rocketmq_py.protocol.inner_batch import unwrap
 from rocketmq_py.protocol.message_codec import decode_record
 from rocketmq_py.protocol.names import TOOLS_CONSUMER_GROUP, with_namespace, without_namespace
 from rocketmq_py.protocol.sysflag import without_compression
-from rocketmq_py.send_result import MessageQueue, SendStatus
+from rocketmq_py.send_result import MessageQueue
 
 TOOLS_PRODUCER_GROUP = "TOOLS_PRODUCER"
 
@@ -67,50 +68,6 @@ class QueueBounds:
     min_offset: int
     max_offset: int
     last_update_timestamp: int = 0
-
-
-@frozen
-class RawSend:
-    """What a broker says about a stored send; `offset_msg_id` is comma-joined for a batch."""
-
-    status: SendStatus
-    queue: MessageQueue
-    queue_offset: int
-    offset_msg_id: str
-    recall_handle: str | None = None
-
-
-@define
-class PreparedMessage:
-    """One send for `QueueAccess.send_many`, with a body and properties that are encoded.
-
-    The fields are the arguments of `QueueAccess.send` of the same names.
-    """
-
-    queue: MessageQueue
-    body: bytes
-    properties: str = ""
-    flag: int = 0
-    sys_flag: int = 0
-    batch: bool = False
-
-
-@frozen
-class SendOutcome:
-    """How one message of `QueueAccess.send_many` ended, with the calls of a future that is done."""
-
-    stored: RawSend | None
-    error: Exception | None
-
-    def exception(self) -> Exception | None:
-        """Return the error, or None when the message is stored."""
-        return self.error
-
-    def result(self) -> RawSend:
-        """Return the broker's answer, or raise the error."""
-        if self.stored is None:
-            raise self.error or RuntimeError("no outcome")
-        return self.stored
 
 
 class QueueAccess(Caller):
@@ -475,62 +432,35 @@ class QueueAccess(Caller):
         message's id, UNIQ_KEY; in a batch each item has its own. Nothing is checked or compressed
         here: what the broker refuses comes back as `MQBrokerException` in the future.
         """
-        message = PreparedMessage(queue, body, properties, flag, sys_flag, batch)
+        run = SendRun(queue, (body,), (properties,), flag, sys_flag, batch)
         topic = self._wire(queue.topic)
         address = self._master(topic, queue.broker_name)
-        command = self._send_command(message, topic, wall_ms())
+        command = command_of(run, self.producer_group, topic)
         return self._begun(
-            address,
-            command,
-            timeout_ms,
-            lambda answer: self._stored(answer, queue, topic, address),
+            address, command, timeout_ms, lambda answer: stored(answer, queue, topic, address)
         )
 
-    def send_many(
-        self,
-        messages: Sequence[PreparedMessage],
-        told: Callable[[int, SendOutcome], None],
-        *,
-        timeout_ms: int = 3_000,
+    def send_run(
+        self, run: SendRun, told: Callable[[RunOutcome], None], *, timeout_ms: int = 3_000
     ) -> None:
-        """Send each message as `send` does, with one write for all of a broker.
+        """Send each message of a run as `send` does, with one write for all.
 
-        ``told`` gets the number of each message and how it ended, by answer, error or time: once
-        for each, in any order, on any thread, perhaps before this returns; it must not block. No
-        error of a server is raised. Messages of one queue are stored in their order as far as
-        all are stored: for more, wait for each. For rows that may not be put into a batch, such
-        as delayed ones; some hundreds at once are a good number.
+        ``told`` is called once, when each message is answered, refused or out of time, with how
+        each of them ended: on any thread, perhaps before this returns; it must not block. No error
+        of a server is raised. The messages are stored in their order as far as all are stored: for
+        more, wait for each. For rows that may not be put into a batch, such as delayed ones; some
+        hundreds at once are a good number.
         """
-        now_ms = wall_ms()
-        by_broker: dict[str, list[int]] = {}
-        topics = [self._wire(message.queue.topic) for message in messages]
-        # Most messages go where the one before went, which need not be looked up again.
-        before: tuple[str, str] | None = None
-        some: list[int] = []
-        for number, message in enumerate(messages):
-            place = topics[number], message.queue.broker_name
-            if place == before:
-                some.append(number)
-                continue
-            try:
-                some = by_broker.setdefault(self._master(*place), [])
-            except RocketMQError as error:
-                before = None
-                told(number, SendOutcome(None, error))
-            else:
-                before = place
-                some.append(number)
-        for address, numbers in by_broker.items():
-            mine = [messages[n] for n in numbers]
-            commands = self._send_commands(mine, [topics[n] for n in numbers], now_ms)
-            dones = [
-                partial(self._tell, told, n, messages[n].queue, topics[n], address) for n in numbers
-            ]
-            try:
-                self._instance.remoting.begin_many(address, commands, timeout_ms, dones)
-            except RocketMQError as error:
-                for number in numbers:
-                    told(number, SendOutcome(None, error))
+        topic = self._wire(run.queue.topic)
+        if not run.bodies:
+            told(RunOutcome(run.queue, topic, "", ()))
+            return
+        try:
+            address = self._master(topic, run.queue.broker_name)
+            calls = calls_of(run, self.producer_group, topic, address, told)
+            self._instance.remoting.begin_run(address, calls, timeout_ms)
+        except RocketMQError as error:
+            told(RunOutcome.failed(run.queue, len(run), error))
 
     def recall(self, topic: str, recall_handle: str, *, timeout_ms: int = 3_000) -> Future[str]:
         """Take back a timer message that is not due yet (370); its id comes in the future.
@@ -599,51 +529,6 @@ class QueueAccess(Caller):
                 found[self._bare_queue(queue)] = bounds
         return found
 
-    def _send_command(self, message: PreparedMessage, topic: str, born_ms: int) -> RemotingCommand:
-        return RemotingCommand(
-            _code_of(message),
-            ext_fields=self._send_fields(message, topic, born_ms, message.properties),
-            body=message.body,
-        )
-
-    def _send_fields(
-        self, message: PreparedMessage, topic: str, born_ms: int, properties: str
-    ) -> dict[str, str]:
-        return send_fields(
-            self.producer_group,
-            topic,
-            queue_id=message.queue.queue_id,
-            sys_flag=message.sys_flag,
-            born_timestamp=born_ms,
-            flag=message.flag,
-            properties=properties,
-            batch=message.batch,
-            broker_name=message.queue.broker_name,
-        )
-
-    def _send_commands(
-        self, messages: Sequence[PreparedMessage], topics: Sequence[str], born_ms: int
-    ) -> list[RemotingCommand]:
-        """Make the commands of many sends, most of which differ in little.
-
-        What is equal in their headers is written once, if nobody looks at the fields on the way.
-        """
-        if not self._instance.remoting.leaves_as_is:
-            return [
-                self._send_command(message, topic, born_ms)
-                for message, topic in zip(messages, topics, strict=True)
-            ]
-        forms: dict[tuple[object, ...], HeaderForm] = {}
-        commands: list[RemotingCommand] = []
-        for message, topic in zip(messages, topics, strict=True):
-            key = topic, message.queue, message.flag, message.sys_flag, message.batch
-            form = forms.get(key)
-            if form is None:
-                fields = self._send_fields(message, topic, born_ms, "")
-                form = forms[key] = HeaderForm.of(_code_of(message), fields, PROPERTIES_SHORT)
-            commands.append(form.command(message.properties, message.body))
-        return commands
-
     @property
     def _timeout_ms(self) -> int:
         return self.config.mq_client_api_timeout
@@ -692,39 +577,6 @@ class QueueAccess(Caller):
         self._instance.routes.check_name_servers()
         raise MQClientException(f"no name server lists its {what}: {failed}") from failed
 
-    def _stored(
-        self, answer: RemotingCommand, queue: MessageQueue, topic: str, address: str
-    ) -> RawSend:
-        """Read the answer to a send; raises `MQBrokerException` for a refusal."""
-        status = SendStatus.from_code(answer.code)
-        if status is None:
-            raise broker_error(answer, address, topic=topic)
-        told = SendMessageResponseHeader.from_ext(answer.ext_fields)
-        where = queue
-        if told.queue_id != queue.queue_id:
-            where = MessageQueue(queue.topic, queue.broker_name, told.queue_id)
-        return RawSend(status, where, told.queue_offset, told.msg_id, told.recall_handle)
-
-    def _tell(
-        self,
-        told: Callable[[int, SendOutcome], None],
-        number: int,
-        queue: MessageQueue,
-        topic: str,
-        address: str,
-        answer: RemotingCommand | None,
-        error: RocketMQError | None,
-    ) -> None:
-        """Tell how a message ended, on the reading thread."""
-        stored: RawSend | None = None
-        wrong: Exception | None = error
-        if answer is not None:
-            try:
-                stored = self._stored(answer, queue, topic, address)
-            except Exception as refused:  # noqa: BLE001 - it belongs to whoever waits
-                wrong = refused
-        told(number, SendOutcome(stored, wrong))
-
 
 class NamespacedQueueAccess(QueueAccess):
     """Reads and writes queues of one namespace. Takes and gives bare names of topics and groups.
@@ -755,10 +607,6 @@ class NamespacedQueueAccess(QueueAccess):
 
     def _bare(self, name: str) -> str:
         return without_namespace(self.namespace, name)
-
-
-def _code_of(message: PreparedMessage) -> RequestCode:
-    return RequestCode.SEND_BATCH_MESSAGE if message.batch else RequestCode.SEND_MESSAGE_V2
 
 
 def _bounds_request(wire_topic: str) -> RemotingCommand:

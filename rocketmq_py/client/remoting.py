@@ -10,6 +10,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from attrs import define
 
@@ -22,7 +23,9 @@ from rocketmq_py.config import ClientConfig, Credentials
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.codes import FLAG_ONEWAY, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.transport.channel import Channel, Done, future_of
+from rocketmq_py.transport.calls import Done
+from rocketmq_py.transport.channel import Channel, future_of
+from rocketmq_py.transport.runs import Run
 
 _log = logging.getLogger(__name__)
 
@@ -166,6 +169,38 @@ class Remoting:
             used = self._prepare(address, command)
             outcomes.append(_Asked(self, channel, command, deadline, done, used))
         channel.begin_many(commands, _left_ms(deadline), outcomes)
+
+    def begin_run(self, address: str, run: Run, timeout_ms: float) -> None:
+        """Make the calls of a run with one write; it is ended when each has its outcome.
+
+        Raises, instead of ending it, what `invoke` raises before something is written.
+        """
+        if not self.leaves_as_is:  # each has fields of its own
+            self.begin_many(address, run.commands(), timeout_ms, run.dones())
+            return
+        deadline = monotonic() + timeout_ms / 1000
+        channel = self.connections.channel(address, self._wait(timeout_ms))
+        run.ended = partial(self._send_away, channel, deadline, run.ended)
+        channel.begin_run(run, _left_ms(deadline))
+
+    def _send_away(
+        self, channel: Channel, deadline: float, ended: Callable[[Run], None], run: Run
+    ) -> None:
+        """End a run, after what was answered by GO_AWAY went once more, each by itself."""
+        run.ended = ended
+        told = [
+            number
+            for number, one in enumerate(run.outcomes)
+            if isinstance(one, RemotingCommand) and one.code == ResponseCode.GO_AWAY
+        ]
+        if not told:
+            ended(run)
+            return
+        self.connections.leave(channel)
+        run.again(len(told))
+        for number in told:
+            done = partial(run.end, number)
+            self._reach(channel.address, run.command(number), deadline, done, last=True)
 
     def goes_again(self, asked: _Asked, answer: RemotingCommand) -> bool:
         """Look at an answer: hooks see it, and the call can go once more.

@@ -30,7 +30,7 @@ from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.client import GetRouteInfoRequestHeader
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.send_result import MessageQueue
-from rocketmq_py.transport.channel import wait_for
+from rocketmq_py.transport.calls import wait_for
 
 _log = logging.getLogger(__name__)
 

@@ -29,6 +29,8 @@ _DECIDE: dict[str, Callable[[Any], Any]] = {
     "namesrv_addr": lambda addresses: frozenset(split_addresses(addresses)),
     "credentials": _current,
     "transport": _as_it_is,
+    "use_tls": _as_it_is,
+    "tls_config": _as_it_is,
     "address_mapper": _as_it_is,
     "vip_channel_enabled": _as_it_is,
     "unit_mode": _as_it_is,

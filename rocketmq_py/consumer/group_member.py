@@ -11,9 +11,10 @@ from functools import partial
 
 from rocketmq_py.client.background import TimerHandle
 from rocketmq_py.client.instance import ClientInstance
-from rocketmq_py.clock import Clock
+from rocketmq_py.clock import Clock, wall_ms
 from rocketmq_py.consumer.calls import ConsumerCalls
 from rocketmq_py.consumer.concurrent import MINUTE_MS, ConcurrentConsumer
+from rocketmq_py.consumer.inspection import Inspection
 from rocketmq_py.consumer.listener import ConsumeFunction
 from rocketmq_py.consumer.offsets import OffsetStore, first_offset
 from rocketmq_py.consumer.process_queue import PullState
@@ -22,11 +23,16 @@ from rocketmq_py.consumer.rebalance import Rebalancer
 from rocketmq_py.consumer.send_back import SendBack
 from rocketmq_py.consumer.settings import PushConsumerConfig
 from rocketmq_py.consumer.subscriptions import SubscriptionTable
-from rocketmq_py.protocol.bodies.document import MessageQueueKey
+from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey
 from rocketmq_py.protocol.bodies.groups import ResetOffsetBody
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.headers.groups import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    GetConsumerStatusRequestHeader,
+)
 from rocketmq_py.protocol.properties import Prop
 
 logger = logging.getLogger(__name__)
@@ -88,6 +94,14 @@ class GroupMember:
                 first_offset, offsets=self.offsets, calls=calls, config=config, clock=clock
             ),
             pull=self.pulls.pull,
+        )
+        self._inspection = Inspection(
+            group=group,
+            config=config,
+            offsets=self.offsets,
+            consume=consume,
+            clock=clock,
+            started_ms=wall_ms(),
         )
         self._sweeps: TimerHandle | None = None
 
@@ -158,12 +172,30 @@ class GroupMember:
         self.offsets.persist_all(self.rebalancer.queues())
 
     def handle_broker_request(self, command: RemotingCommand) -> RemotingCommand | None:
-        """Serve a broker's request: 220 moves offsets; the instance answers the others with 3."""
-        if command.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
-            self._reset_offsets(ResetOffsetBody.decode(command.body))
-            return command.answer(ResponseCode.SUCCESS)
-        logger.warning("group %s: broker request %d is not served", self.group, command.code)
-        return None
+        """Serve a broker's request: 220 moves offsets, 221 and 307 look, 309 consumes a message."""
+        fields, states = command.ext_fields, self.rebalancer.states
+        told: Document
+        match command.code:
+            case RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+                self._reset_offsets(ResetOffsetBody.decode(command.body))
+                return command.answer(ResponseCode.SUCCESS)
+            case RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+                header = GetConsumerStatusRequestHeader.from_ext(fields)
+                told = self._inspection.status(states, header.topic)
+            case RequestCode.GET_CONSUMER_RUNNING_INFO:
+                told = self._inspection.running_info(
+                    states,
+                    self.subscriptions(),
+                    self._config.namesrv_addr or "",
+                    with_stacks=GetConsumerRunningInfoRequestHeader.from_ext(fields).jstack_enable,
+                )
+            case RequestCode.CONSUME_MESSAGE_DIRECTLY:
+                direct = ConsumeMessageDirectlyResultRequestHeader.from_ext(fields)
+                told = self._inspection.consume(command.body, direct.broker_name or "")
+            case code:
+                logger.warning("group %s: broker request %d is not served", self.group, code)
+                return None
+        return command.answer(ResponseCode.SUCCESS, body=told.encode())
 
     def is_busy(self) -> str | None:
         """Say what is still being worked on, or None when idle.

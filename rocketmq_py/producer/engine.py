@@ -4,7 +4,10 @@ Wires kernel, selection, fault records and sender to the client instance, recall
 ends everything. Must not know the public face; that is ``producer.py``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
 from rocketmq_py.client.recalling import parse_handle, recall_request, recalled_id
 from rocketmq_py.clock import monotonic
@@ -15,6 +18,9 @@ from rocketmq_py.producer.send_kernel import SendKernel
 from rocketmq_py.producer.sending import Sender
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.handles import RecallHandle
+
+if TYPE_CHECKING:
+    from rocketmq_py.producer.requesting import Requester
 
 DETECT_EVERY_MS = 3_000
 WARM_UP_S = 1.0
@@ -38,6 +44,7 @@ class ProducerEngine:
         )
         selection = QueueSelection(self.faults, self._silent_brokers, self._connected_brokers)
         self.sender = Sender(self.kernel, selection)
+        self._requester: Requester | None = None
         instance.add_probe(self.is_busy)
         self._detector = None
         if config.send_latency_enable and config.start_detector_enable:
@@ -62,6 +69,16 @@ class ProducerEngine:
             except RocketMQError as error:
                 self.instance.routes.log_failure(topic, error)
         self.instance.send_heartbeats()
+
+    @property
+    def requester(self) -> Requester:
+        """Who sends requests and waits for their replies."""
+        requester = self._requester
+        if requester is None:
+            from rocketmq_py.producer.requesting import Requester  # most producers only send
+
+            requester = self._requester = Requester(self.sender)
+        return requester
 
     def recall(self, topic: str, handle: str | RecallHandle | None) -> str:
         """Ask the broker named in the handle."""
@@ -109,5 +126,7 @@ class ProducerEngine:
         if self._detector is not None:
             self._detector.cancel()
         self.sender.drain(timeout)
+        if self._requester is not None:
+            self._requester.close()
         self.instance.remove_probe(self.is_busy)
         self.sender.close(WORKERS_END_S)

@@ -237,6 +237,44 @@ class DefaultMQProducer(_Settings):
         self._running()
         return self.send(make_batch(messages), timeout=timeout, queue=queue)
 
+    def request(
+        self,
+        message: Message,
+        *,
+        timeout: int | None = None,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: object = None,
+    ) -> MessageExt:
+        """Send a message and wait until a consumer has replied to it; return the reply.
+
+        The consumer makes the reply with `create_reply_message`. ``timeout`` in ms (default
+        ``send_msg_timeout``) covers send and reply. Raises `RequestTimeoutException` (also a
+        `TimeoutError`) when no reply came in time, `MQClientException` when the message could not
+        be sent, with the reason as its cause.
+        """
+        return self.request_async(
+            message, timeout=timeout, queue=queue, selector=selector, arg=arg
+        ).result()
+
+    def request_async(
+        self,
+        message: Message,
+        *,
+        timeout: int | None = None,
+        queue: MessageQueue | None = None,
+        selector: MessageQueueSelector | None = None,
+        arg: object = None,
+    ) -> Future[MessageExt]:
+        """Send a message without waiting; the future gets the reply, or what `request` raises.
+
+        Raises at once when the producer is not running, and for a message that cannot be sent.
+        """
+        engine = self._running()
+        timeout_ms = self.config.send_msg_timeout if timeout is None else checked_timeout(timeout)
+        choose = _choice(queue, selector, message, arg)
+        return engine.requester.request(message, timeout_ms, choose)
+
     def send_message_in_transaction(
         self, message: Message, arg: object = None, *, timeout: int | None = None
     ) -> SendResult:

@@ -29,7 +29,7 @@ from rocketmq_py.protocol.delay import translate_start_deliver
 from rocketmq_py.protocol.handles import UniqIdGenerator
 from rocketmq_py.protocol.headers.send import SendMessageResponseHeader, send_fields
 from rocketmq_py.protocol.names import DEFAULT_REGION, is_retry_topic
-from rocketmq_py.protocol.properties import Prop
+from rocketmq_py.protocol.properties import REPLY, Prop
 from rocketmq_py.protocol.sysflag import (
     COMPRESSED,
     TRANSACTION_PREPARED,
@@ -111,9 +111,10 @@ class SendKernel:
                 sys_flag = with_compression(0, config.compress_type)
         if Prop.TRAN_MSG in properties and properties[Prop.TRAN_MSG].lower() == "true":
             sys_flag |= TRANSACTION_PREPARED
-        return self._outgoing(
-            message, msg_id, properties, body, sys_flag, RequestCode.SEND_MESSAGE_V2
-        )
+        code = RequestCode.SEND_MESSAGE_V2
+        if Prop.MSG_TYPE in properties and properties[Prop.MSG_TYPE] == REPLY:
+            code = RequestCode.SEND_REPLY_MESSAGE_V2
+        return self._outgoing(message, msg_id, properties, body, sys_flag, code)
 
     def _prepare_batch(self, batch: MessageBatch) -> Outgoing:
         config = self.config

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
+from typing import Generic, TypeVar
 
 from rocketmq_py.client.background import WorkerPool
 from rocketmq_py.client.hooks import SendMessageContext
@@ -31,6 +32,7 @@ from rocketmq_py.send_result import MessageQueue, SendResult
 _log = logging.getLogger(__name__)
 
 ONEWAY = "ONEWAY"
+_Outcome = TypeVar("_Outcome")
 
 
 class SendCallback:
@@ -194,7 +196,7 @@ class Sender:
 
     def refused(self, error: Exception, callback: SendCallback | None) -> Future[SendResult]:
         """Tell an outcome that was known before anything was sent."""
-        future = _SendFuture(self.kernel.instance)
+        future: CallbackFuture[SendResult] = CallbackFuture(self.kernel.instance)
         future.set_exception(error)
         if callback is not None:
             self.kernel.instance.submit_callback(_call_back, callback, None, error)
@@ -241,7 +243,7 @@ class Sender:
         self.workers.close(timeout, drop=True)
 
 
-class _SendFuture(Future[SendResult]):
+class CallbackFuture(Future[_Outcome], Generic[_Outcome]):
     """A future whose callbacks run on the callback threads, not on the one that has the answer."""
 
     def __init__(self, instance: ClientInstance) -> None:
@@ -249,7 +251,7 @@ class _SendFuture(Future[SendResult]):
         self._instance = instance
         self.set_running_or_notify_cancel()  # what is sent cannot be taken back
 
-    def add_done_callback(self, fn: Callable[[Future[SendResult]], object]) -> None:
+    def add_done_callback(self, fn: Callable[[Future[_Outcome]], object]) -> None:
         """As of every future: at once when it is done, else on a callback thread."""
         if self.done():
             super().add_done_callback(fn)
@@ -279,7 +281,7 @@ class _AsyncSend:
         attempts: Attempts,
         callback: SendCallback | None,
     ) -> None:
-        self.future = _SendFuture(sender.kernel.instance)
+        self.future: CallbackFuture[SendResult] = CallbackFuture(sender.kernel.instance)
         self._sender = sender
         self._outgoing = outgoing
         self._attempts = attempts

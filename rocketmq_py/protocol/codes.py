@@ -244,7 +244,8 @@ class RequestCode(IntEnum):
 class ResponseCode(IntEnum):
     """What a response says. Negative numbers and those from 10001 on never travel.
 
-    In 4.9 the numbers 209, 210 and 211 meant failures of ACL updates.
+    In 4.9 the numbers 209, 210 and 211 meant failures of ACL updates: the names of 5.x are those
+    that the numbers have here.
     """
 
     RPC_TIME_OUT = -1006
@@ -291,6 +292,9 @@ class ResponseCode(IntEnum):
     BROKER_DISPATCH_NOT_COMPLETE = 212
     BROADCAST_CONSUMPTION = 213
     FLOW_CONTROL = 215
+    UPDATE_AND_CREATE_ACL_CONFIG_FAILED = 209
+    DELETE_ACL_CONFIG_FAILED = 210
+    UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED = 211
     NOT_LEADER_FOR_QUEUE = 501
     ILLEGAL_OPERATION = 604
     GO_AWAY = 1500

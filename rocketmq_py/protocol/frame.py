@@ -5,7 +5,7 @@ everything behind itself (`NettyDecoder`, `NettyEncoder`). This module must not 
 says: that is `command`. It does no I/O: feed what arrived, take what is complete.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -146,8 +146,9 @@ class FrameDecoder:
         """Append the frames of `source`; return where the incomplete rest begins."""
         at = 0
         left = len(source)
+        unpack, copy, make, add = _HEAD.unpack_from, bytes, tuple.__new__, frames.append
         while left >= _HEAD_SIZE:
-            length, kind_and_size = _HEAD.unpack_from(source, at)
+            length, kind_and_size = unpack(source, at)
             size = length + _LENGTH_SIZE
             header_size = kind_and_size & HEADER_SIZE_MAX
             kind = kind_and_size >> 24
@@ -164,7 +165,8 @@ class FrameDecoder:
             body_at = at + _HEAD_SIZE + header_size
             end = at + size
             header, body = source[at + _HEAD_SIZE : body_at], source[body_at:end]
-            frames.append(Frame(kind, bytes(header), bytes(body)))
+            # Frame(...) itself calls a function of Python's to do the same.
+            add(make(Frame, (kind, copy(header), copy(body))))
             at = end
             left -= size
         if left >= _LENGTH_SIZE:
@@ -189,6 +191,12 @@ def encode_head(serialize_type: int, header: bytes, body_size: int) -> bytes:
         raise FrameError(0, "length", length, f"at most {FRAME_SIZE_MAX - _LENGTH_SIZE}")
     frame = encode_frame(serialize_type, header)
     return length.to_bytes(_LENGTH_SIZE, "big") + frame[_LENGTH_SIZE:]
+
+
+def encode_headers(serialize_type: int, headers: Iterable[bytes]) -> list[bytes]:
+    """Build a frame without body for each header, none of which may be near the limit."""
+    pack, kind = _HEAD.pack, serialize_type << 24
+    return [pack(len(one) + _LENGTH_SIZE, kind | len(one)) + one for one in headers]
 
 
 def encode_frame(

@@ -5,21 +5,23 @@ bytes are those of `RemotingCommand.encode`. Must not know what the fields mean.
 ``command.py``, ``header_json.py``.
 """
 
+from collections.abc import Iterable
+from struct import Struct
 from typing import Final
 
-from attrs import define, frozen
+from attrs import frozen
 
-from rocketmq_py.errors import HeaderError
-from rocketmq_py.protocol.codes import SerializeType
+from rocketmq_py.errors import FrameError, HeaderError
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.protocol.frame import encode_frame
+from rocketmq_py.protocol.frame import FRAME_SIZE_MAX, Buffer
 from rocketmq_py.protocol.json_text import dumps
 
 _MARK: Final = "\x00 what differs \x00"
 _MARK_TEXT: Final = dumps(_MARK)
 _OPAQUE: Final = 0x7FFF_FFF1
 _OPAQUE_TEXT: Final = b'"opaque":%d' % _OPAQUE
-_JSON: Final = int(SerializeType.JSON)
+_HEAD: Final = Struct(">iI")
+_LENGTH_MAX: Final = FRAME_SIZE_MAX - 4
 
 
 @frozen
@@ -27,8 +29,8 @@ class HeaderForm:
     """A header with two gaps.
 
     >>> form = HeaderForm.of(310, {"b": "T", "i": ""}, "i")
-    >>> plain = RemotingCommand(310, ext_fields={"b": "T", "i": "keys=1"}, body=b"body")
-    >>> form.command("keys=1", b"body").encode() == plain.encode()
+    >>> plain = RemotingCommand(310, opaque=7, ext_fields={"b": "T", "i": "keys=1"}, body=b"body")
+    >>> form.frames([7], ["keys=1"], [b"body"]) == plain.encode()
     True
     """
 
@@ -48,25 +50,32 @@ class HeaderForm:
         between, _, after = rest.rpartition(_OPAQUE_TEXT)
         return cls(code, fields, gap, before, between + b'"opaque":', after)
 
-    def command(self, value: str, body: bytes) -> RemotingCommand:
-        """Make a command whose gap has this value."""
-        return _FormedCommand(self.code, body=body, form=self, value=value)
+    def command(self, value: str, body: Buffer) -> RemotingCommand:
+        """Make one command by itself, whose gap has this value."""
+        fields = {**self.fields, self.gap: value}
+        return RemotingCommand(self.code, ext_fields=fields, body=bytes(body))
 
+    def frames(
+        self, opaques: Iterable[int], values: Iterable[str], bodies: Iterable[Buffer]
+    ) -> bytes:
+        """Write the frames of commands, one behind the other.
 
-@define(slots=True, eq=False)
-class _FormedCommand(RemotingCommand):
-    """A command that is written by its form; its extra fields stay empty."""
-
-    form: HeaderForm | None = None
-    value: str = ""
-
-    def encode(self) -> bytes:
-        form = self.form
-        if form is None:
-            return super().encode()
-        try:
-            value = dumps(self.value)
-        except ValueError as error:
-            raise HeaderError("extFields", None, str(error)) from error
-        header = b"%b%b%b%d%b" % (form.before, value, form.between, self.opaque, form.after)
-        return encode_frame(_JSON, header, self.body)
+        Raises `HeaderError` for a value that is no Unicode, `FrameError` for a frame that is too
+        large.
+        """
+        before, between, after = self.before, self.between, self.after
+        fixed_size = len(before) + len(between) + len(after)
+        pack, write = _HEAD.pack, dumps
+        parts: list[Buffer] = []
+        for opaque, value, body in zip(opaques, values, bodies, strict=True):
+            try:
+                text = write(value)
+            except ValueError as error:
+                raise HeaderError("extFields", None, str(error)) from error
+            number = b"%d" % opaque
+            header_size = fixed_size + len(text) + len(number)
+            length = 4 + header_size + len(body)
+            if length > _LENGTH_MAX:
+                raise FrameError(0, "length", length, f"at most {_LENGTH_MAX}")
+            parts += (pack(length, header_size), before, text, between, number, after, body)
+        return b"".join(parts)

@@ -97,6 +97,24 @@ def decode_header(header: bytes) -> HeaderParts:
 _TEXT_ONLY: Final = frozenset({str})
 
 
+def opaque_of_success(header: bytes) -> int | None:
+    """Read nothing but the opaque of an answer that says success, at a sixth of the cost.
+
+    None: it is something else, or not written as servers write it, and `decode_header` says what
+    it is. No request has the code 0, and inside of a JSON text every quotation mark has a
+    backslash, so that what is found here is the name of a field.
+    """
+    if not header.startswith(_SUCCESS):
+        return None
+    at = header.rfind(_OPAQUE) + len(_OPAQUE)
+    number = header[at : header.find(b",", at)]
+    return int(number) if at >= len(_SUCCESS) and number.isdigit() else None
+
+
+_SUCCESS: Final = b'{"code":0,'
+_OPAQUE: Final = b'"opaque":'
+
+
 # Any: these functions exist to look at what the peer put into a JSON field.
 def _int32(field: str, value: Any) -> int:
     """Read a number that may be missing or written as text."""

@@ -18,7 +18,7 @@ Layout as in ``org.apache.rocketmq.store.MessageExtEncoder`` and ``MessageDecode
 ignores the CRC and gives up silently; ours checks it and says what is wrong and where.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - reads as the exception it is
@@ -80,6 +80,14 @@ _HOST_BITS: Final = {
 }
 _BATCH_HEAD: Final = Struct(">5i")
 _BATCH_FLAG_AND_LENGTH: Final = Struct(">12x2i")
+_ITEM_SIZE_MIN: Final = 22
+_FEW: Final = 3
+"""So few items are not worth a way of their own."""
+_MANY: Final = 4_096
+"""What reads so many at once is remembered."""
+
+BatchColumns: TypeAlias = tuple[Sequence[int], Sequence[bytes], Sequence[bytes]]
+"""Flags, bodies and encoded properties; all have an element for each message."""
 
 
 @define(slots=True, eq=False)
@@ -315,13 +323,26 @@ def encode_batch(items: Iterable[tuple[int, bytes, bytes]]) -> bytes:
 def decode_batch(body: Buffer, most: int = 1 << 31) -> list[tuple[int, bytes, bytes]]:
     """Give (flag, body, encoded properties) of each message in the body of a batch send.
 
+    As `decode_batch_columns`, one message after the other.
+    """
+    return [*zip(*decode_batch_columns(body, most), strict=True)]
+
+
+def decode_batch_columns(body: Buffer, most: int = 1 << 31) -> BatchColumns:
+    """Give flags, bodies and encoded properties of the messages in the body of a batch send.
+
     Of a batch with more than ``most`` messages, one more than that are given: nobody wants all.
     Size, magic and CRC of an item are not looked at, as the original does not
     (``MessageExtEncoder.encode`` of a batch). Raises RecordError when a length leads out of the
     body.
     """
     body = bytes(body)
-    items: list[tuple[int, bytes, bytes]] = []
+    equal = _columns_of_one_size(body, most)
+    if equal is not None:
+        return equal
+    flags: list[int] = []
+    bodies: list[bytes] = []
+    properties: list[bytes] = []
     unpack_head = _BATCH_FLAG_AND_LENGTH.unpack_from
     head_size = _BATCH_HEAD.size
     offset = 0
@@ -343,9 +364,39 @@ def decode_batch(body: Buffer, most: int = 1 << 31) -> list[tuple[int, bytes, by
         if properties_len > PROPERTIES_SIZE_MAX or item_end > end:
             reason = f"{properties_len}, {end - properties_at} bytes are left, 32767 allowed"
             raise RecordError(offset, "properties length", reason)
-        items.append((flag, body[body_at : properties_at - 2], body[properties_at:item_end]))
+        flags.append(flag)
+        bodies.append(body[body_at : properties_at - 2])
+        properties.append(body[properties_at:item_end])
         offset = item_end
-    return items
+    return flags, bodies, properties
+
+
+def _columns_of_one_size(body: bytes, most: int) -> BatchColumns | None:
+    """Read a batch whose items all have the sizes of the first one, at a third of the cost.
+
+    None when they have not, or when something is wrong with the first.
+    """
+    if len(body) < _ITEM_SIZE_MIN:
+        return None
+    _, body_len = _BATCH_FLAG_AND_LENGTH.unpack_from(body)
+    properties_at = _BATCH_HEAD.size + body_len + 2
+    if body_len < 0 or properties_at > len(body):
+        return None
+    properties_len = body[properties_at - 2] << 8 | body[properties_at - 1]
+    count, rest = divmod(len(body), properties_at + properties_len)
+    if rest or not _FEW < count <= min(most, _MANY) or properties_len > PROPERTIES_SIZE_MAX:
+        return None
+    cells = _items(count, body_len, properties_len).unpack(body)
+    # The first has these sizes, so the second begins where it is read, and so on.
+    if cells[1::5].count(body_len) != count or cells[3::5].count(properties_len) != count:
+        return None
+    return cells[0::5], cells[2::5], cells[4::5]
+
+
+@lru_cache(maxsize=16)
+def _items(count: int, body_len: int, properties_len: int) -> Struct:
+    """Read so many items at once: the same counts come again."""
+    return Struct(">" + f"12x2i{body_len}sH{properties_len}s" * count)
 
 
 def _batch_properties_length(length: int, offset: int) -> bytes:

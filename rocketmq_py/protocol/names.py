@@ -34,6 +34,8 @@ INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 TOOLS_CONSUMER_GROUP: Final = "TOOLS_CONSUMER"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TRANS_GROUP: Final = "CID_RMQ_SYS_TRANS"
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+"""Its offset is that of the last entry of a revive queue which is done, not of the next one."""
 
 READY_MADE_GROUPS: Final = (
     TOOLS_CONSUMER_GROUP,

@@ -104,6 +104,9 @@ class Prop:
     INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 
 
+REPLY: Final = "reply"
+"""The MSG_TYPE of a reply to a request."""
+
 OWN_TIMER_PROPERTIES: Final = frozenset(
     {Prop.TIMER_SRC_OFFSET, Prop.TIMER_DUE_MS, Prop.TIMER_ROOT_OFFSET, Prop.TIMER_DEL_OFFSET}
 )

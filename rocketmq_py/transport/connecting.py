@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from rocketmq_py.clock import monotonic
 from rocketmq_py.config import split_host_port
-from rocketmq_py.transport.channel import Handle, Schedule
+from rocketmq_py.transport.calls import Handle, Schedule
 from rocketmq_py.transport.io_thread import IoThread
 
 Connected = Callable[[socket.socket | None, OSError | None], None]

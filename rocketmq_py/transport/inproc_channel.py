@@ -13,8 +13,10 @@ from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import RemotingCommandException, RemotingConnectException, RocketMQError
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import Call, CallTable, Channel, Done, Schedule
+from rocketmq_py.transport.calls import Call, CallTable, Done, Schedule
+from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.inproc import Existing, InprocConnection, InprocServer
+from rocketmq_py.transport.runs import Run
 
 
 def connect(
@@ -119,6 +121,10 @@ class InprocChannel:
                 self.begin(command, timeout_ms, done)
             except RocketMQError as error:
                 done(None, error)
+
+    def begin_run(self, run: Run, timeout_ms: float) -> None:
+        """Call one by one, as `begin_many` does."""
+        self.begin_many(run.commands(), timeout_ms, run.dones())
 
     def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:  # noqa: ARG002
         """Hand over a request that has no answer; never waits."""

@@ -11,9 +11,13 @@ import threading
 from _thread import LockType, allocate_lock
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from rocketmq_py.transport.channel import Call
+from rocketmq_py.transport.calls import Call
 from rocketmq_py.transport.io_thread import IoThread
+
+if TYPE_CHECKING:
+    from rocketmq_py.transport.tls import TlsSocket
 
 TOGETHER_MAX = 262_144
 """Bytes of small frames that are joined to one write."""
@@ -43,7 +47,10 @@ class Outbox:
     """The frames that wait to be written to a socket. Every call is safe from any thread."""
 
     def __init__(
-        self, sock: socket.socket, io_thread: IoThread, on_writable: Callable[[], None]
+        self,
+        sock: "socket.socket | TlsSocket",
+        io_thread: IoThread,
+        on_writable: Callable[[], None],
     ) -> None:
         self.on_writable = on_writable
         self.size = 0

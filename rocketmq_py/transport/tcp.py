@@ -5,7 +5,7 @@ call is the only one in flight; never two. Nobody waits in order to write: what 
 take at once waits in its outbox. Whoever notices the end of the connection
 fails all calls in flight at once, and the last reader closes the descriptor, so that no thread ever
 uses a number that is somebody else's by now. Must not know routes or retries. Read on in
-``connecting.py`` (before), ``outbox.py`` (writing), ``io_thread.py`` (watching), ``channel.py``
+``connecting.py`` (before), ``outbox.py`` (writing), ``io_thread.py`` (watching), ``calls.py``
 (pairing).
 """
 
@@ -15,6 +15,7 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from rocketmq_py.clock import monotonic
 from rocketmq_py.errors import (
@@ -25,18 +26,14 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.frame import FrameDecoder
-from rocketmq_py.transport.channel import (
-    LET_GO_S,
-    NEVER,
-    PROMPT_MS,
-    Call,
-    CallTable,
-    Channel,
-    Done,
-    Schedule,
-)
+from rocketmq_py.transport.calls import LET_GO_S, NEVER, PROMPT_MS, Call, CallTable, Done, Schedule
+from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.io_thread import IoThread
 from rocketmq_py.transport.outbox import Frame, Outbox
+from rocketmq_py.transport.runs import Run, take_answers
+
+if TYPE_CHECKING:
+    from rocketmq_py.transport.tls import TlsSocket
 
 RECEIVE_SIZE = 65_536
 RECEIVE_SIZE_MAX = 1_048_576
@@ -63,7 +60,7 @@ _WATCH, _THREAD, _CALLER, _NOBODY = _Reader
 
 
 def over(
-    sock: socket.socket,
+    sock: "socket.socket | TlsSocket",
     address: str,
     *,
     io_thread: IoThread,
@@ -89,7 +86,7 @@ class TcpChannel:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: "socket.socket | TlsSocket",
         address: str,
         calls: CallTable,
         io_thread: IoThread,
@@ -111,6 +108,7 @@ class TcpChannel:
         self._reader = _WATCH
         self._error: RemotingException | None = None
         self._holds_bytes = False
+        self._has_runs = False
         self._can_read_alone = io_thread.can_pause
 
     def __repr__(self) -> str:
@@ -206,6 +204,23 @@ class TcpChannel:
             raise
         self._calls.limit(calls, timeout_ms)
 
+    def begin_run(self, run: Run, timeout_ms: float) -> None:
+        """Make the calls of a run with one write."""
+        self.last_used = monotonic()
+        with self._lock:
+            self._check_open()
+            run.enter(self._calls)
+            self._has_runs = True
+        try:
+            self._write(run.frames(), (run,))
+        except RocketMQError as error:
+            run.end_in(self._calls, error)  # what the end of the connection has not ended
+            return
+        except BaseException:
+            run.drop_from(self._calls)
+            raise
+        self._calls.limit((run,), timeout_ms)
+
     def invoke_oneway(self, command: RemotingCommand, timeout_ms: float) -> None:
         """Write a request that has no answer."""
         self.last_used = monotonic()
@@ -300,7 +315,10 @@ class TcpChannel:
             if not data:
                 self._fail("the server closed it")
             self.asked_at = None
-            for frame in self._decoder.feed(data):
+            frames = self._decoder.feed(data)
+            if self._has_runs:
+                frames = take_answers(self._calls, frames)
+            for frame in frames:
                 command = RemotingCommand.decode(frame)
                 if not command.is_response:
                     self.last_used = monotonic()

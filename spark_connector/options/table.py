@@ -211,7 +211,7 @@ maxInFlight (W; 1 to 65535) = 256
     Most sends of a task that wait for an answer at the same time.
 batchSend (W; true, false) = true
     Whether one request carries many rows without a delay. `false`: one request for each row.
-batchBytes (W; 1024 to 4194304) = 1048576
+batchBytes (W; 1024 to 4194304) = 262144
     Most bytes of one such request. It must be below the largest message that the broker takes.
 compression (W; none, zlib, lz4, zstd) = none
     How large bodies are compressed: `none`, `zlib`, `lz4` or `zstd`. `lz4` and `zstd` need the

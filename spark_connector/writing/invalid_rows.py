@@ -54,7 +54,7 @@ def redirected(
             ("DEDUPE_ID", dedupe_id),
             ("ORIGINAL_BODY", note),
         )
-        yield Request(topic, body, (row,), properties=_joined(texts), redirected=True)
+        yield Request(topic, (body,), (row,), properties=(_joined(texts),), redirected=True)
 
 
 def identities(batch: pa.RecordBatch, meanings: dict[str, str], rows: list[int]) -> list[str]:

@@ -1,10 +1,10 @@
 """Which rows of a batch travel together to which queue: a pure calculation.
 
 Rows without a fixed queue become batches, at least as many as their topic has queues. Delayed,
-compressed and very large rows go alone, because a broker looks at no delay inside a batch. Rows
-with a fixed queue keep their order. The body of a batch is joined from numpy-made heads, bodies
-and properties, so that no Python object exists per row. Must not know when requests are sent.
-Read on: ``window.py``.
+compressed and very large rows are messages of their own, because a broker looks at no delay inside
+a batch; of those, too, many leave together. Rows with a fixed queue keep their order. The body of a
+batch is joined from numpy-made heads, bodies and properties, so that no Python object exists per
+row. Must not know when requests are sent. Read on: ``window.py``.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from attrs import define
+from attrs import define, evolve, field
 
 from rocketmq_py import MessageQueue, RawMessages
 from spark_connector.options.write_options import WriteOptions
@@ -26,21 +26,24 @@ except ImportError:  # `Encoder` says what is missing
     np = None
 
 RETRY_PREFIX = "%RETRY%"
+RUNS_IN_FLIGHT = 2
+"""Messages of their own leave in so many parts of what may be under way."""
 Array = Any  # numpy arrays: numpy's types are not read by the type checker
 
 
 @define
 class Request:
-    """One send of some rows of a batch: to any queue, or to the one that ``lane`` names.
+    """Some rows of a batch on their way to a queue: any one, or the one that ``lane`` names.
 
-    From `attempt` on it says how it fared until now.
+    Each row is a message of its own, with an element in `bodies` and `properties`; a ``batch`` is
+    one message of all rows. From `attempt` on it says how it fared until now.
     """
 
     topic: str
-    body: bytes | memoryview
+    bodies: Sequence[bytes | memoryview]
     rows: Sequence[int]
     lane: MessageQueue | None = None
-    properties: str = ""
+    properties: Sequence[str] = ("",)
     flag: int = 0
     sys_flag: int = 0
     batch: bool = False
@@ -49,11 +52,29 @@ class Request:
     first_at: float = 0.0
     sent_at: float = 0.0
     queue: MessageQueue | None = None
+    size: int = field(init=False)
 
-    @property
-    def goes_in_groups(self) -> bool:
-        """Whether it may share one write with others: a single row that goes to any queue."""
-        return self.lane is None and not self.batch
+    def __attrs_post_init__(self) -> None:
+        self.size = sum(map(len, self.bodies))
+
+    def __len__(self) -> int:
+        """Return how many messages it has."""
+        return len(self.bodies)
+
+    def rows_of(self, number: int) -> Sequence[int]:
+        """Return the rows of one of its messages."""
+        return self.rows if self.batch else self.rows[number : number + 1]
+
+    def part(self, numbers: Sequence[int]) -> "Request":
+        """Return a request of some of its messages, which has fared as this one has."""
+        if len(numbers) == len(self):
+            return self
+        return evolve(
+            self,
+            bodies=[self.bodies[number] for number in numbers],
+            rows=[self.rows[number] for number in numbers],
+            properties=[self.properties[number] for number in numbers],
+        )
 
 
 def requests(encoded: Encoded, places: Places, options: WriteOptions) -> Iterator[Request]:
@@ -67,12 +88,12 @@ def requests(encoded: Encoded, places: Places, options: WriteOptions) -> Iterato
             alone = _alone(encoded, topic, some, options)
             groups = _halves(some, alone) if lane is None else _runs(some, alone)
             for group, is_alone in groups:
-                if is_alone:
-                    yield from _singles(encoded, topic, group, lane, options)
-                    continue
                 parts = queues if lane is None else 1
+                if is_alone:
+                    yield from _singles(encoded, topic, group, lane, options, parts)
+                    continue
                 for part, body in batch_bodies(encoded, group, options.batch_bytes, parts):
-                    yield Request(topic, body, part, lane, batch=True)
+                    yield Request(topic, (body,), part, lane, batch=True)
 
 
 def _alone(encoded: Encoded, topic: str, rows: Array, options: WriteOptions) -> Array:
@@ -87,18 +108,46 @@ def _alone(encoded: Encoded, topic: str, rows: Array, options: WriteOptions) -> 
 
 
 def _singles(
-    encoded: Encoded, topic: str, rows: Array, lane: MessageQueue | None, options: WriteOptions
+    encoded: Encoded,
+    topic: str,
+    rows: Array,
+    lane: MessageQueue | None,
+    options: WriteOptions,
+    parts_min: int,
 ) -> Iterator[Request]:
-    """Give a request for each row."""
+    """Give requests of rows that are messages of their own: neighbours whose headers are equal.
+
+    Rows of a lane go one by one, because each waits for the one before it. The others go in parts
+    of which two are under way, and which are small enough for all queues to get some.
+    """
     taken = pa.array(rows)
     bodies = encoded.bodies.take(taken).to_pylist()
     texts = encoded.properties.take(taken).cast(pa.string()).to_pylist()
-    flags = encoded.flags[rows].tolist()
-    for row, body, text, flag in zip(rows.tolist(), bodies, texts, flags, strict=True):
-        sys_flag = 0
-        if options.compression != "none" and len(body) > options.compress_over:
-            body, sys_flag = RawMessages.compressed(body, options.compression)  # noqa: PLW2901
-        yield Request(topic, body, (row,), lane, text, flag, sys_flag)
+    flags = encoded.flags[rows]
+    sys_flags = np.zeros(len(rows), np.int64)
+    if options.compression != "none":
+        for at, body in enumerate(bodies):
+            if len(body) > options.compress_over:
+                bodies[at], sys_flags[at] = RawMessages.compressed(body, options.compression)
+    most = 1 if lane is not None else max(1, options.max_in_flight // RUNS_IN_FLIGHT)
+    most = min(most, -(-len(rows) // parts_min))
+    ends = np.concatenate(([0], np.cumsum([len(body) for body in bodies])))
+    edges = np.flatnonzero(np.diff(flags) | np.diff(sys_flags)) + 1
+    first = 0
+    for edge in [*edges.tolist(), len(rows)]:
+        while first < edge:
+            past = int(np.searchsorted(ends, ends[first] + options.batch_bytes, side="right")) - 1
+            past = min(max(past, first + 1), first + most, edge)
+            yield Request(
+                topic,
+                bodies[first:past],
+                rows[first:past].tolist(),
+                lane,
+                texts[first:past],
+                int(flags[first]),
+                int(sys_flags[first]),
+            )
+            first = past
 
 
 def batch_bodies(

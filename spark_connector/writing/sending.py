@@ -8,7 +8,8 @@ tried again, ``invalid_rows.py`` for rows that cannot be messages.
 """
 
 import logging
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Container, Iterable
 from itertools import chain
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from rocketmq_py import (
     QueueAccess,
     RemotingException,
     RocketMQError,
+    RunOutcome,
     SendOutcome,
 )
 from rocketmq_py.clock import monotonic, wall_ms
@@ -135,7 +137,6 @@ class Sender:
                 self._judge(*answered)
                 if self._has_ended:
                     return self.settle()
-        self._window.flush()
         return True
 
     def finish(self) -> Report:
@@ -192,25 +193,51 @@ class Sender:
 
     # --- answers ---------------------------------------------------------------------------------
 
-    def _judge(self, request: Request, outcome: SendOutcome) -> None:
-        """Count the rows of a request as stored, have it sent again, or note why not."""
+    def _judge(self, request: Request, outcome: RunOutcome) -> None:
+        """Count the rows that are stored; have the others sent again, or note why not."""
+        wrong: dict[int, Exception] = {}
+        for number in outcome.unusual:
+            error = self._error_of(outcome[number])
+            if error is not None:
+                wrong[number] = error
+        if len(wrong) < len(request):
+            self._note_stored(request, outcome, wrong)
+        if wrong:
+            alike: dict[object, list[int]] = defaultdict(list)
+            for number, error in wrong.items():
+                alike[type(error), getattr(error, "response_code", None)].append(number)
+            for numbers in alike.values():
+                self._take_back(request.part(numbers), wrong[numbers[0]])
+        elif not self._has_ended:
+            self._window.go_on(request)
+
+    def _error_of(self, outcome: SendOutcome) -> Exception | None:
+        """Return why a message counts as not stored as it should be."""
+        if outcome.error is not None or self._options.accept_status == "stored":
+            return outcome.error
+        return weakness_of(outcome.result())
+
+    def _note_stored(
+        self, request: Request, outcome: RunOutcome, wrong: Container[int] = ()
+    ) -> None:
+        numbers = [number for number in range(len(request)) if number not in wrong]
+        count = len(request.rows) if request.batch else len(numbers)
+        self.report.stored += count
+        self.report.redirected += count if request.redirected else 0
+        if self._answers is not None:
+            for number in numbers:
+                answer, rows = outcome[number].result(), request.rows_of(number)
+                self._answers.stored(rows, answer, redirected=request.redirected)
+        left = self._rows_seen - self.report.skipped - self.report.stored
+        self._progress.add(count, left)
+
+    def _take_back(self, request: Request, error: Exception) -> None:
+        """Have messages that failed in one way sent again, or note why not."""
         count = len(request.rows)
-        error = outcome.error
-        if error is None and self._options.accept_status != "stored":
-            error = weakness_of(outcome.result())
-        if error is None:
-            self.report.stored += count
-            self.report.redirected += count if request.redirected else 0
-            if self._answers is not None:
-                self._answers.stored(request.rows, outcome.result(), redirected=request.redirected)
-            left = self._rows_seen - self.report.skipped - self.report.stored
-            self._progress.add(count, left)
-            if not self._has_ended:
-                self._window.go_on(request)
-        elif is_permanent(error):
+        if is_permanent(error):
             if isinstance(error, WeaklyStoredError):
                 self.report.stored += count
-            why = explained(error, request.topic, count, request.properties)
+            why = explained(error, request.topic, count, request.properties[0])
             self.report.failure = self.report.failure or plain(why)
             self._window.forget_resting()
         elif not self._has_ended:

@@ -14,6 +14,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     "embedded_broker": (
         ("containers", "pytest_plugin"),
         ("cli", "kit"),
+        ("control",),
         ("api", "inspector"),
         ("lifecycle",),
         ("namesrv",),
@@ -29,6 +30,7 @@ LAYERS: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
     ),
     "rocketmq_py": (
         ("admin",),
+        ("reply",),
         ("producer", "consumer"),
         ("client",),
         ("transport",),

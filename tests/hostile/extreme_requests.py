@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.headers import Header, admin, client, consume, send
+from rocketmq_py.protocol.headers import Header, access, admin, client, consume, groups, pop, send
 from rocketmq_py.protocol.headers.send import EndTransactionRequestHeader
 from tests.unit.embedded_broker.wire_peer import pull_fields, send_fields
 
@@ -70,11 +70,45 @@ _BEAT: Final = (
     b'[{"topic":"Used","subString":"*"}]}],"producerDataSet":[{"groupName":"p"}]}'
 )
 _CHECK: Final = b'{"clientId":"c","group":"g","subscriptionData":{"topic":"Used","subString":"*"}}'
+_USER: Final = b'{"username":"bob","password":"secret of bob","userType":"Normal"}'
+_POLICY: Final = (
+    b'{"subject":"User:bob","policies":[{"policyType":"Custom","entries":[{"resource":"Topic:Used",'
+    b'"actions":["Pub","Sub"],"sourceIps":["10.0.0.0/8"],"decision":"Allow"}]}]}'
+)
 _LONG_SEND: Final = {
     field.wire: send_fields(TOPIC).get(field.short or "", "0")
     for field in send.SendMessageRequestHeader.FIELDS
     if field.required
 }
+
+_POP: Final = {
+    "consumerGroup": GROUP,
+    "topic": TOPIC,
+    "queueId": "-1",
+    "maxMsgNums": "4",
+    "invisibleTime": "60000",
+    "pollTime": "20",
+    "bornTime": "0",
+    "initMode": "0",
+    "expType": "TAG",
+    "exp": "*",
+    "order": "false",
+}
+_HIDDEN: Final = {
+    "consumerGroup": GROUP,
+    "topic": TOPIC,
+    "queueId": "0",
+    "extraInfo": "0 1700000000000 60000 0 0 broker-a 0 0",
+    "offset": "0",
+}
+_BATCH_ACK: Final = (
+    b'{"brokerName":"broker-a","acks":[{"c":"consumers","t":"Used","r":"0","so":0,"q":0,"rq":0,'
+    b'"pt":1700000000000,"it":60000,"b":"Cw=="}]}'
+)
+_ASSIGNMENT: Final = (
+    b'{"topic":"Used","consumerGroup":"consumers","clientId":"c","strategyName":"AVG",'
+    b'"messageModel":"CLUSTERING"}'
+)
 
 FORMS: Final[dict[int, Form]] = {
     RequestCode.SEND_MESSAGE: Form(_LONG_SEND, send.SendMessageRequestHeader, b"body"),
@@ -83,6 +117,10 @@ FORMS: Final[dict[int, Form]] = {
     ),
     RequestCode.SEND_BATCH_MESSAGE: Form(
         send_fields(TOPIC, m="true"), send.SendMessageRequestHeader, b"body", short=True
+    ),
+    RequestCode.SEND_REPLY_MESSAGE: Form(_LONG_SEND, send.SendMessageRequestHeader, b"body"),
+    RequestCode.SEND_REPLY_MESSAGE_V2: Form(
+        send_fields(TOPIC), send.SendMessageRequestHeader, b"body", short=True
     ),
     RequestCode.CONSUMER_SEND_MSG_BACK: Form(
         {"offset": "0", "group": GROUP, "delayLevel": "0"}, send.ConsumerSendMsgBackRequestHeader
@@ -97,6 +135,9 @@ FORMS: Final[dict[int, Form]] = {
         },
         EndTransactionRequestHeader,
     ),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: Form(
+        {"topic": TOPIC, "msgId": "00" * 16}, send.ResumeCheckHalfMessageRequestHeader
+    ),
     RequestCode.RECALL_MESSAGE: Form(
         {"topic": TOPIC, "recallHandle": "djEgVCBiIDEgSUQ"}, send.RecallMessageRequestHeader
     ),
@@ -110,7 +151,24 @@ FORMS: Final[dict[int, Form]] = {
     ),
     RequestCode.VIEW_MESSAGE_BY_ID: Form({"offset": "0"}, consume.ViewMessageRequestHeader),
     RequestCode.UPDATE_AND_CREATE_TOPIC: Form(_CREATE, admin.CreateTopicRequestHeader),
+    RequestCode.GET_TOPIC_CONFIG: Form({"topic": TOPIC}, admin.GetTopicConfigRequestHeader),
+    RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Form(
+        {"group": GROUP}, admin.GetSubscriptionGroupConfigRequestHeader
+    ),
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Form({}, None, b'{"groupName":"Made"}'),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Form(
+        {}, None, b'{"topicConfigList":[{"topicName":"Made"}]}'
+    ),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Form(
+        {}, None, b'{"groupConfigList":[{"groupName":"Made"}]}'
+    ),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Form({}),
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Form({}),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Form({}),
+    RequestCode.DELETE_TOPIC_IN_BROKER: Form({"topic": "Made"}, admin.DeleteTopicRequestHeader),
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: Form(
+        {"groupName": "Made", "cleanOffset": "true"}, admin.DeleteSubscriptionGroupRequestHeader
+    ),
     RequestCode.UPDATE_BROKER_CONFIG: Form({}, None, b"timerMaxDelaySec=259200\n"),
     RequestCode.GET_BROKER_CONFIG: Form({}),
     RequestCode.GET_TOPIC_STATS_INFO: Form({"topic": TOPIC}, admin.GetTopicStatsInfoRequestHeader),
@@ -130,6 +188,54 @@ FORMS: Final[dict[int, Form]] = {
         {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"},
         admin.ResetOffsetRequestHeader,
     ),
+    RequestCode.GET_ALL_CONSUMER_OFFSET: Form({}),
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: Form(
+        {"group": GROUP, "topic": TOPIC}, admin.UpdateGroupForbiddenRequestHeader
+    ),
+    RequestCode.CLEAN_UNUSED_TOPIC: Form({}),
+    RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Form({}),
+    RequestCode.DELETE_EXPIRED_COMMITLOG: Form({}),
+    RequestCode.VIEW_BROKER_STATS_DATA: Form(
+        {"statsName": "TOPIC_PUT_NUMS", "statsKey": TOPIC}, groups.ViewBrokerStatsDataRequestHeader
+    ),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Form(
+        {"topic": TOPIC}, groups.QueryTopicConsumeByWhoRequestHeader
+    ),
+    RequestCode.QUERY_TOPICS_BY_CONSUMER: Form(
+        {"group": GROUP}, groups.QueryTopicsByConsumerRequestHeader
+    ),
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Form(
+        {"group": GROUP, "topic": TOPIC}, groups.QuerySubscriptionByConsumerRequestHeader
+    ),
+    RequestCode.QUERY_CONSUME_TIME_SPAN: Form(
+        {"group": GROUP, "topic": TOPIC}, groups.QueryConsumeTimeSpanRequestHeader
+    ),
+    RequestCode.QUERY_CORRECTION_OFFSET: Form(
+        {"compareGroup": GROUP, "topic": TOPIC}, groups.QueryCorrectionOffsetHeader
+    ),
+    RequestCode.CLONE_GROUP_OFFSET: Form(
+        {"srcGroup": GROUP, "destGroup": "other"}, groups.CloneGroupOffsetRequestHeader
+    ),
+    RequestCode.GET_BROKER_CONSUME_STATS: Form(
+        {"isOrder": "false"}, groups.GetConsumeStatsInBrokerHeader
+    ),
+    RequestCode.QUERY_CONSUME_QUEUE: Form(
+        {**_QUEUE, "index": "0", "count": "10"}, groups.QueryConsumeQueueRequestHeader
+    ),
+    RequestCode.GET_PRODUCER_CONNECTION_LIST: Form(
+        {"producerGroup": "p"}, groups.GetProducerConnectionListRequestHeader
+    ),
+    RequestCode.GET_ALL_PRODUCER_INFO: Form({}),
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Form(
+        {"topic": TOPIC, "group": "nobody"}, groups.GetConsumerStatusRequestHeader
+    ),
+    RequestCode.GET_CONSUMER_RUNNING_INFO: Form(
+        {**_OF_GROUP, "clientId": "nobody"}, groups.GetConsumerRunningInfoRequestHeader
+    ),
+    RequestCode.CONSUME_MESSAGE_DIRECTLY: Form(
+        {**_OF_GROUP, "clientId": "nobody", "msgId": "00" * 16, "topic": TOPIC},
+        groups.ConsumeMessageDirectlyResultRequestHeader,
+    ),
     RequestCode.LOCK_BATCH_MQ: Form({}, None, _LOCK),
     RequestCode.UNLOCK_BATCH_MQ: Form({}, None, _LOCK),
     RequestCode.HEART_BEAT: Form({}, None, _BEAT),
@@ -146,12 +252,55 @@ FORMS: Final[dict[int, Form]] = {
     RequestCode.UPDATE_CONSUMER_OFFSET: Form(
         {**_OF_GROUP, **_QUEUE, "commitOffset": "1"}, consume.UpdateConsumerOffsetRequestHeader
     ),
+    RequestCode.POP_MESSAGE: Form(_POP, pop.PopMessageRequestHeader),
+    RequestCode.PEEK_MESSAGE: Form(
+        {**_OF_GROUP, **_QUEUE, "maxMsgNums": "32"}, pop.PeekMessageRequestHeader
+    ),
+    RequestCode.ACK_MESSAGE: Form(_HIDDEN, pop.AckMessageRequestHeader),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Form(
+        {**_HIDDEN, "invisibleTime": "60000"}, pop.ChangeInvisibleTimeRequestHeader
+    ),
+    RequestCode.BATCH_ACK_MESSAGE: Form({}, None, _BATCH_ACK),
+    RequestCode.NOTIFICATION: Form(
+        {**_OF_GROUP, **_QUEUE, "pollTime": "20", "bornTime": "0"}, pop.NotificationRequestHeader
+    ),
+    RequestCode.POLLING_INFO: Form({**_OF_GROUP, **_QUEUE}, pop.PollingInfoRequestHeader),
+    RequestCode.QUERY_ASSIGNMENT: Form({}, None, _ASSIGNMENT),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: Form(
+        {}, None, b'{"topic":"Used","consumerGroup":"consumers","mode":"POP"}'
+    ),
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Form({}),
     RequestCode.GET_BROKER_RUNTIME_INFO: Form({}),
     RequestCode.GET_ALL_DELAY_OFFSET: Form({}),
     RequestCode.GET_TIMER_CHECK_POINT: Form({}),
     RequestCode.GET_TIMER_METRICS: Form({}),
+    RequestCode.AUTH_CREATE_USER: Form({"username": "bob"}, access.UserRequestHeader, _USER),
+    RequestCode.AUTH_UPDATE_USER: Form({"username": "bob"}, access.UserRequestHeader, _USER),
+    RequestCode.AUTH_DELETE_USER: Form({"username": "bob"}, access.UserRequestHeader),
+    RequestCode.AUTH_GET_USER: Form({"username": "bob"}, access.UserRequestHeader),
+    RequestCode.AUTH_LIST_USER: Form({"filter": "b"}, access.ListUsersRequestHeader),
+    RequestCode.AUTH_CREATE_ACL: Form({"subject": "User:bob"}, access.AclRequestHeader, _POLICY),
+    RequestCode.AUTH_UPDATE_ACL: Form({"subject": "User:bob"}, access.AclRequestHeader, _POLICY),
+    RequestCode.AUTH_DELETE_ACL: Form({"subject": "User:bob"}, access.AclRequestHeader),
+    RequestCode.AUTH_GET_ACL: Form({"subject": "User:bob"}, access.AclRequestHeader),
+    RequestCode.AUTH_LIST_ACL: Form({"subjectFilter": "b"}, access.ListAclsRequestHeader),
 }
 """An ordinary request of every code. A code that is missing here fails the test of the walk."""
+
+FORMS_OF_4_9: Final[dict[int, Form]] = {
+    RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: Form(
+        {"accessKey": "another1", "secretKey": "12345678", "topicPerms": "T=PUB|SUB"},
+        access.CreateAccessConfigRequestHeader,
+    ),
+    RequestCode.DELETE_ACL_CONFIG: Form(
+        {"accessKey": "another1"}, access.DeleteAccessConfigRequestHeader
+    ),
+    RequestCode.GET_BROKER_CLUSTER_ACL_INFO: Form({}),
+    RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: Form(
+        {"globalWhiteAddrs": "192.168.0.*"}, access.UpdateGlobalWhiteAddrsConfigRequestHeader
+    ),
+}
+"""The same of codes that only 4.9 has."""
 
 _MANY: Final = 200_000
 _MB: Final = 1 << 20
@@ -191,6 +340,10 @@ BODIES: Final[dict[str, bytes]] = {
     "attributes without end": b'{"groupName":"Extreme","attributes":{'
     + b",".join(b'"k%d":"v"' % one for one in range(_MANY))
     + b"}}",
+    "many acks": b'{"brokerName":"broker-a","acks":['
+    + b",".join([_BATCH_ACK[33:-2]] * 5000)
+    + b"]}",
+    "a long bit set": _BATCH_ACK[:-8] + b"/" * 1_000_000 + b'"}]}',
     "many lines": b"timerMaxDelaySec=259200\n" * _MANY,
     "many unknown lines": b"".join(b"noSuchOption%d=1\n" % one for one in range(_MANY)),
     "extreme options": b"maxTransferBytesOnMessageInMemory=2147483647\n"

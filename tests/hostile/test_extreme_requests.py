@@ -27,7 +27,13 @@ GROWTH_MB_MAX = 100.0
 """The broker keeps what it is sent (4 MB bodies); what grew by a request of 17 was 100 MB/s."""
 GUARD_S = 60.0
 SILENT = {(RequestCode.END_TRANSACTION, "commitOrRollback"), (RequestCode.END_TRANSACTION, "all")}
-"""What is no decision about a transaction gets no answer, as on a real broker."""
+SILENT |= {
+    (code, name)
+    for code in (RequestCode.POP_MESSAGE, RequestCode.NOTIFICATION)
+    for name in ("pollTime", "bornTime", "all")
+}
+"""What is no decision about a transaction gets no answer, as on a real broker; and who says so
+waits for messages for weeks."""
 
 
 class Asker(Peer):

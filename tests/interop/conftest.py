@@ -14,6 +14,7 @@ import pytest
 from tests.interop.container_engine import VERSION, NoEngineError, engine, load
 from tests.interop.java_tools import ROOT, missing_tools
 from tests.interop.real_broker import RealCluster, real_cluster
+from tests.interop.scenarios import Cell, table
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -36,12 +37,37 @@ def tools() -> None:
         pytest.fail(f"not found on this machine: {', '.join(missing)}")
 
 
+Done = dict[tuple[str, str], Cell]
+_DONE: Done = {}
+
+
+@pytest.fixture(scope="session")
+def done() -> Done:
+    """What became of each client and scenario: told as a table at the end."""
+    return _DONE
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the table of clients and scenarios."""
+    if _DONE:
+        terminalreporter.section("clients and scenarios")
+        for line in table(_DONE):
+            terminalreporter.write_line(line)
+
+
 Serve = Callable[..., contextlib.AbstractContextManager[str]]
 
 
 @contextlib.contextmanager
 def serving(*options: str) -> Iterator[str]:
     """`rocketmq-py serve` as a process on free ports; yields the name server's address."""
+    with serving_words(*options) as words:
+        yield words["namesrv"]
+
+
+@contextlib.contextmanager
+def serving_words(*options: str) -> Iterator[dict[str, str]]:
+    """The same; yields the words of its ready line: where everything is."""
     command = [sys.executable, "-c", "from embedded_broker.cli import main; main()", "serve"]
     ports = ["--namesrv-port", "0", "--broker-port", "0"]
     process = subprocess.Popen(
@@ -54,7 +80,7 @@ def serving(*options: str) -> Iterator[str]:
         line = process.stdout.readline() if process.stdout else ""
         words = dict(word.split("=", 1) for word in line.split()[1:])
         assert line.startswith("ready "), f"serve printed {line!r}"
-        yield words["namesrv"]
+        yield words
     finally:
         process.terminate()
         status = process.wait(20)

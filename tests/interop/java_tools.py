@@ -31,20 +31,25 @@ def jars(version: str, *artifacts: str) -> str:
     return str(release(version, *artifacts, cache=CACHE) / "*")
 
 
-def compiled(program: str, class_path: str) -> str:
-    """Compile one program of `java/` against the class path; returns the path to run it with."""
+def compiled(program: str, class_path: str, *also: str) -> str:
+    """Compile one program of `java/` against the class path; returns the path to run it with.
+
+    `also` are jars that it needs besides.
+    """
     source = SOURCES / f"{program}.java"
     out = Path(class_path).parent.parent / "classes"
     target = out / f"{program}.class"
+    path = os.pathsep.join((class_path, *also))
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         out.mkdir(exist_ok=True)
-        subprocess.run(["javac", "-d", str(out), "-cp", class_path, str(source)], check=True)
-    return f"{out}{os.pathsep}{class_path}"
+        command = ["javac", "-nowarn", "-sourcepath", str(SOURCES), "-d", str(out)]
+        subprocess.run([*command, "-cp", path, str(source)], check=True)
+    return f"{out}{os.pathsep}{path}"
 
 
 def client_program(
-    version: str, program: str, *arguments: str
+    version: str, program: str, *arguments: str, artifact: str = "rocketmq-client"
 ) -> contextlib.AbstractContextManager[Jvm]:
     """Run one of our Java programs against the unmodified client of that release."""
-    path = compiled(program, jars(version, "rocketmq-client"))
+    path = compiled(program, jars(version, artifact))
     return running(["-Xmx256m", *QUIET, "-cp", path, program, *arguments])

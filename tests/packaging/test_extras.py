@@ -82,6 +82,12 @@ def test_with_containers(with_extra: With) -> None:
     assert_others_are_named(environment, "containers")
 
 
+def test_with_control(with_extra: With) -> None:
+    environment = with_extra("control")
+    assert environment.program("control") == "works"
+    assert_others_are_named(environment, "control")
+
+
 def test_with_fast(with_extra: With) -> None:
     environment = with_extra("fast")
     assert environment.program("fast") == "works"

@@ -26,6 +26,7 @@ BENCHES = (
     "lost_host",
     "java_load",
     "java_ceiling",
+    "acl",
     "old_and_new",
     "topics",
     "sql",

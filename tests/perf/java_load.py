@@ -35,10 +35,10 @@ class Load:
     """The same of the broker, over all rounds."""
 
 
-def load(namesrv: str, broker_pid: int, mode: str, messages: int) -> Load:
-    """Run the client program once."""
+def load(namesrv: str, broker_pid: int, mode: str, messages: int, *keys: str) -> Load:
+    """Run the client program once; with an access key and its secret it signs."""
     before = cpu_seconds(broker_pid)
-    arguments = (namesrv, f"Load_{mode}", mode, str(messages), str(ROUNDS))
+    arguments = (namesrv, f"Load_{mode}", mode, str(messages), str(ROUNDS), *keys)
     with client_program("5.3.3", "SendLoad", *arguments) as jvm:
         if jvm.finish(300):
             raise RuntimeError("\n".join(jvm.lines))

@@ -240,7 +240,7 @@ def bars(taken: dict[str, list[Taken]]) -> list[Figure]:
         ratio("offset and body / Kafka", taken[SMALL], kafka, 1.4),
         ratio("offset and body / Kafka's offset and value", taken[SMALL], taken[OFFSET_VALUE]),
         ratio("Arrow / tuples", taken[DEFAULT], taken[TUPLES], 3.0),
-        ratio("default columns, default cap of 32 / Kafka", taken[CAPPED], kafka),
+        ratio("default columns, default cap of 32 / Kafka", taken[CAPPED], kafka, 0.9),
     ]
     if SEEN in taken:
         name = "with properties / Kafka seen by a Python worker"

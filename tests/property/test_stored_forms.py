@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rocketmq_py.errors import RecordError, RemotingCommandException, RocketMQError
+from rocketmq_py.protocol import message_codec
 from rocketmq_py.protocol.compression import compress, decompress
 from rocketmq_py.protocol.delay import (
     Delay,
@@ -149,6 +151,38 @@ ITEMS = st.lists(st.tuples(INT32, st.binary(max_size=60), st.binary(max_size=60)
 @given(ITEMS)
 def test_a_batch_comes_back_item_by_item(items: list[tuple[int, bytes, bytes]]) -> None:
     assert items == decode_batch(encode_batch(items))
+
+
+def one_by_one(body: bytes, most: int = 1 << 31) -> list[tuple[int, bytes, bytes]] | RecordError:
+    """What a batch holds when its items are looked at one after the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(message_codec, "_FEW", 1 << 40)
+        return outcome(body, most)
+
+
+def outcome(body: bytes, most: int = 1 << 31) -> list[tuple[int, bytes, bytes]] | RecordError:
+    try:
+        return decode_batch(body, most)
+    except RecordError as error:
+        return error
+
+
+@given(st.data(), st.integers(4, 12), st.integers(0, 9), st.integers(0, 9), st.integers(3, 12))
+def test_items_of_one_size_are_read_as_items_of_any_size_are(
+    data: st.DataObject, count: int, body_len: int, properties_len: int, most: int
+) -> None:
+    body, text = (
+        st.binary(min_size=body_len, max_size=body_len),
+        st.binary(min_size=properties_len, max_size=properties_len),
+    )
+    items = data.draw(st.lists(st.tuples(INT32, body, text), min_size=count, max_size=count))
+    whole = encode_batch(items)
+    assert items == decode_batch(whole)
+    assert one_by_one(whole, most) == outcome(whole, most)
+    changed = bytearray(whole)
+    for at in data.draw(st.lists(st.integers(0, len(whole) - 1), min_size=1, max_size=3)):
+        changed[at] = data.draw(st.integers(0, 40))
+    assert str(one_by_one(bytes(changed))) == str(outcome(bytes(changed)))
 
 
 @given(st.data(), ITEMS)

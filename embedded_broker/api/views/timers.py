@@ -191,7 +191,8 @@ class TimersView(View):
         while True:
             with parts.door.quiet:
                 if topic is None:
-                    return parts.timers.count() + parts.levels.count()
+                    own = parts.timers.count(parts.revive.topic)
+                    return parts.timers.count() - own + parts.levels.count()
                 if parts.levels.tally.work(Budget()):
                     found = parts.timers.count(topic) + parts.levels.tally.count(topic)
                     break
@@ -206,15 +207,15 @@ class TimersView(View):
         before: datetime | None = None,
         kind: TimerKind | Iterable[TimerKind] | None = None,
         limit: int = 100,
-        after: PendingTimer | None = None,
+        after: PendingTimer | Place | None = None,
     ) -> list[PendingTimer]:
         """List the messages that wait by due time, those at levels and retries included.
 
-        It gives at most ``limit``. For the next page pass the last one as ``after``. ``topic`` is
-        where the messages will go. ``before`` is an aware datetime; what is due at that time is
-        left out. Every timer in the list waited at some moment of the call, and is there once.
-        Recalled timers are left out. Raises ``TypeError`` for a value of another type,
-        ``ConfigError`` for a limit below 1, ``KeyError`` for a topic that does not exist.
+        It gives at most ``limit``. For the next page pass the last one, or its ``place``, as
+        ``after``. ``topic`` is where the messages will go. ``before`` is an aware datetime; what is
+        due at that time is left out. Every timer in the list waited at some moment of the call, and
+        is there once. Recalled timers are left out. Raises ``TypeError`` for a value of another
+        type, ``ConfigError`` for a limit below 1, ``KeyError`` for a topic that does not exist.
 
         >>> from embedded_broker import EmbeddedBroker, VirtualClock
         >>> with EmbeddedBroker(tcp=False, topics=["T"], clock=VirtualClock()) as broker:
@@ -226,7 +227,7 @@ class TimersView(View):
             raise TypeError(f"limit is a number of timers, not {described(limit)}")
         if limit < 1:
             raise ConfigError("limit", limit, "at least 1")
-        if after is not None and not isinstance(after, PendingTimer):
+        if after is not None and not isinstance(after, PendingTimer | Place):
             raise TypeError(f"after is the last timer of the page before, not {described(after)}")
         kinds = _kinds(kind)
         wanted = Wanted(
@@ -234,7 +235,7 @@ class TimersView(View):
             kinds=kinds,
             limit=limit,
             before_ms=NEVER_MS if before is None else epoch_ms(_aware("before", before)),
-            after=BEFORE_ALL if after is None else after.place,
+            after=BEFORE_ALL if after is None else _place_of(after),
         )
         parts = self._parts()
         found = _list(parts, wanted)
@@ -346,6 +347,10 @@ def _kinds(kind: object) -> frozenset[TimerKind] | None:
             names = ", ".join(f"TimerKind.{known.name}" for known in TimerKind)
             raise TypeError(f"kind is one or several of {names}, not {described(one)}")
     return frozenset(one for one in kinds if isinstance(one, TimerKind))
+
+
+def _place_of(after: PendingTimer | Place) -> Place:
+    return after if isinstance(after, Place) else after.place
 
 
 def _aware(name: str, when: object) -> datetime:

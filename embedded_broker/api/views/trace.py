@@ -22,6 +22,7 @@ from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.tables.offsets.deliveries import DeliveryTimes
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.names import dlq_topic, is_dlq_topic, retry_topic
+from rocketmq_py.protocol.pop_handles import pop_retry_topic
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.tag_hash import tags_code
 
@@ -36,7 +37,7 @@ class MessageState(Enum):
     READY = "ready"
     """In its topic. The group has not received it yet."""
     IN_FLIGHT = "in flight"
-    """Given to a consumer of the group, which has not committed it yet."""
+    """Given to a consumer of the group, which has not committed it yet, or not acked it."""
     ACKNOWLEDGED = "acknowledged"
     """Committed by the group. It can still be read again."""
     DELETED = "deleted"
@@ -198,6 +199,8 @@ def _of_group(
 def _state_by_offsets(parts: BrokerParts, group: str, record: MessageRecord) -> MessageState:
     """Give the state of a record in its queue. Under the door."""
     place = (group, record.topic, record.queue_id)
+    if parts.revive.is_hidden(*place, record.queue_offset):
+        return MessageState.IN_FLIGHT
     if parts.offsets.query(*place) > record.queue_offset:
         return MessageState.ACKNOWLEDGED
     first, following = parts.deliveries.first_offset(*place), parts.deliveries.next_offset(*place)
@@ -223,6 +226,7 @@ def _again_for(
 ) -> list[Journey]:
     """Choose the retries and dead letters that a group made of this very record."""
     topics = {retry_topic(group), dlq_topic(group)}
+    topics |= {pop_retry_topic(arrived.topic, group, v2=v2) for v2 in (False, True)}
     origins = {None, unique_id, arrived.offset_msg_id}
     return [
         one

@@ -7,7 +7,7 @@ that has sent no heartbeat for channelExpiredTimeout of session time loses its c
 memberships; the original looks every 10 s, here it happens to the millisecond.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Final
 
 from attrs import define, field
@@ -27,7 +27,8 @@ from embedded_broker.tables.consumers.registry import (
 )
 from embedded_broker.tables.peer import Peer
 from embedded_broker.tables.topics.table import TopicTable
-from rocketmq_py.protocol.bodies.groups import Connection, ConsumerConnection
+from rocketmq_py.protocol.bodies.consumption import ProducerInfo, ProducerTable
+from rocketmq_py.protocol.bodies.groups import Connection, ConsumerConnection, ProducerConnection
 from rocketmq_py.protocol.bodies.heartbeat import ConsumerData, HeartbeatData
 from rocketmq_py.protocol.codes import TopicSysFlag
 from rocketmq_py.protocol.names import retry_topic
@@ -59,33 +60,39 @@ class Clients:
 
     def heartbeat(
         self, peer: Peer, data: HeartbeatData, language: int, version: int
-    ) -> Iterator[None]:
+    ) -> Generator[None, None, bool]:
         """Register producers and consumers of one client, a group in each step.
 
-        Refuses a client that is in too many groups.
+        Says whether it must tell its subscriptions next time, because they are not those that the
+        broker knows. Refuses a client that is in too many groups.
         """
         peer.client_id = data.client_id
+        is_outdated = not data.heartbeat_fingerprint
         member = Member(peer, data.client_id, language, version, self._session.now_ms)
         for consumer in data.consumer_data_set:
             _check_room(consumer.group_name, self._consumers.of_peer(peer), "consumer")
-            self._enter(consumer, member)
+            is_outdated |= self._enter(consumer, member, data)
             yield
             if peer.closed:
-                return  # it has left already
+                return is_outdated  # it has left already
         for producer in data.producer_data_set:
             _check_room(producer.group_name, self._producers.of_peer(peer), "producer")
             self._producers.register(producer.group_name, member)
             yield
             if peer.closed:
-                return
+                return is_outdated
         if self._scan is None:
             self._schedule()
+        return is_outdated
 
-    def _enter(self, data: ConsumerData, member: Member) -> None:
-        """Do the consumer part; a group that may not be created is passed over, as upstream."""
+    def _enter(self, data: ConsumerData, member: Member, whole: HeartbeatData) -> bool:
+        """Do the consumer part; a group that may not be created is passed over, as upstream.
+
+        Says whether the group's subscriptions are not those of the heartbeat's fingerprint.
+        """
         settings = self._groups.find(data.group_name)
         if settings is None:
-            return
+            return False
         subscribed = (self._topics.get(one.topic) for one in data.subscription_data_set)
         _, is_new = self._topics.ensure(
             retry_topic(data.group_name),
@@ -93,12 +100,13 @@ class Clients:
             sys_flag=TopicSysFlag.UNIT_SUB if data.unit_mode else 0,
             order=any(topic is not None and topic.order for topic in subscribed),
         )
-        changed = self._consumers.register(data, member)
+        changed = self._consumers.register(data, member, keep=bool(whole.without_sub))
         group = self._consumers.get(data.group_name)
         if changed and group is not None and settings.notify_consumer_ids_changed_enable:
             self._tell(group)
         if is_new:
             self._tell_again_soon(data.group_name)
+        return group is not None and group.is_outdated(whole.heartbeat_fingerprint or 0)
 
     def unregister(
         self, peer: Peer, *, producer_group: str | None, consumer_group: str | None
@@ -136,19 +144,36 @@ class Clients:
         if live is None:
             raise Refused(Reason.CONSUMER_NOT_ONLINE, f"the consumer group[{group}] not online")
         return ConsumerConnection(
-            connection_set=[
-                Connection(
-                    client_id=member.client_id,
-                    client_addr=member.address,
-                    language=member.language_name,
-                    version=member.version,
-                )
-                for member in live.members.values()
-            ],
+            connection_set=[_connection(member) for member in live.members.values()],
             subscription_table=dict(live.subscriptions),
             consume_type=live.consume_type,
             message_model=live.message_model,
             consume_from_where=live.consume_from_where,
+        )
+
+    def producer_connections(self, group: str) -> ProducerConnection:
+        """Tell who is connected in a producer group; refuses when nobody is."""
+        members = self._producers.members(group)
+        if not members:
+            raise Refused(Reason.FAILED, f"the producer group[{group}] not exist")
+        return ProducerConnection([_connection(member) for member in members])
+
+    def producers(self) -> ProducerTable:
+        """Tell who is connected in which producer group."""
+        return ProducerTable(
+            {
+                group: [
+                    ProducerInfo(
+                        client_id=member.client_id,
+                        remote_ip=member.address,
+                        language=member.language_name,
+                        version=member.version,
+                        last_update_timestamp=member.last_seen_ms,
+                    )
+                    for member in self._producers.members(group)
+                ]
+                for group in self._producers.groups()
+            }
         )
 
     # -- notices ----------------------------------------------------------------------------
@@ -210,3 +235,12 @@ def _check_room(group: str, known: Collection[str], kind: str) -> None:
             Reason.FAILED,
             f"this connection is in {len(known)} {kind} groups, at most {GROUPS_MAX} are possible",
         )
+
+
+def _connection(member: Member) -> Connection:
+    return Connection(
+        client_id=member.client_id,
+        client_addr=member.address,
+        language=member.language_name,
+        version=member.version,
+    )

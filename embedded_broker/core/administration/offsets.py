@@ -13,6 +13,7 @@ from typing import Final
 from attrs import define, frozen
 
 from embedded_broker.core.calls import Calls, ResetOffsets
+from embedded_broker.core.figures import GROUP_GET_NUMS, TOPIC_PUT_NUMS, Figures
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
@@ -63,6 +64,7 @@ class GroupOffsets:
     _offsets: OffsetTable
     _deliveries: DeliveryLog
     _calls: Calls
+    _figures: Figures
     _wake: Callable[[str, str, int], None]
 
     # -- queues -----------------------------------------------------------------------------
@@ -82,7 +84,9 @@ class GroupOffsets:
         topic = self._topics.get(name)
         if topic is None:
             raise Refused(Reason.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
-        table = TopicStatsTable(topic_put_tps=0.0 if self._profile.stats_have_put_tps else None)
+        table = TopicStatsTable(topic_put_tps=None)
+        if self._profile.stats_have_put_tps:
+            table.topic_put_tps = self._figures.per_second(TOPIC_PUT_NUMS, name)
         for queue_id in range(max(topic.write_queue_nums, topic.read_queue_nums)):
             newest = self._store.max_offset(name, queue_id)
             table.offset_table[self._key(name, queue_id)] = TopicOffset(
@@ -101,7 +105,8 @@ class GroupOffsets:
         """Give how far a group is in every queue, one in each step; unknown: an empty table.
 
         Without topics the group's committed ones are shown, as far as its live members still
-        subscribe to them; topics that are named are taken as they are.
+        subscribe to them; topics that are named are taken as they are. How far pulls have come is
+        what the last pull was answered, or the committed offset where that is greater.
         """
         names = list(dict.fromkeys(topics))
         if not names:
@@ -111,12 +116,16 @@ class GroupOffsets:
                 names = [name for name in names if name in live.subscriptions]
         stats = ConsumeStats()
         for name in names:
+            stats.consume_tps += self._figures.per_second(GROUP_GET_NUMS, f"{name}@{group}")
             for queue_id in self.queues(name):
                 committed = max(0, self._offsets.query(group, name, queue_id))
+                pulled = self._deliveries.next_offset(group, name, queue_id) or 0
                 stats.offset_table[self._key(name, queue_id)] = OffsetWrapper(
                     broker_offset=self._store.max_offset(name, queue_id),
                     consumer_offset=committed,
-                    pull_offset=committed if self._profile.stats_have_put_tps else None,
+                    pull_offset=max(committed, pulled)
+                    if self._profile.stats_have_put_tps
+                    else None,
                     last_timestamp=self._store_time(name, queue_id, committed - 1),
                 )
                 yield

@@ -6,13 +6,14 @@ and one that cannot change on a running broker are refused with a sentence. Must
 Read on: `tables/topics/table.py`, `tables/consumers/groups.py`, `settings/options.py`.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from attrs import define, field
 
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.settings.config import BrokerConfig, check_known, read_properties
-from embedded_broker.settings.options import ARGUMENT_NAMES, show
+from embedded_broker.settings.options import ARGUMENT_NAMES, OPTIONS
 from embedded_broker.settings.profiles import Profile
 from embedded_broker.store.disk_health import DiskHealth
 from embedded_broker.tables.consumers.groups import GroupTable
@@ -24,7 +25,7 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import PERM_INHERIT, PERM_READ, PERM_WRITE
-from rocketmq_py.protocol.names import topic_problem
+from rocketmq_py.protocol.names import SYSTEM_TOPICS, topic_problem
 
 _MIXED: Final = "MIXED"
 _PERM_MAX: Final = PERM_READ | PERM_WRITE | PERM_INHERIT
@@ -129,6 +130,64 @@ class Settings:
                 f"{field}[{number}] is illegal: 0 to {most} (setting maxQueueNums)",
             )
 
+    def topic(self, name: str) -> TopicConfig:
+        """Give the settings of a topic; refuses an unknown one."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise Refused(Reason.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {name}")
+        return topic
+
+    def put_topics(self, wanted: Sequence[TopicConfig]) -> None:
+        """Create topics or change them, all or, when one is refused, those before it.
+
+        The attributes of each say what is to change, with signs.
+        """
+        for topic in wanted:
+            changes = ",".join(
+                name if value == "" else f"{name}={value}"
+                for name, value in topic.attributes.items()
+            )
+            self.put_topic(topic, changes)
+
+    def topics(self) -> dict[str, TopicConfig]:
+        """Give every topic by its name."""
+        return {topic.topic_name: topic for topic in self._topics}
+
+    def system_topics(self) -> list[str]:
+        """Name the topics that nobody may create or delete."""
+        ready_made = (name for name in self._topics.names() if self._topics.is_system(name))
+        return sorted(SYSTEM_TOPICS.union(ready_made))
+
+    def topics_version(self) -> dict[str, int]:
+        """Give the DataVersion of the topics."""
+        return self._topics.data_version()
+
+    def groups(self) -> dict[str, SubscriptionGroupConfig]:
+        """Give every group by its name."""
+        return {group.group_name: group for group in self._groups}
+
+    def groups_version(self) -> dict[str, int]:
+        """Give the DataVersion of the groups."""
+        return self._groups.data_version()
+
+    def group(self, name: str) -> SubscriptionGroupConfig:
+        """Give the settings of a group, which is made if that is allowed; else refuses."""
+        group = self._groups.find(name)
+        if group is None:
+            raise Refused(Reason.GROUP_NOT_EXIST, "No group in this broker")
+        return group
+
+    def may_read(self, group: str, topic: str, *, may: bool | None = None) -> bool:
+        """Forbid a group to read a topic, or allow it; say whether it may. None changes nothing."""
+        if may is not None:
+            check_saved(self._groups, "config/subscriptionGroup.json", self._health)
+            self._groups.forbid(group, topic, reading=not may)
+        return not self._groups.is_forbidden(group, topic)
+
+    def forbidden(self) -> dict[str, dict[str, int]]:
+        """Give what groups may not do with topics, as bits of permissions."""
+        return self._groups.forbidden()
+
     def put_group(self, group: SubscriptionGroupConfig) -> None:
         """Create the settings of a consumer group or replace them; 4.9 takes any name."""
         problem = self._groups.problem(group.group_name)
@@ -167,7 +226,8 @@ class Settings:
     def options(self) -> dict[str, str]:
         """Give every option with its value, the arguments first."""
         given = {name: self._arguments[name] for name in ARGUMENT_NAMES if name in self._arguments}
-        return given | {name: show(value) for name, value in self._config.items()}
+        shown = {name: OPTIONS[name].shown(value) for name, value in self._config.items()}
+        return given | shown
 
     def options_version(self) -> dict[str, int]:
         """Give the DataVersion of the options: how often they were changed, and when last."""

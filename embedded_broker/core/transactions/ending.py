@@ -17,6 +17,7 @@ from embedded_broker.core.transactions.half import custom_immunity_ms, delivery
 from embedded_broker.core.transactions.service import TransactionalMessageService
 from embedded_broker.settings.config import BrokerConfig
 from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.handles import decode_offset_id
 from rocketmq_py.protocol.message_codec import MessageRecord
 from rocketmq_py.protocol.properties import Prop
 
@@ -74,6 +75,14 @@ class EndTransactions:
         if ending.commits:
             self._deliver(half)
         self._transactions.remove(half.queue_offset)
+
+    def resume(self, offset_id: str) -> None:
+        """Let the broker ask again about a half message that was asked about in vain."""
+        try:
+            _, _, offset = decode_offset_id(offset_id)
+        except ValueError as error:
+            raise Refused(Reason.FAILED, f"{offset_id!r} is no offset message id") from error
+        self._transactions.resume(offset)
 
     def _deliver(self, half: MessageRecord) -> None:
         message = delivery(half)

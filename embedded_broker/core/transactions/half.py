@@ -84,6 +84,14 @@ def parked(half: MessageRecord) -> InnerMessage:
     return InnerMessage.copy_of(half, TRANS_CHECK_MAX_TIME_TOPIC, 0, properties)
 
 
+def resumed(half: MessageRecord) -> InnerMessage:
+    """Make a half message of one that was asked about in vain, as if nobody had been asked."""
+    properties = dict(half.properties)
+    properties.pop(Prop.TRAN_SRC_OFFSET, None)
+    properties[Prop.TRANSACTION_CHECK_TIMES] = "0"
+    return InnerMessage.copy_of(half, HALF_TOPIC, 0, properties)
+
+
 def removal_mark(
     offsets: tuple[int, ...], *, with_separator: bool, now_ms: int, born_host: bytes
 ) -> InnerMessage:

@@ -28,17 +28,20 @@ from embedded_broker.clocks.clock import BrokerClock
 from embedded_broker.clocks.session import Session
 from embedded_broker.clocks.timeline import UNRANKED, Budget, Deadline
 from embedded_broker.core.calls import Calls, CheckTransaction
+from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Histogram
 from embedded_broker.core.transactions.half import (
     check_body,
     check_times,
     copy_for_check,
     custom_immunity_ms,
+    destination,
     immune_offset,
     parked,
     removal_mark,
     removed_offsets,
     replaced_offset,
+    resumed,
 )
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
@@ -224,6 +227,16 @@ class TransactionalMessageService:
         """Read the half message at an offset; None when no half message begins there."""
         record = self._store.record(commit_log_offset)
         return record if record is not None and record.topic == HALF_TOPIC else None
+
+    def resume(self, commit_log_offset: int) -> None:
+        """Ask again about a half message that was given up; refuses what is none."""
+        record = self._store.record(commit_log_offset)
+        if record is None or destination(record.properties) is None:
+            raise Refused(
+                Reason.FAILED, f"no half message is at commit log offset {commit_log_offset}"
+            )
+        if not self._put(resumed(record)).ok:
+            raise Refused(Reason.FAILED, f"Put message back to {HALF_TOPIC} failed.")
 
     def is_open(self, queue_offset: int) -> bool:
         """Say whether the half message at this offset still waits for its end."""

@@ -15,6 +15,7 @@ from embedded_broker.settings.profiles import Profile
 from embedded_broker.tables.files import VersionedTable
 from rocketmq_py.clock import Clock
 from rocketmq_py.protocol.bodies.groups import SubscriptionGroupConfig
+from rocketmq_py.protocol.codes import PERM_READ
 from rocketmq_py.protocol.names import READY_MADE_GROUPS, group_problem, is_system_group
 
 
@@ -29,6 +30,7 @@ class GroupTable(VersionedTable):
         self._groups = {
             name: SubscriptionGroupConfig(group_name=name) for name in READY_MADE_GROUPS
         }
+        self._forbidden: dict[str, dict[str, int]] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self._groups
@@ -66,13 +68,38 @@ class GroupTable(VersionedTable):
         self._groups[group.group_name] = group
         self.note_change(group.group_name)
 
+    def remove(self, name: str) -> None:
+        """Forget the settings of a group; a member that is there makes it anew."""
+        banned = self._forbidden.pop(name, None)
+        if self._groups.pop(name, None) is not None or banned is not None:
+            self.note_change(name)
+
+    def forbid(self, group: str, topic: str, *, reading: bool) -> None:
+        """Say whether a group is forbidden to read a topic."""
+        topics = self._forbidden.setdefault(group, {})
+        if reading:
+            topics[topic] = PERM_READ
+        else:
+            topics.pop(topic, None)
+        if not topics:
+            del self._forbidden[group]
+        self.note_change(group)
+
+    def is_forbidden(self, group: str, topic: str) -> bool:
+        """Say whether a group may not read a topic."""
+        return bool(self._forbidden.get(group, {}).get(topic, 0) & PERM_READ)
+
+    def forbidden(self) -> dict[str, dict[str, int]]:
+        """Give what groups may not do with topics, as bits of permissions."""
+        return {group: dict(topics) for group, topics in self._forbidden.items()}
+
     def keys(self) -> Iterable[str]:
         """Give the names of all groups."""
         return self._groups
 
-    def value(self, key: str) -> SubscriptionGroupConfig:
+    def value(self, key: str) -> SubscriptionGroupConfig | None:
         """Give the settings of a group; they are never changed, others take their place."""
-        return self._groups[key]
+        return self._groups.get(key)
 
     def entry(self, key: str, value: SubscriptionGroupConfig) -> tuple[str, Any]:
         """Give what `config/subscriptionGroup.json` holds of a group."""
@@ -80,11 +107,13 @@ class GroupTable(VersionedTable):
 
     def head(self) -> dict[str, Any]:
         """Give what stands beside the groups."""
-        return {"dataVersion": self.data_version(), "forbiddenTable": {}}
+        return {"dataVersion": self.data_version(), "forbiddenTable": self.forbidden()}
 
     def load_document(self, stored: Mapping[str, Any]) -> None:
         """Take over what `config/subscriptionGroup.json` holds."""
         for name, fields in (stored.get("subscriptionGroupTable") or {}).items():
             group = SubscriptionGroupConfig.from_document(fields)
             self._groups[str(name)] = evolve(group, group_name=str(name))
+        for name, topics in (stored.get("forbiddenTable") or {}).items():
+            self._forbidden[str(name)] = {str(topic): int(bits) for topic, bits in topics.items()}
         self.take_version(stored)

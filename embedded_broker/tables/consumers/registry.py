@@ -64,6 +64,8 @@ class ConsumerGroup:
     subscriptions: dict[str, SubscriptionData] = field(factory=dict)
     said: dict[Peer, dict[str, str]] = field(factory=dict)
     """The topics of each member's last heartbeat, with its expressions."""
+    fingerprint: int = 0
+    """Of the subscriptions, as the last heartbeat gave it; 0 where clients give none."""
 
     @property
     def is_broadcasting(self) -> bool:
@@ -97,6 +99,11 @@ class ConsumerGroup:
             del self.subscriptions[topic]
             changed = True
         return changed
+
+    def is_outdated(self, fingerprint: int) -> bool:
+        """Take the fingerprint of a heartbeat; say whether these may be others' subscriptions."""
+        known, self.fingerprint = self.fingerprint, fingerprint
+        return not self.subscriptions or known not in {0, fingerprint}
 
     def wanted_topics(self) -> list[str]:
         """Name the topics that any member subscribes to, also one that another does not."""
@@ -149,8 +156,8 @@ class ConsumerRegistry(_Registry[ConsumerGroup]):
         """Give the live side of a group, or None when nobody is connected."""
         return self._groups.get(group)
 
-    def register(self, data: ConsumerData, member: Member) -> bool:
-        """Do what one consumer entry of a heartbeat says.
+    def register(self, data: ConsumerData, member: Member, *, keep: bool = False) -> bool:
+        """Do what one consumer entry of a heartbeat says; `keep` the subscriptions if it has none.
 
         True when the members or the subscribed topics changed, so that the group must be told;
         a new subVersion alone is no change: Java clients raise it several times in their start.
@@ -164,10 +171,12 @@ class ConsumerRegistry(_Registry[ConsumerGroup]):
         group.message_model = data.message_model
         group.consume_from_where = data.consume_from_where
         entered = group.enter(member)
+        self._of_peer.setdefault(member.connection, {})[data.group_name] = None
+        if keep:
+            return entered
         group.said[member.connection] = {
             one.topic: one.sub_string or "*" for one in data.subscription_data_set
         }
-        self._of_peer.setdefault(member.connection, {})[data.group_name] = None
         return group.subscribe(data.subscription_data_set) or entered
 
     def unregister(self, group: str, connection: Peer) -> ConsumerGroup | None:
@@ -196,19 +205,37 @@ class ConsumerRegistry(_Registry[ConsumerGroup]):
 class ProducerRegistry(_Registry[dict[Peer, Member]]):
     """The groups of producers: their members by connection."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._of_client: dict[str, Peer] = {}
+
+    def take_over(self, other: Self) -> None:
+        """Go on with the members of another registry, which is not used any more."""
+        super().take_over(other)
+        self._of_client = other._of_client
+
+    def find(self, client_id: str) -> Peer | None:
+        """Give the connection on which a client was heard of last as a producer."""
+        return self._of_client.get(client_id)
+
     def register(self, group: str, member: Member) -> None:
         """Add a producer or renew it."""
+        self._of_client[member.client_id] = member.connection
         self._groups.setdefault(group, {})[member.connection] = member
         self._of_peer.setdefault(member.connection, {})[group] = None
 
     def unregister(self, group: str, connection: Peer) -> None:
         """Remove a producer from one group; an unknown one is no error."""
         members = self._groups.get(group)
-        if members is None or members.pop(connection, None) is None:
+        member = None if members is None else members.pop(connection, None)
+        if members is None or member is None:
             return
         if not members:
             del self._groups[group]
         self._forget(connection, group)
+        is_last = connection not in self._of_peer
+        if is_last and self._of_client.get(member.client_id) is connection:
+            del self._of_client[member.client_id]
 
     def drop(self, connection: Peer) -> None:
         """Remove a connection from every group."""

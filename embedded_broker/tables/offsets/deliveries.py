@@ -11,6 +11,7 @@ which asks.
 
 from array import array
 from collections.abc import Callable
+from itertools import count
 from typing import Final, NamedTuple
 
 DELIVERIES_KEPT: Final = 10_000
@@ -90,6 +91,16 @@ class DeliveryLog:
         place = self._place(group, topic, queue_id)
         return None if place is None else place.first_offset
 
+    def forget_group(self, group: str) -> None:
+        """Forget what a group was handed."""
+        self._groups.pop(group, None)
+
+    def forget_topic(self, topic: str) -> None:
+        """Forget what was handed out of a topic; the times of other topics stay."""
+        for log in self._groups.values():
+            for key in [key for key in log.places if key[0] == topic]:
+                del log.places[key]
+
     def groups(self) -> list[str]:
         """Name the groups that have pulled anything."""
         return list(self._groups)
@@ -161,10 +172,11 @@ class _Ring:
 class _GroupLog:
     """The places and the two rings of one group."""
 
-    __slots__ = ("commits", "handed", "places", "remembered")
+    __slots__ = ("commits", "handed", "numbers", "places", "remembered")
 
     def __init__(self) -> None:
         self.places: dict[tuple[str, int], _Place] = {}
+        self.numbers = count()
         self.handed = _Ring(_HANDED)
         self.commits = _Ring(_COMMITTED)
         self.remembered = 0
@@ -175,7 +187,7 @@ class _GroupLog:
         key = (topic, queue_id)
         place = self.places.get(key)
         if place is None:
-            place = self.places[key] = _Place(len(self.places), begin)
+            place = self.places[key] = _Place(next(self.numbers), begin)
         elif begin < place.first_offset:
             place.first_offset = begin
         return place

@@ -81,6 +81,28 @@ class OffsetTable(Table):
             return None
         return self._resets.pop((group, topic, queue_id), None)
 
+    def forget_group(self, group: str) -> None:
+        """Remove all that a group has committed."""
+        self._remove([key for key in self._offsets if key[0] == group])
+        self._resets = {key: at for key, at in self._resets.items() if key[0] != group}
+
+    def forget_topic(self, topic: str) -> None:
+        """Remove all that was committed in a topic."""
+        self._remove([key for key in self._offsets if key[1] == topic])
+        self._resets = {key: at for key, at in self._resets.items() if key[1] != topic}
+
+    def _remove(self, keys: list[tuple[str, str]]) -> None:
+        for key in keys:
+            del self._offsets[key]
+            self.note_change(key)
+
+    def copy(self, source: str, target: str, topic: str) -> None:
+        """Let a group have the offsets of another one in a topic, instead of its own."""
+        queues = self._offsets.get((source, topic))
+        if queues is not None:
+            self._offsets[target, topic] = queues.copy()
+            self.note_change((target, topic))
+
     def queues(self, group: str, topic: str) -> dict[int, int]:
         """Give a copy of the offsets of one group in one topic, by queue."""
         return dict(self._offsets.get((group, topic), {}))
@@ -104,14 +126,19 @@ class OffsetTable(Table):
         """Give group and topic of all entries."""
         return self._offsets
 
-    def value(self, key: tuple[str, str]) -> dict[int, int]:
+    def value(self, key: tuple[str, str]) -> dict[int, int] | None:
         """Give a copy of the offsets of a group in a topic."""
-        return self._offsets[key].copy()
+        queues = self._offsets.get(key)
+        return None if queues is None else queues.copy()
+
+    def name(self, key: tuple[str, str]) -> str:
+        """Give the key of `config/consumerOffset.json`: `topic@group`."""
+        group, topic = key
+        return f"{topic}{_SEPARATOR}{group}"
 
     def entry(self, key: tuple[str, str], value: dict[int, int]) -> tuple[str, Any]:
         """Give an entry of `config/consumerOffset.json`: key `topic@group`, bare queue ids."""
-        group, topic = key
-        return f"{topic}{_SEPARATOR}{group}", value
+        return self.name(key), value
 
     def head(self) -> dict[str, Any]:
         """Give nothing: there is no version beside the offsets."""

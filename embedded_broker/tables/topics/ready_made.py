@@ -30,7 +30,6 @@ from rocketmq_py.protocol.names import (
 READ_WRITE: Final = PERM_READ | PERM_WRITE
 _TEMPLATE: Final = READ_WRITE | PERM_INHERIT
 _SYNC_MEMBER_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"
-_REVIVE_QUEUES: Final = 8
 _V5: Final = int(MQVersion.V5_0_0)
 
 
@@ -64,7 +63,7 @@ READY_MADE: Final = (
     ReadyMade(OP_HALF_TOPIC, since=_V5),
     ReadyMade("{cluster}" + REPLY_TOPIC_SUFFIX),
     ReadyMade("{trace}", needs="traceTopicEnable"),
-    ReadyMade(REVIVE_TOPIC_PREFIX + "{cluster}", _REVIVE_QUEUES, since=_V5),
+    ReadyMade(REVIVE_TOPIC_PREFIX + "{cluster}", "reviveQueueNum", since=_V5),
     ReadyMade(_SYNC_MEMBER_PREFIX + "{broker}", 1, PERM_INHERIT, since=_V5),
     ReadyMade(TIMER_TOPIC, needs="timerWheelEnable", since=_V5),
     ReadyMade(SLICE_TIMER_TOPIC, needs="timerWheelEnable", since=_V5, engine="sliced"),

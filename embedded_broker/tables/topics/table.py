@@ -59,6 +59,8 @@ class TopicTable(VersionedTable):
         self._config = config
         self._topics: dict[str, TopicConfig] = {}
         self.listeners: list[TopicListener] = []
+        self.on_removed: list[Callable[[str], None]] = []
+        """Called under the door with the name of every topic that is removed."""
         self.get: Callable[[str], TopicConfig | None] = self._topics.get
         for topic in ready_made_topics(
             config, version=profile.version, cluster_name=cluster_name, broker_name=broker_name
@@ -91,6 +93,15 @@ class TopicTable(VersionedTable):
         self.note_change(topic.topic_name)
         for listener in self.listeners:
             listener(topic)
+
+    def remove(self, name: str) -> bool:
+        """Remove a topic; False when there is none."""
+        if self._topics.pop(name, None) is None:
+            return False
+        self.note_change(name)
+        for listener in self.on_removed:
+            listener(name)
+        return True
 
     def create_for_send(
         self, name: str, template_name: str, queues_wanted: int, *, sys_flag: int = 0
@@ -196,9 +207,9 @@ class TopicTable(VersionedTable):
         """Give the names of all topics."""
         return self._topics
 
-    def value(self, key: str) -> TopicConfig:
+    def value(self, key: str) -> TopicConfig | None:
         """Give a topic; it is never changed, another one takes its place."""
-        return self._topics[key]
+        return self._topics.get(key)
 
     def entry(self, key: str, value: TopicConfig) -> tuple[str, Any]:
         """Give what `config/topics.json` holds of a topic."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 from embedded_broker.store.copies import topic_field
 from embedded_broker.timer.request import parse_request, topic_hash
 from rocketmq_py.protocol.delay import timer_out_ms
-from rocketmq_py.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from rocketmq_py.protocol.names import REVIVE_TOPIC_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 from rocketmq_py.protocol.properties import Prop, decode_properties
 
 _PLACES_MOST: Final = 1024
@@ -45,6 +45,11 @@ class Destination(NamedTuple):
     hash: int
 
 
+def _falls_due(topic: str) -> bool:
+    """Whether a message that gets there makes something fall due that may be next."""
+    return topic in _DELAY_TOPICS or topic.startswith(REVIVE_TOPIC_PREFIX)
+
+
 class Destinations:
     """Destinations by the end of the properties that names them; few ends recur often."""
 
@@ -58,7 +63,7 @@ class Destinations:
     def _find(self, end: bytes) -> Destination | None:
         properties = decode_properties(end)
         request = parse_request({Prop.TIMER_OUT_MS: "0", **properties})
-        if request is None or request.real_topic in _DELAY_TOPICS:
+        if request is None or _falls_due(request.real_topic):
             return None
         field = topic_field(request.real_topic)
         if field is None:

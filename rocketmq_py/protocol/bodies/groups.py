@@ -1,6 +1,6 @@
 """What consumer groups are, who is in them, how far they are and which queues one holds alone.
 
-Bodies of 38, 41, 42, 46, 200, 203, 208 and 220. Sources: `SubscriptionGroupConfig`,
+Bodies of 38, 41, 42, 43, 46, 200, 201, 203, 208, 220 and 225. Sources: `SubscriptionGroupConfig`,
 `GetConsumerListByGroupResponseBody`, `ConsumerConnection`, `ConsumeStats`,
 `CheckClientRequestBody`, `ResetOffsetBody`, `LockBatchRequestBody`, `LockBatchResponseBody`,
 `UnlockBatchRequestBody`.
@@ -12,6 +12,7 @@ from attrs import define, field
 
 from rocketmq_py.protocol.bodies.document import Document, MessageQueueKey, wire
 from rocketmq_py.protocol.bodies.heartbeat import SubscriptionData
+from rocketmq_py.protocol.bodies.topics import DataVersion
 
 
 @define
@@ -34,6 +35,39 @@ class SubscriptionGroupConfig(Document):
     consume_timeout_minute: int | None = 15  # 5.x
     subscription_data_set: list[dict[str, Any]] | None = None  # 5.x
     attributes: dict[str, str] | None = field(factory=dict)  # 5.x
+
+
+@define
+class SubscriptionGroupConfigs(Document):
+    """Body of 225: groups to create or change."""
+
+    group_config_list: list[SubscriptionGroupConfig] = field(factory=list)
+
+
+@define
+class SubscriptionGroupTable(Document):
+    """Answer to 201: every group of a broker, and which topics which group may not read."""
+
+    data_version: DataVersion = field(factory=DataVersion)
+    forbidden_table: dict[str, dict[str, int]] = field(factory=dict)
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = field(factory=dict)
+
+
+@define
+class GroupForbidden(Document):
+    """Answer to 353: whether a group may read a topic."""
+
+    group: str = ""
+    topic: str = ""
+    readable: bool = True
+
+
+@define
+class ConsumerOffsets(Document):
+    """Answer to 43: the next offset to consume, by `topic@group` and queue."""
+
+    data_version: DataVersion | None = None
+    offset_table: dict[str, dict[int, int]] = field(factory=dict)
 
 
 @define
@@ -62,6 +96,13 @@ class ConsumerConnection(Document):
     consume_type: str | None = None
     message_model: str | None = None
     consume_from_where: str | None = None
+
+
+@define
+class ProducerConnection(Document):
+    """Who is online in a producer group."""
+
+    connection_set: list[Connection] = field(factory=list)
 
 
 @define

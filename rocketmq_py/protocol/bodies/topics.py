@@ -1,13 +1,13 @@
 """What topics are, where they are, and how far their queues reach.
 
-Bodies of 202, 206 and ``topics.json`` (`TopicConfig`, `TopicList`, `TopicStatsTable`,
+Bodies of 18, 21, 202, 206, 219 and ``topics.json`` (`TopicConfig`, `TopicList`, `TopicStatsTable`,
 `DataVersion`), answers to 105 and 106 (`TopicRouteData`, `QueueData`, `BrokerData`, `ClusterInfo`).
 Integer keys are bare in Java's dialect; a name server quotes them for requests of version 401 and
 later.
 """
 
 import re
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from attrs import define, field
 
@@ -54,6 +54,31 @@ class TopicConfig(Document):
     topic_sys_flag: int = 0
     order: bool = False
     attributes: dict[str, str] = field(factory=dict)
+
+
+@define
+class TopicConfigs(Document):
+    """Body of 18: topics to create or change."""
+
+    topic_config_list: list[TopicConfig] = field(factory=list)
+
+
+@define
+class TopicConfigTable(Document):
+    """Answer to 21: every topic of a broker; the last two are of 5.x, which has static topics."""
+
+    data_version: DataVersion = field(factory=DataVersion)
+    topic_config_table: dict[str, TopicConfig] = field(factory=dict)
+    mapping_data_version: DataVersion | None = None
+    topic_queue_mapping_detail_map: dict[str, Any] | None = None
+    topic_queue_mapping_info_map: dict[str, Any] | None = None
+
+
+@define
+class KVTable(Document):
+    """Texts by name: the answer to 219."""
+
+    table: dict[str, str] = field(factory=dict)
 
 
 @define

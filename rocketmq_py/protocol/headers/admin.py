@@ -1,6 +1,8 @@
-"""What administration says in its headers: requests 17, 202, 203, 208, 220 and 222.
+"""What administration of a broker says in its headers.
 
-Request 200 (a group's settings) has no header; its body is `bodies.groups.SubscriptionGroupConfig`.
+Requests 17, 215, 351 (topics), 207, 352 (groups), 202, 203, 208, 220 and 222. Requests 200 and 225
+(settings of groups) and 18 (of topics) have no header; their bodies are in `bodies.groups` and
+`bodies.topics`. What tools ask about groups is in `groups`.
 """
 
 from __future__ import annotations
@@ -28,6 +30,41 @@ class GetTopicStatsInfoRequestHeader(Header):
     """202: bounds of every queue of a topic."""
 
     topic: Text = required("topic")
+
+
+class GetTopicConfigRequestHeader(Header):
+    """351: the settings of a topic; `lo` asks for the mapping of a static topic, too."""
+
+    topic: Text = required("topic")
+    lo: Flag | None = optional("lo")
+
+
+class DeleteTopicRequestHeader(Header):
+    """215: delete a topic of this broker."""
+
+    topic: Text = required("topic")
+
+
+class DeleteSubscriptionGroupRequestHeader(Header):
+    """207: delete a group; the switch for its offsets has one name in 4.9 and another in 5.x."""
+
+    group_name: Text = required("groupName")
+    remove_offset: Flag = optional("removeOffset", default=False)
+    clean_offset: Flag = optional("cleanOffset", default=False)
+
+
+class GetSubscriptionGroupConfigRequestHeader(Header):
+    """352: the settings of a group."""
+
+    group: Text = required("group")
+
+
+class UpdateGroupForbiddenRequestHeader(Header):
+    """353: forbid a group to read a topic or allow it; without `readable` only ask."""
+
+    group: Text = required("group")
+    topic: Text = required("topic")
+    readable: Flag | None = optional("readable")
 
 
 class GetConsumerConnectionListRequestHeader(Header):

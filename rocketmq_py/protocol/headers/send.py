@@ -1,6 +1,6 @@
 """What sending, sending back and recalling a message and ending a transaction say in headers.
 
-Requests 10, 310, 320, 324, 325 (`SendMessageRequestHeader`, `...V2`), 36, 370, 37 and 39. What
+Requests 10, 310, 320, 324, 325 (`SendMessageRequestHeader`, `...V2`), 326, 36, 370, 37 and 39. What
 the fields mean to the broker is told in `embedded_broker.remoting.handlers`; the properties text
 is in `properties`.
 """
@@ -74,6 +74,25 @@ class SendMessageResponseHeader(Header):
     recall_handle: Text | None = optional("recallHandle")
 
 
+class PushReplyMessageRequestHeader(Header):
+    """326, broker to client: the reply to a request of that client; hosts are ``ip:port``."""
+
+    producer_group: Text = required("producerGroup")
+    topic: Text = required("topic")
+    default_topic: Text = required("defaultTopic")
+    default_topic_queue_nums: Int32 = required("defaultTopicQueueNums")
+    queue_id: Int32 = required("queueId")
+    sys_flag: Int32 = required("sysFlag")
+    born_timestamp: Int64 = required("bornTimestamp")
+    flag: Int32 = required("flag")
+    properties: Text | None = optional("properties")
+    reconsume_times: Int32 | None = optional("reconsumeTimes")
+    unit_mode: Flag | None = optional("unitMode")
+    born_host: Text = required("bornHost")
+    store_host: Text = required("storeHost")
+    store_timestamp: Int64 = required("storeTimestamp")
+
+
 class ConsumerSendMsgBackRequestHeader(Header):
     """36: the consumer could not handle the record at commit log offset `offset`."""
 
@@ -118,6 +137,13 @@ class EndTransactionRequestHeader(Header):
     transaction_id: Text | None = optional("transactionId")
     topic: Text | None = optional("topic")
     broker_name: Text | None = optional("bname")
+
+
+class ResumeCheckHalfMessageRequestHeader(Header):
+    """323: ask again about a half message that was given up; `msg_id` is its offset id."""
+
+    topic: Text | None = optional("topic")
+    msg_id: Text | None = optional("msgId")
 
 
 class CheckTransactionStateRequestHeader(Header):

@@ -4,13 +4,17 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /**
- * Load of an unmodified client. Arguments: name server, topic, mode (sync, async, batch), messages, rounds.
+ * Load of an unmodified client. Arguments: name server, topic, mode (sync, async, batch), messages, rounds,
+ * and an access key with its secret for requests that are signed.
  * Prints messages per second and this process's CPU microseconds per message of every round;
  * the first rounds warm up both ends.
  */
@@ -21,7 +25,8 @@ public class SendLoad {
 
     public static void main(String[] args) throws Exception {
         int total = Integer.parseInt(args[3]);
-        DefaultMQProducer producer = new DefaultMQProducer("SendLoadGroup");
+        RPCHook hook = args.length < 7 ? null : new AclClientRPCHook(new SessionCredentials(args[5], args[6]));
+        DefaultMQProducer producer = new DefaultMQProducer("SendLoadGroup", hook);
         producer.setNamesrvAddr(args[0]);
         producer.setSendMsgTimeout(30000);
         producer.start();

@@ -25,6 +25,12 @@ def container_backend() -> None:
     ContainerBackend().start()
 
 
+def control() -> None:
+    from embedded_broker import EmbeddedBroker
+
+    EmbeddedBroker(control=True)
+
+
 def lz4() -> None:
     from rocketmq_py.protocol.compression import compress
     from rocketmq_py.protocol.sysflag import CompressionType
@@ -63,6 +69,7 @@ def plugin() -> None:
 WANTS: dict[str, tuple[Callable[[], None], ...]] = {
     "cli": (terminal,),
     "containers": (container, container_backend),
+    "control": (control,),
     "lz4": (lz4,),
     "plot": (plot,),
     "spark": (spark_helper, spark_source),

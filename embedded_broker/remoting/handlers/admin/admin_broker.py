@@ -1,34 +1,25 @@
 """What administrators, and consumers on start, ask about topics, queues and groups.
 
 The part of RocketMQ's AdminBrokerProcessor that clients and mqadmin need first, in front of
-`core/administration/`: 17 and 200 write settings, 25 and 26 options, 202, 203 and 208 show tables,
-29 to 32 tell queue offsets, 222 moves a group, 41 and 42 lock queues.
+`core/administration/`: 25 and 26 change and show options, 202 and 208 show tables, 29 to 32
+tell queue offsets, 222 moves a group, 41 and 42 lock queues.
 """
 
 from functools import partial
-from typing import Final
 
 from attrs import define
 
 from embedded_broker.clocks.session import Session
 from embedded_broker.core.administration import Administration
 from embedded_broker.remoting.endpoint import Endpoint, Request
-from embedded_broker.remoting.long_requests import Work, elsewhere
+from embedded_broker.remoting.long_requests import Work
 from embedded_broker.store.message_store import MessageStore
 from embedded_broker.tables.consumers.registry import QueueLocks
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
-from rocketmq_py.protocol.bodies.groups import (
-    LockBatchRequest,
-    LockBatchResponse,
-    ResetOffsetBody,
-    SubscriptionGroupConfig,
-)
-from rocketmq_py.protocol.bodies.topics import TopicConfig
+from rocketmq_py.protocol.bodies.groups import LockBatchRequest, LockBatchResponse, ResetOffsetBody
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.protocol.headers.admin import (
-    CreateTopicRequestHeader,
-    GetConsumerConnectionListRequestHeader,
     GetConsumeStatsRequestHeader,
     GetTopicStatsInfoRequestHeader,
     ResetOffsetRequestHeader,
@@ -41,13 +32,10 @@ from rocketmq_py.protocol.headers.consume import (
 )
 from rocketmq_py.protocol.json_text import dumps
 
-_MANY: Final = 500
-"""A longer list is written outside the door."""
-
 
 @define(eq=False)
 class AdminBrokerProcessor:
-    """Settings, tables, queue offsets and queue locks."""
+    """Options, tables, queue offsets and queue locks."""
 
     _acts: Administration
     _store: MessageStore
@@ -57,12 +45,9 @@ class AdminBrokerProcessor:
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
         register, register_long = endpoint.register, endpoint.register_long
-        register(RequestCode.UPDATE_AND_CREATE_TOPIC, self.put_topic)
-        register_long(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, self.put_group)
         register_long(RequestCode.UPDATE_BROKER_CONFIG, self.update_options)
         register(RequestCode.GET_BROKER_CONFIG, self.show_options)
         register_long(RequestCode.GET_TOPIC_STATS_INFO, self.topic_stats)
-        register_long(RequestCode.GET_CONSUMER_CONNECTION_LIST, self.consumer_connections)
         register_long(RequestCode.GET_CONSUME_STATS, self.consume_stats)
         register(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, self.search_offset)
         register(RequestCode.GET_MAX_OFFSET, self.max_offset)
@@ -72,33 +57,7 @@ class AdminBrokerProcessor:
         register_long(RequestCode.LOCK_BATCH_MQ, self.lock_queues)
         register_long(RequestCode.UNLOCK_BATCH_MQ, self.unlock_queues)
 
-    # -- settings ---------------------------------------------------------------------------
-
-    def put_topic(self, request: Request) -> RemotingCommand:
-        """17: create a topic or change it.
-
-        A bad name, a system topic and the type MIXED are 1 or 29 by profile; an attribute that
-        cannot be applied is 1.
-        """
-        header = CreateTopicRequestHeader.from_ext(request.command.ext_fields)
-        wanted = TopicConfig(
-            topic_name=header.topic,
-            read_queue_nums=header.read_queue_nums,
-            write_queue_nums=header.write_queue_nums,
-            perm=header.perm,
-            topic_filter_type=header.topic_filter_type,
-            topic_sys_flag=header.topic_sys_flag or 0,
-            order=header.order,
-        )
-        self._acts.settings.put_topic(wanted, header.attributes)
-        return request.command.answer(ResponseCode.SUCCESS)
-
-    def put_group(self, request: Request) -> Work:
-        """200: create the settings of a consumer group or replace them."""
-        if request.command.body:
-            group = yield partial(SubscriptionGroupConfig.decode, request.command.body)
-            self._acts.settings.put_group(group)
-        return request.command.answer(ResponseCode.SUCCESS)
+    # -- options ----------------------------------------------------------------------------
 
     def update_options(self, request: Request) -> Work:
         """25: change options, all of them or none; a black-listed name is 16.
@@ -127,15 +86,6 @@ class AdminBrokerProcessor:
         """202: bounds and last store time of every queue of a topic; unknown topic: 17."""
         header = GetTopicStatsInfoRequestHeader.from_ext(request.command.ext_fields)
         table = yield from self._acts.offsets.topic_stats(header.topic)
-        body = yield table.encode
-        return request.command.answer(ResponseCode.SUCCESS, body=body)
-
-    def consumer_connections(self, request: Request) -> Work:
-        """203: who is connected in a group and to what it subscribes; nobody: 206."""
-        header = GetConsumerConnectionListRequestHeader.from_ext(request.command.ext_fields)
-        table = self._acts.clients.consumer_connections(header.consumer_group)
-        if len(table.subscription_table) + len(table.connection_set) > _MANY:
-            yield elsewhere
         body = yield table.encode
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 

@@ -32,6 +32,7 @@ class ClientManageProcessor:
 
     _acts: Administration
     _filters: Filters
+    _takes_fingerprints: bool
 
     def register(self, endpoint: Endpoint) -> None:
         """Take over the requests of this module."""
@@ -45,15 +46,19 @@ class ClientManageProcessor:
     def heartbeat(self, request: Request) -> Work:
         """34: register producers and consumers of one client.
 
-        The answer carries no fields, as in 4.9: a 5.x client then keeps sending whole
-        heartbeats instead of fingerprints.
+        5.x answers that a fingerprint is enough instead of all subscriptions, and whether they must
+        come along next time.
         """
         command = request.command
         data = yield partial(HeartbeatData.decode, command.body)
-        yield from self._acts.clients.heartbeat(
+        is_outdated = yield from self._acts.clients.heartbeat(
             request.connection, data, command.language, command.version
         )
-        return command.answer(ResponseCode.SUCCESS)
+        fields = None
+        if self._takes_fingerprints:
+            outdated = str(is_outdated).lower()
+            fields = {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": outdated}
+        return command.answer(ResponseCode.SUCCESS, ext_fields=fields)
 
     def unregister(self, request: Request) -> RemotingCommand:
         """35: a client leaves one producer group or one consumer group."""

@@ -1,4 +1,4 @@
-"""What a broker tells about itself: requests 28, 45, 60 and 61.
+"""What a broker tells about itself: requests 28, 45, 60, 61 and 315.
 
 The part of RocketMQ's AdminBrokerProcessor that dashboards, mqadmin and slaves read. 28 gives a
 table of texts, of which no tool may miss one; figures that an embedded broker has not (thread
@@ -13,6 +13,7 @@ from typing import Final
 
 from attrs import define, field
 
+from embedded_broker.core.figures import Figures
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.core.statistics import Statistics, Totals
 from embedded_broker.remoting.endpoint import Endpoint, Request
@@ -24,10 +25,12 @@ from embedded_broker.store.message_store import MessageStore
 from embedded_broker.timer.interface import TimerEngine
 from embedded_broker.timer.levels.service import ScheduleMessageService
 from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.bodies.consumption import BrokerStatsData, BrokerStatsItem
 from rocketmq_py.protocol.bodies.timers import DelayOffsets, RuntimeInfo, TimerCounts
 from rocketmq_py.protocol.bodies.topics import DataVersion
 from rocketmq_py.protocol.codes import MQVersion, RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.headers.groups import ViewBrokerStatsDataRequestHeader
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 
 _POOLS: Final = {
@@ -63,6 +66,7 @@ class InspectionProcessor:
     _timers: TimerEngine
     _levels: ScheduleMessageService
     _statistics: Statistics
+    _figures: Figures
     _boot_ms: int = field(init=False)
 
     @_boot_ms.default
@@ -79,6 +83,7 @@ class InspectionProcessor:
         register(RequestCode.GET_BROKER_RUNTIME_INFO, self.runtime_info)
         register(RequestCode.GET_ALL_DELAY_OFFSET, self.delay_offsets)
         register(RequestCode.GET_TIMER_CHECK_POINT, self.timer_checkpoint)
+        register(RequestCode.VIEW_BROKER_STATS_DATA, self.figure)
         endpoint.register_long(RequestCode.GET_TIMER_METRICS, self.timer_counts)
 
     # -- timers -----------------------------------------------------------------------------
@@ -113,6 +118,15 @@ class InspectionProcessor:
     def _check_timers(self, problem: str) -> None:
         if not self._config.flag("timerWheelEnable"):
             raise Refused(Reason.FAILED, f"{problem}: timerWheelEnable is false at this broker")
+
+    # -- figures ------------------------------------------------------------------------------
+
+    def figure(self, request: Request) -> RemotingCommand:
+        """315: how much a figure has grown in the last minute, hour and day; unknown: 1."""
+        header = ViewBrokerStatsDataRequestHeader.from_ext(request.command.ext_fields)
+        growths = self._figures.view(header.stats_name, header.stats_key)
+        body = BrokerStatsData(*(BrokerStatsItem(one.sum, one.per_second) for one in growths))
+        return request.command.answer(ResponseCode.SUCCESS, body=body.encode())
 
     # -- the runtime table --------------------------------------------------------------------
 

@@ -28,7 +28,13 @@ _CODES: Final = {
 }
 """By how a pull ended, which is the remark too; 19 at the end of the queue, all else is 21."""
 
-_FORBIDDEN: Final = {Who.BROKER: "1", Who.GROUP: "2", Who.TOPIC: "3", Who.BROADCASTING: "4"}
+_FORBIDDEN: Final = {
+    Who.BROKER: "1",
+    Who.GROUP: "2",
+    Who.TOPIC: "3",
+    Who.BROADCASTING: "4",
+    Who.SUBSCRIPTION: "5",
+}
 
 
 @define(eq=False)

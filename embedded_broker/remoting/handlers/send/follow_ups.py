@@ -1,7 +1,7 @@
-"""What is said later of a message that was sent: requests 36, 37 and 370.
+"""What is said later of a message that was sent: requests 36, 37, 323 and 370.
 
 Read on: `embedded_broker/core/retries.py` (36: send it to the consumer again),
-`embedded_broker/core/transactions/ending.py` (37: commit or roll back) and
+`embedded_broker/core/transactions/ending.py` (37: commit or roll back; 323: ask again) and
 `embedded_broker/core/recalls.py` (370: take a timer back).
 """
 
@@ -24,6 +24,7 @@ from rocketmq_py.protocol.headers.send import (
     ConsumerSendMsgBackRequestHeader,
     EndTransactionRequestHeader,
     RecallMessageRequestHeader,
+    ResumeCheckHalfMessageRequestHeader,
 )
 from rocketmq_py.protocol.properties import Prop
 from rocketmq_py.protocol.sysflag import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
@@ -48,6 +49,7 @@ class FollowUpProcessor:
         register = self._endpoint.register
         register(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back)
         register(RequestCode.END_TRANSACTION, self.end_transaction)
+        register(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume_check)
         register(RequestCode.RECALL_MESSAGE, self.recall)
 
     def send_back(self, request: Request) -> RemotingCommand:
@@ -91,6 +93,12 @@ class FollowUpProcessor:
             was_asked=bool(header.from_transaction_check),
         )
         self._endings.end(ending)
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    def resume_check(self, request: Request) -> RemotingCommand:
+        """323: ask again about a half message that was given up, named by its offset id."""
+        header = ResumeCheckHalfMessageRequestHeader.from_ext(request.command.ext_fields)
+        self._endings.resume(header.msg_id or "")
         return request.command.answer(ResponseCode.SUCCESS)
 
     def recall(self, request: Request) -> RemotingCommand | None:

@@ -8,7 +8,7 @@ MSG_REGION and TRACE_ON. Read on: `embedded_broker/core/produce.py` for what bec
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from attrs import define, field
 
@@ -23,6 +23,7 @@ from embedded_broker.remoting.endpoint import (
     RequestError,
     Send,
 )
+from embedded_broker.remoting.handlers.send.send_form import SendForm
 from embedded_broker.remoting.journal import HEADER_KEPT_MAX
 from embedded_broker.settings.config import BrokerConfig
 from embedded_broker.settings.profiles import Profile
@@ -73,6 +74,9 @@ class SendMessageProcessor:
     _pattern: bytes = field(init=False)
     _recall_pattern: bytes = field(init=False)
     _terms: dict[tuple[str, ...], Terms] = field(factory=dict, init=False)
+    _known: SendForm | None = field(default=None, init=False)
+    _before: tuple[str, Terms] | None = field(default=None, init=False)
+    _learnt: tuple[str, Terms] | None = field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._host_digits = self._store_host.hex().upper()
@@ -101,7 +105,7 @@ class SendMessageProcessor:
             header = read(command.ext_fields)
         except HeaderError as error:
             raise self._refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
-        terms = _terms(header, is_batch=command.code == RequestCode.SEND_BATCH_MESSAGE)
+        terms = terms_of(header, is_batch=command.code == RequestCode.SEND_BATCH_MESSAGE)
         if command.version < MQVersion.V3_4_9:
             terms.max_reconsume_times = None  # these clients do not mean what they write there
         message = Incoming(
@@ -144,10 +148,16 @@ class SendMessageProcessor:
 
     def read(self, frame: Frame) -> Send | None:
         """Give the send if it is one in its usual form; nothing is refused here."""
-        if not frame.header.startswith(_BEGIN) or len(frame.header) > HEADER_KEPT_MAX:
+        header = frame.header
+        if not header.startswith(_BEGIN) or len(header) > HEADER_KEPT_MAX:
             return None
+        known = self._known
+        if known is not None and (found := known.read(header)) is not None:
+            born, text, opaque = found
+            message = Incoming(known.topic, frame.body, text, born, known.terms)
+            return Send(frame, opaque, known.fields, message)
         try:
-            document = loads(frame.header)
+            document = loads(header)
             ext = document["extFields"]
             opaque = document["opaque"]
             topic, born, text = ext["b"], ext["g"], ext["i"]
@@ -166,16 +176,25 @@ class SendMessageProcessor:
             if terms is None and (terms := self._learn(form, ext)) is None:
                 return None
             message = Incoming(topic, frame.body, text, int(born), terms)
+            self._learn_form(header, document, message)
         except (AttributeError, KeyError, TypeError, ValueError):
             return None  # an odd header: `_send` says what is wrong with it
         return Send(frame, opaque, ext, message)
+
+    def _learn_form(self, header: bytes, document: dict[str, Any], message: Incoming) -> None:
+        """Learn what headers look like that follow each other; once as long as they do."""
+        where = message.topic, message.terms
+        if where == self._before and where != self._learnt:
+            self._learnt = where
+            self._known = SendForm.of(header, document, message)
+        self._before = where
 
     def _learn(self, form: tuple[str, ...], ext: Mapping[str, str]) -> Terms | None:
         """Read a header whose fields look like this, so that the next one need not be read."""
         if not all(isinstance(value, str) for value in ext.values()):
             return None
         try:
-            terms = _terms(SendMessageRequestHeader.from_ext_v2(ext))
+            terms = terms_of(SendMessageRequestHeader.from_ext_v2(ext))
         except HeaderError:
             return None
         if terms.is_batch:
@@ -236,7 +255,8 @@ class SendMessageProcessor:
         return header
 
 
-def _terms(header: SendMessageRequestHeader, *, is_batch: bool = False) -> Terms:
+def terms_of(header: SendMessageRequestHeader, *, is_batch: bool = False) -> Terms:
+    """Read how a message is to be sent."""
     return Terms(
         header.queue_id,
         header.flag,

@@ -96,3 +96,58 @@ def test_a_thousand_brokers_leave_no_thread_socket_file_or_memory(*, tcp: bool) 
     )
     print(done.stdout)
     assert done.returncode == 0, done.stderr
+
+
+A_HUNDRED_TESTS = """
+from pathlib import Path
+from threading import enumerate as threads
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+
+
+def sockets():
+    found = []
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            found.append(entry.readlink().as_posix())
+        except FileNotFoundError:
+            continue
+    return sum(one.startswith("socket:") for one in found)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_is_left():
+    running, open_now = set(threads()), sockets()
+    yield
+    assert set(threads()) == running
+    assert sockets() == open_now
+
+
+@pytest.mark.parametrize("number", range(100))
+def test_one(number):
+    with EmbeddedBroker(clock=VirtualClock(), topics=["T"]) as broker:
+        assert broker.timers.count() == 0
+        broker.send("T", b"%d" % number, delay=60)
+        broker.clock.advance(60)
+        assert [one.body for one in broker.messages.in_topic("T")] == [b"%d" % number]
+"""
+HUNDRED_GUARD_S = 100
+"""Ten times what a hundred of them may take."""
+
+
+@pytest.mark.case("K27")
+@pytest.mark.timeout(HUNDRED_GUARD_S + 20)
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_hundred_tests_with_a_broker_each_run_in_any_order(tmp_path: Path, order: int) -> None:
+    (tmp_path / "test_hundred.py").write_text(A_HUNDRED_TESTS, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", f"--randomly-seed={order}", str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=HUNDRED_GUARD_S,
+        check=False,
+    )
+    assert "100 passed" in done.stdout, done.stdout + done.stderr

@@ -52,6 +52,42 @@ def test_it_says_what_it_keeps(brokers: str, whose: str) -> None:
     assert line.startswith(f"messages are kept {whose}in memory, for 72 hours")
 
 
+SIGNAL_INSIDE_THE_WAIT = """
+import os, signal, sys, threading
+from embedded_broker.cli import main
+
+lines = []
+
+def of_wait(frame, event, _):
+    lines.append(frame.f_lineno)
+    if len(lines) == 2:  # behind the line that takes the lock
+        sys.settrace(None)
+        os.kill(os.getpid(), signal.SIGTERM)
+    return of_wait
+
+def trace(frame, event, _):
+    caller = frame.f_back
+    if frame.f_code.co_name == "wait" and caller and caller.f_code.co_name == "_run_until":
+        return of_wait
+
+sys.settrace(trace)
+main()
+"""
+"""Ends itself in the middle of a wait that is written in Python, where a lock may be held."""
+
+
+def test_a_signal_ends_it_wherever_it_is() -> None:
+    program = [sys.executable, "-c", SIGNAL_INSIDE_THE_WAIT, "serve", *FREE_PORTS]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+        line = process.stdout.readline() if process.stdout else ""
+        assert line.startswith("ready "), line
+        process.terminate()
+        try:
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_is_ready_when_it_says_so_and_stops_cleanly(number: signal.Signals) -> None:
     with serving("--topic", "T") as (process, words):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from attrs import define, field
 
 from embedded_broker import EmbeddedBroker
 from embedded_broker.core.consume import Pull, Pulled
-from embedded_broker.core.guards import Action, Resource, ResourceKind
+from embedded_broker.core.guards import Action, Asked, Resource, ResourceKind
 from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.refusals import Reason, Refused
 from embedded_broker.tables.peer import Peer
@@ -84,10 +84,10 @@ class Closed:
     topic: str
     asked: list[Action] = field(factory=list)
 
-    def check(self, peer: Peer, action: Action, resources: Sequence[Resource]) -> Refused | None:
-        self.asked.append(action)
-        names = [one.name for one in resources]
-        if action is Action.PUB and self.topic in names:
+    def check(self, asked: Asked) -> Refused | None:
+        self.asked.append(asked.action)
+        names = [one.name for one in asked.resources]
+        if asked.action is Action.PUB and self.topic in names:
             return Refused(Reason.NO_PERMISSION, "closed")
         return None
 

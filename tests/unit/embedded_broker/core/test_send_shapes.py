@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from embedded_broker.core.incoming import Incoming
+from embedded_broker.core.incoming import Incoming, Terms
 from embedded_broker.core.send_shapes import SHAPES_MAX
 from embedded_broker.lifecycle.parts import BrokerParts
 from embedded_broker.store.fault_points import DiskFault
@@ -257,6 +259,30 @@ def test_only_what_differs_in_key_and_number_has_a_shape() -> None:
         assert {"two requests", "a level wins", "a mark", "bad timer"}.isdisjoint(shaped)
         assert sends["delay level"] is not None
         assert sends["oneway"] is sends["batch"] is sends["no JSON"] is None
+
+
+PIECES: Final = ("UNIQ_KEY\1", "X", "AB12", "\2", "\1", "TIMER_DELAY_MS\1", "5000", "DEL", "K\1v\2")
+
+
+def test_the_text_before_changes_nothing_about_the_next_one() -> None:
+    first, number = "UNIQ_KEY\1AB12\2", "TIMER_DELAY_MS\x015000\2"
+
+    with running() as (parts, _):
+        shapes = parts.produce._shapes
+
+        @settings(max_examples=300, deadline=None)
+        @given(texts=st.lists(st.lists(st.sampled_from(PIECES), max_size=9).map("".join)))
+        @example([f"{first}{number}", f"{first}X\2{number}"])
+        @example([f"{first}{number}", f"UNIQ_KEY\1XXXXX\2{number}"])
+        @example([f"K\1AB12\2{first}{number}", f"K\1CD34\2{first}{number}"])
+        def check(texts: list[str]) -> None:
+            for text in [f"UNIQ_KEY\1CD\2{number}", *texts, *texts]:
+                message = Incoming("T", b"x", text, 1, Terms(0))
+                after_others = shapes.find(0, message)
+                shapes._last = None
+                assert after_others == shapes._find(0, message)
+
+        check()
 
 
 def test_sends_in_one_piece_keep_their_order_in_each_queue_and_are_all_answered() -> None:

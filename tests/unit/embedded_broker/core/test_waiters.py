@@ -225,3 +225,27 @@ def test_no_entry_of_the_door_wakes_all_of_many(
     assert [bodies(answer) for answer in answers] == [[b"new"]] * 40
     assert door.entries - before >= 5
     assert not door.delivering
+
+
+def test_waiters_of_a_place_are_counted_and_may_be_asked_without_an_end() -> None:
+    line = Waiters(Session(VirtualClock()))
+    peer, asked = Somebody(), list[bool]()
+
+    def answer(is_over: bool) -> bool:
+        asked.append(is_over)
+        return is_over
+
+    for queue_id in (0, 1):
+        waiter = Waiter(peer, "G", {("T", queue_id): 0}, None, answer)
+        waiter.place = "here"
+        assert line.add(waiter, 1000)
+    assert (line.count_at("here"), line.count_at("there")) == (2, 0)
+    line.wake("G", "T", 0, is_over=False)
+    assert line.count_at("here") == 1
+    line.run_woken()
+    assert (asked, line.count_at("here")) == ([False], 2)
+    line.wake("G", "T", 0)
+    line.run_woken()
+    assert (asked, line.count_at("here")) == ([False, True], 1)
+    line.forget(peer)
+    assert line.count_at("here") == 0

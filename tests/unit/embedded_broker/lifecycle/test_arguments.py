@@ -72,7 +72,7 @@ def test_a_cluster_refuses_a_store_that_is_no_path() -> None:
         EmbeddedCluster(store=3)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["acl", "tls", "vip_port", "control"])
+@pytest.mark.parametrize("name", ["vip_port"])
 def test_an_argument_of_a_later_version_does_not_exist(name: str) -> None:
     arguments: dict[str, Any] = {name: None}
 

@@ -6,6 +6,13 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.codes import RequestCode
+from tests.unit.embedded_broker.remoting.handlers.pop.pop_requests import (
+    ack,
+    handle,
+    hide_longer,
+    pop,
+    pop_fields,
+)
 from tests.unit.embedded_broker.wire_peer import WirePeer, consumer, pull_fields
 
 GUARD_S = 30.0
@@ -61,6 +68,25 @@ def test_a_group_over_tcp_is_busy_until_it_has_committed_and_waits_for_more(
     broker.wait_for(lambda b: b._parts().consumers.get("g") is None, timeout=GUARD_S)
     broker.send("T", b"3", queue=0)
     assert busy(broker) == ()
+
+
+def test_a_group_that_pops_is_busy_until_it_has_acked_or_put_off_what_it_got(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    sent = [broker.send("T", b"%d" % number, queue=0) for number in range(2)]
+    peer.heartbeat("c1", consumer("G", {"T": "*"}))
+    answer = pop(peer)
+    peer.post(RequestCode.POP_MESSAGE, pop_fields(pollTime="60000"))
+    broker.wait_for(lambda b: len(b._parts().consume.waiters) == 1, timeout=GUARD_S)
+    assert busy(broker) == tuple(
+        f"G: message {one.msg_id} of T queue 0 is popped but not acked (client c1)" for one in sent
+    )
+    assert ack(peer, handle(answer, 0), 0).code == 0
+    assert len(busy(broker)) == 1
+    assert hide_longer(peer, handle(answer, 1), 1).code == 0
+    assert busy(broker) == ()
+    broker.clock.advance(10)
+    assert len(busy(broker)) > 0
 
 
 def test_what_the_tags_of_a_group_leave_out_is_not_waited_for(

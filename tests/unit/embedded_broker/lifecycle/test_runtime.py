@@ -1,11 +1,17 @@
 """What brokers share: addresses and the order of start and end."""
 
+import contextlib
+import random
+import socket
+
 import pytest
 
-from embedded_broker import EmbeddedBroker
+from embedded_broker import EmbeddedBroker, EmbeddedCluster
 from embedded_broker.lifecycle.runtime import Runtime
 from embedded_broker.remoting.inproc import LocalClients
 from embedded_broker.remoting.journal import Journal
+from rocketmq_py import DefaultMQProducer, Message
+from tests.unit.embedded_broker.wire_peer import WirePeer
 
 
 def runtime_of(broker: EmbeddedBroker) -> Runtime:
@@ -37,3 +43,68 @@ def test_random_choices_repeat_with_the_seed(seed: int | None, same: bool) -> No
     drawn = [runtime_of(EmbeddedBroker(seed=seed)).random.getrandbits(64) for _ in range(2)]
 
     assert (drawn[0] == drawn[1]) is same
+
+
+# --- the VIP channel -------------------------------------------------------------------------
+
+
+def beside(broker: EmbeddedBroker) -> str:
+    """The address of a broker's VIP channel."""
+    host, _, port = broker.addr.rpartition(":")
+    return f"{host}:{int(port) - 2}"
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port that nobody has, nor its neighbours; the system gives none of these by itself."""
+    while True:
+        port = random.randrange(20_000, 30_000)
+        with contextlib.ExitStack() as taken, contextlib.suppress(OSError):
+            for one in range(port - 2, port + 4):
+                taken.enter_context(socket.create_server(("127.0.0.1", one)))
+            return port
+
+
+@pytest.mark.case("W100")
+def test_a_client_with_vip_channel_sends_to_the_second_port(free_port: int) -> None:
+    with (
+        EmbeddedBroker(broker_port=free_port, topics=["T"]) as broker,
+        DefaultMQProducer(
+            "P", namesrv_addr=broker.namesrv_addr, vip_channel_enabled=True, transport="tcp"
+        ) as producer,
+    ):
+        producer.send(Message("T", b"x"))
+        ports = {peer.local[1] for peer in broker._parts().endpoint.connections}
+        assert free_port - 2 in ports
+        assert [message.body for message in broker.messages.in_topic("T")] == [b"x"]
+
+
+def test_a_restart_and_a_reset_keep_the_channel(free_port: int) -> None:
+    with EmbeddedBroker(broker_port=free_port) as broker:
+        for again in (broker.restart, broker.reset):
+            again()
+            with WirePeer(beside(broker)) as peer:
+                assert peer.send("T").code == 0
+
+
+def test_a_taken_second_port_is_told_and_the_broker_starts(
+    free_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", free_port - 2)),
+        EmbeddedBroker(broker_port=free_port) as broker,
+        WirePeer(broker.addr) as peer,
+    ):
+        assert peer.send("T").code == 0
+    (told,) = caplog.records
+    assert "has no VIP channel" in told.getMessage()
+
+
+def test_nothing_is_told_of_neighbours_in_a_cluster(
+    free_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with EmbeddedCluster(brokers=3, broker_port=free_port, namesrv_port=free_port + 3) as cluster:
+        for broker in cluster.brokers:
+            with WirePeer(broker.addr) as peer:
+                assert peer.send("T").code == 0
+    assert caplog.records == []

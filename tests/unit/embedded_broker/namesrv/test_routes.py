@@ -51,3 +51,17 @@ def test_every_change_is_a_new_version() -> None:
     before = table.version
     table.put_topic("a", TopicConfig("U"))
     assert table.version > before
+
+
+def test_readable_queues_are_those_of_all_brokers_that_may_be_read() -> None:
+    table = RouteTable()
+    for name, queues, perm in (("a", 2, 6), ("b", 1, 4), ("c", 3, 2)):
+        topic = TopicConfig(topic_name="T", read_queue_nums=queues, perm=perm)
+        table.register(cluster="C", broker_name=name, address=f"h:{name}", topics=[topic])
+    found = table.readable_queues("T")
+    assert [(one.broker_name, one.queue_id) for one in found or []] == [
+        ("a", 0),
+        ("a", 1),
+        ("b", 0),
+    ]
+    assert table.readable_queues("nosuch") is None

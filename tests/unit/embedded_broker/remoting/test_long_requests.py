@@ -88,7 +88,8 @@ def test_so_many_wait_and_the_next_is_told_that_the_broker_is_busy() -> None:
     requests, go = LongRequests(), Event()
     for _ in range(WAITING_MAX):
         requests.do(lambda: hold(go))
-    with pytest.raises(Refused, match=f"{WAITING_MAX} requests that take long") as caught:
+    told = rf"^\[OVERLOAD\]system busy.*{WAITING_MAX} requests that take long"
+    with pytest.raises(Refused, match=told) as caught:
         requests.do(lambda: None)
     assert caught.value.reason is Reason.BUSY
     go.set()

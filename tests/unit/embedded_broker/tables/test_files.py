@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
+from embedded_broker.clocks.session import Session
 from embedded_broker.errors import StoreDamagedError, StoreError
 from embedded_broker.store.config_files import EntriesText
 from embedded_broker.store.fault_points import DiskFault
 from embedded_broker.store.memory_fs import MemoryFileSystem
+from embedded_broker.tables.files import TableFiles
+from embedded_broker.tables.offsets.table import OffsetTable
 from rocketmq_py.errors import BodyError
 from rocketmq_py.protocol.bodies.topics import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode
@@ -357,12 +360,18 @@ def test_the_files_are_those_of_the_whole_tables(
         use(connect(broker.addr))
         broker.topics.create(f"T{number * 7 % 30}", queues=1)
         session.advance(5)
+    gone = {"topic": "T7"}
+    assert connect(broker.addr).ask(RequestCode.DELETE_TOPIC_IN_BROKER, gone).code == 0
+    session.advance(5)
     parts = broker._parts()
     with parts.door:
         documents = parts.table_files.documents()
-    assert len(documents) == 3
+    assert "T7" not in documents["config/topics.json"]["topicConfigTable"]
+    assert len(documents) == 6
     for path, document in documents.items():
-        assert fs.read_file(path) == dumps_fastjson(document, pretty=True)
+        if fs.exists(path):  # those of POP are written with the first pop
+            assert fs.read_file(path) == dumps_fastjson(document, pretty=True)
+    assert sum(map(fs.exists, documents)) == 4
 
 
 def test_a_large_table_is_saved_less_often(start_broker: StartBroker, connect: Connect) -> None:
@@ -377,3 +386,22 @@ def test_a_large_table_is_saved_less_often(start_broker: StartBroker, connect: C
     assert "Late" not in saved(fs, "config/topics.json", "topicConfigTable")
     session.advance(0.02)
     assert "Late" in saved(fs, "config/topics.json", "topicConfigTable")
+
+
+def test_what_must_be_durable_before_is_made_so_before_a_file_is_written() -> None:
+    session, fs = VirtualClock(), MemoryFileSystem()
+    files = TableFiles(fs, Session(session), lambda work: work(), list[str]().append, False)
+    table, seen = OffsetTable(), list[bool]()
+    path = "config/consumerOffset.json"
+
+    def before() -> None:
+        seen.append(fs.exists(path))
+        if len(seen) == 1:
+            raise StoreError("no room")
+
+    files.keep(table, path, 5, before)
+    table.commit("g", "T", 0, 1)
+    files.save()
+    assert (seen, fs.exists(path), table.unsaved) == ([False], False, "no room")
+    files.save()
+    assert (seen, fs.exists(path), table.unsaved) == ([False, False], True, None)

@@ -14,9 +14,10 @@ from rocketmq_py import (
     MessageQueue,
     NamespacedQueueAccess,
     NoRouteError,
-    PreparedMessage,
     QueueAccess,
+    RunOutcome,
     SendOutcome,
+    SendRun,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 
@@ -35,16 +36,16 @@ def access(broker: EmbeddedBroker) -> Iterator[NamespacedQueueAccess]:
         yield started
 
 
-def many(access: QueueAccess, message: PreparedMessage) -> SendOutcome:
-    told: SimpleQueue[SendOutcome] = SimpleQueue()
-    access.send_many([message], lambda _number, outcome: told.put(outcome))
-    return told.get(timeout=5)
+def one_of_a_run(access: QueueAccess, queue: MessageQueue, body: bytes) -> SendOutcome:
+    told: SimpleQueue[RunOutcome] = SimpleQueue()
+    access.send_run(SendRun(queue, [body], [ID]), told.put)
+    return told.get(timeout=5)[0]
 
 
 def test_every_call_with_a_name_wraps_it() -> None:
     made_of_others = {"bounds", "message_at"}
     for name, call in inspect.getmembers(QueueAccess, inspect.isfunction):
-        words = {"topic", "queue", "group", "messages"} & set(inspect.signature(call).parameters)
+        words = {"topic", "queue", "group", "run"} & set(inspect.signature(call).parameters)
         if not name.startswith("_") and words and name not in made_of_others:
             assert "self._wire" in inspect.getsource(call), f"{name} would send bare names"
 
@@ -62,7 +63,7 @@ def test_what_is_sent_is_read_back_and_nobody_else_sees_it(
 ) -> None:
     queue = access.write_queues("T")[0]
     assert access.send(queue, b"one", properties=ID).result(5).queue == queue
-    sent = many(access, PreparedMessage(queue, b"two", ID)).result()
+    sent = one_of_a_run(access, queue, b"two").result()
     assert (sent.queue, sent.queue_offset) == (queue, 1)
     assert [message.body for message in broker.messages.in_topic("shop%T")] == [b"one", b"two"]
     assert broker.messages.in_topic("T") == []
@@ -76,7 +77,7 @@ def test_what_is_sent_is_read_back_and_nobody_else_sees_it(
 def test_a_refusal_arrives_as_it_is(broker: EmbeddedBroker, access: NamespacedQueueAccess) -> None:
     queue = access.write_queues("T")[0]
     broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.SYSTEM_BUSY).always()
-    assert isinstance(many(access, PreparedMessage(queue, b"x", ID)).error, FlowControlError)
+    assert isinstance(one_of_a_run(access, queue, b"x").error, FlowControlError)
     with pytest.raises(FlowControlError):
         access.send(queue, b"x", properties=ID).result(5)
 

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from queue import SimpleQueue
-from typing import Literal
 
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py import (
-    Credentials,
     MessageIds,
     MessageQueue,
     MQBrokerException,
     MQClientException,
     NoRouteError,
     NotStartedError,
-    PreparedMessage,
     QueueAccess,
     QueueBounds,
     RawMessages,
     RecallHandle,
-    RemotingException,
-    SendOutcome,
     SendStatus,
     TopicNotExistError,
 )
@@ -50,15 +44,6 @@ def access(broker: EmbeddedBroker) -> Iterator[QueueAccess]:
 
 def text(**properties: str) -> str:
     return encode_properties({"UNIQ_KEY": "0" * 32} | properties).decode()
-
-
-def sent(access: QueueAccess, messages: list[PreparedMessage]) -> list[SendOutcome]:
-    """Send many and wait for all; the outcomes in the order of the messages."""
-    told: SimpleQueue[tuple[int, SendOutcome]] = SimpleQueue()
-    access.send_many(messages, lambda number, outcome: told.put((number, outcome)))
-    found = dict(told.get(timeout=5) for _ in messages)
-    assert told.empty()
-    return [found[number] for number in range(len(messages))]
 
 
 def test_a_broker_that_tells_no_statistics_is_asked_queue_by_queue(
@@ -105,58 +90,6 @@ def test_bodies_are_sent_as_they_are(broker: EmbeddedBroker, access: QueueAccess
     assert stored[0].properties["a"] == "1"
     delayed = access.send(QUEUE, b"later", properties=text(TIMER_DELAY_MS="5000")).result(5)
     assert delayed.recall_handle
-
-
-@pytest.mark.parametrize("transport", ["tcp", "auto"])
-def test_many_messages_go_out_together_and_each_has_its_own_answer(
-    broker: EmbeddedBroker, transport: Literal["tcp", "auto"]
-) -> None:
-    other = MessageQueue("T", "broker-a", 1)
-    nowhere = MessageQueue("T", "broker-z", 0)
-    bad = encode_properties({"UNIQ_KEY": "0" * 32, "TIMER_DELAY_MS": "99999999999999"}).decode()
-    with QueueAccess(namesrv_addr=broker.namesrv_addr, transport=transport) as access:
-        access.write_queues("T")
-        prepared = [
-            PreparedMessage(QUEUE, b"a", text(a="1"), 4),
-            PreparedMessage(other, b"b", text()),
-            PreparedMessage(nowhere, b"lost", text()),
-            PreparedMessage(QUEUE, b"refused", bad),
-            PreparedMessage(QUEUE, b"later", text(TIMER_DELAY_MS="5000")),
-            PreparedMessage(QUEUE, b"c", text()),
-        ]
-        outcomes = sent(access, prepared)
-        errors = [outcome.exception() for outcome in outcomes]
-        assert [type(error).__name__ for error in errors if error is not None] == [
-            "MQClientException",
-            "MQBrokerException",
-        ]
-        stored = [one.result() for number, one in enumerate(outcomes) if number not in {2, 3}]
-        places = [(one.queue.queue_id, one.queue_offset) for one in stored if not one.recall_handle]
-        assert places == [(0, 0), (1, 0), (0, 1)]
-        assert stored[2].recall_handle
-        with pytest.raises(MQBrokerException, match="code 13"):
-            outcomes[3].result()
-        assert sent(access, []) == []
-    found = broker.messages.in_topic("T")
-    assert sorted(message.body for message in found) == [b"a", b"b", b"c"]
-    assert {message.body: message.queue_id for message in found}[b"b"] == 1
-
-
-def test_many_messages_of_a_client_with_a_key_are_signed_each(broker: EmbeddedBroker) -> None:
-    signed = QueueAccess(namesrv_addr=broker.namesrv_addr, credentials=Credentials("key", "secret"))
-    with signed as access:
-        access.write_queues("T")
-        outcomes = sent(access, [PreparedMessage(QUEUE, b"%d" % n, text()) for n in range(3)])
-        assert [outcome.result().queue_offset for outcome in outcomes] == [0, 1, 2]
-
-
-def test_a_server_that_is_gone_is_the_outcome_of_each_of_many(
-    broker: EmbeddedBroker, access: QueueAccess
-) -> None:
-    access.write_queues("T")
-    broker.close()
-    outcomes = sent(access, [PreparedMessage(QUEUE, b"x", text()) for _ in range(3)])
-    assert all(isinstance(outcome.exception(), RemotingException) for outcome in outcomes)
 
 
 def test_a_delayed_send_is_taken_back_by_its_handle(

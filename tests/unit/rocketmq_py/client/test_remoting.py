@@ -9,12 +9,17 @@ from contextlib import closing
 
 import pytest
 
+from embedded_broker import EmbeddedBroker
 from rocketmq_py.client.connections import Wait
 from rocketmq_py.client.instance import ClientInstance
 from rocketmq_py.config import Credentials
-from rocketmq_py.errors import RemotingConnectException, RemotingSendRequestException
+from rocketmq_py.errors import (
+    RemotingConnectException,
+    RemotingSendRequestException,
+    RemotingTimeoutException,
+)
 from rocketmq_py.protocol import signing
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import inproc
 from tests.unit.rocketmq_py.client.conftest import InstanceMaker
@@ -204,3 +209,17 @@ def test_an_end_in_the_middle_of_a_connect_leaves_no_thread_behind(
     with pytest.raises(RemotingConnectException, match="shut down"):
         remoting.invoke(address, RemotingCommand(ECHO), 500)
     assert instance.connections._io is None
+
+
+@pytest.mark.case("W12")
+def test_a_name_server_that_does_not_know_a_request_lets_it_time_out_and_nothing_else(
+    make_instance: InstanceMaker,
+) -> None:
+    """A name server of 4.9 answers nothing to a code that it does not know."""
+    with EmbeddedBroker(profile="rocketmq-4.9", inproc=False) as broker:
+        instance = make_instance(broker.namesrv_addr)
+        unknown = RemotingCommand(RequestCode.REGISTER_TOPIC_IN_NAMESRV, ext_fields={"topic": "T"})
+        with pytest.raises(RemotingTimeoutException):
+            instance.remoting.invoke(broker.namesrv_addr, unknown, 100)
+        known = RemotingCommand(RequestCode.GET_BROKER_CLUSTER_INFO)
+        assert instance.remoting.invoke(broker.namesrv_addr, known, 20_000).code == 0

@@ -23,30 +23,33 @@ def test_a_form_writes_the_same_bytes(
 ) -> None:
     form = HeaderForm.of(310, {**fields, "i": ""}, "i")
     plain = RemotingCommand(310, opaque=opaque, ext_fields={**fields, "i": value}, body=body)
-    made = form.command(value, body)
-    made.opaque = opaque
+    single = form.command(value, body)
+    single.opaque = opaque
+    assert single == plain
     try:
         expected = plain.encode()
     except HeaderError:
         with pytest.raises(HeaderError):
-            made.encode()
+            form.frames([opaque], [value], [body])
         return
-    assert made.encode() == expected
-    (frame,) = FrameDecoder().feed(made.encode())
-    assert RemotingCommand.decode(frame) == plain
+    made = form.frames([opaque, 7], [value, "next"], [body, memoryview(b"two")])
+    assert made.startswith(expected)
+    frames = FrameDecoder().feed(made)
+    assert [RemotingCommand.decode(frame).opaque for frame in frames] == [opaque, 7]
+    assert RemotingCommand.decode(frames[0]) == plain
+    assert frames[1].body == b"two"
 
 
 def test_what_looks_like_a_gap_is_none() -> None:
     tricky = {"a": '"opaque":2147483633', "b": "\x00 what differs \x00 "}
     form = HeaderForm.of(310, {**tricky, "i": ""}, "i")
-    made = form.command('"opaque":7', b"")
-    plain = RemotingCommand(310, ext_fields={**tricky, "i": '"opaque":7'})
-    assert made.encode() == plain.encode()
+    plain = RemotingCommand(310, opaque=3, ext_fields={**tricky, "i": '"opaque":7'})
+    assert form.frames([3], ['"opaque":7'], [b""]) == plain.encode()
 
 
 def test_a_command_too_large_for_a_frame_is_refused() -> None:
     form = HeaderForm.of(310, {"i": ""}, "i")
     with pytest.raises(FrameError):
-        form.command("", b"x" * FRAME_SIZE_MAX).encode()
+        form.frames([1], [""], [b"x" * FRAME_SIZE_MAX])
     with pytest.raises(HeaderError):
-        form.command("\ud800", b"").encode()
+        form.frames([1], ["\ud800"], [b""])

@@ -6,10 +6,12 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rocketmq_py.errors import HeaderError
 from rocketmq_py.protocol.codes import LanguageCode
-from rocketmq_py.protocol.header_json import decode_header, encode_header
+from rocketmq_py.protocol.header_json import decode_header, encode_header, opaque_of_success
 
 CODE, OPAQUE, FLAG, LANGUAGE, VERSION, REMARK, EXT = range(7)
 
@@ -110,3 +112,45 @@ def test_a_header_that_cannot_be_read_names_the_field(header: bytes, field: str)
 def test_text_that_is_no_unicode_cannot_be_written() -> None:
     with pytest.raises(HeaderError):
         encode_header(0, 0, 0, 0, 0, "\ud800", {})
+
+
+@given(
+    st.integers(-1, 2),
+    st.integers(-3, 2**31 - 1),
+    st.integers(0, 3),
+    st.none() | st.text(),
+    st.dictionaries(st.text() | st.sampled_from(["opaque", "code"]), st.text(), max_size=3),
+)
+def test_the_opaque_of_a_success_is_what_the_whole_header_says(
+    code: int, opaque: int, flag: int, remark: str | None, fields: dict[str, str]
+) -> None:
+    try:
+        header = encode_header(code, opaque, flag, 1, 400, remark, fields)
+    except HeaderError:
+        return
+    found = opaque_of_success(header)
+    if code == 0 and opaque >= 0:
+        assert found == opaque
+    else:
+        assert found is None
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"",
+        b"{}",
+        b'{"code":0,',
+        b'{"code":0,"opaque":}',
+        b'{"code":0,"opaque":"7"}',
+        b'{"opaque":7,"code":0}',
+        b'{"code":0,"flag":1}',
+        b'{"code": 0,"opaque":7}',
+    ],
+)
+def test_a_header_in_another_form_is_read_as_a_whole(header: bytes) -> None:
+    assert opaque_of_success(header) is None
+
+
+def test_the_opaque_may_stand_last() -> None:
+    assert opaque_of_success(b'{"code":0,"flag":1,"opaque":17}') == 17

@@ -11,7 +11,8 @@ import pytest
 from rocketmq_py.client.background import Timer
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import tcp
-from rocketmq_py.transport.channel import BYTES_MAX, Channel, future_of
+from rocketmq_py.transport.calls import BYTES_MAX
+from rocketmq_py.transport.channel import Channel, future_of
 from rocketmq_py.transport.io_thread import IoThread
 from tests.unit.rocketmq_py.scripted import ScriptedServer
 

@@ -13,7 +13,8 @@ from rocketmq_py.errors import (
     RocketMQError,
 )
 from rocketmq_py.protocol.command import RemotingCommand
-from rocketmq_py.transport.channel import CallTable, future_of
+from rocketmq_py.transport.calls import CallTable
+from rocketmq_py.transport.channel import future_of
 
 Outcome = tuple[RemotingCommand | None, RocketMQError | None]
 

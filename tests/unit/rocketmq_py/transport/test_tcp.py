@@ -21,7 +21,8 @@ from rocketmq_py.errors import (
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.command import RemotingCommand
 from rocketmq_py.transport import tcp
-from rocketmq_py.transport.channel import CallTable, Channel, Done
+from rocketmq_py.transport.calls import CallTable, Done
+from rocketmq_py.transport.channel import Channel
 from rocketmq_py.transport.io_thread import IoThread
 from tests.unit.rocketmq_py.scripted import Peer, ScriptedServer
 from tests.unit.rocketmq_py.transport.conftest import ChannelMaker, begun

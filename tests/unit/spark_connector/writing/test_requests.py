@@ -46,9 +46,32 @@ def test_rows_are_spread_over_the_queues_and_those_with_a_delay_go_alone() -> No
     }
     found = made(encode(columns), Places({"T": 2}))
     assert rows_of(found) == [(True, [0, 2]), (True, [3, 4]), (False, [1]), (False, [5])]
-    assert [one.goes_in_groups for one in found] == [False, False, True, True]
-    assert found[2].body == b"1"
-    assert decode_properties(found[2].properties)["TIMER_DELAY_MS"] == "5000"
+    assert found[2].bodies == [b"1"]
+    assert decode_properties(found[2].properties[0])["TIMER_DELAY_MS"] == "5000"
+
+
+def test_messages_of_their_own_leave_together_as_far_as_their_headers_are_equal() -> None:
+    columns = {
+        "body": pa.array([b"%d" % number for number in range(9)]),
+        "flag": pa.array([0, 0, 0, 0, 0, 0, 0, 7, 7]),
+    }
+    encoded = encode(columns)
+    found = made(encoded, Places({"T": 1}), batchSend="false", maxInFlight="6")
+    assert rows_of(found) == [(False, [0, 1, 2]), (False, [3, 4, 5]), (False, [6]), (False, [7, 8])]
+    assert [one.flag for one in found] == [0, 0, 0, 7]
+    assert [len(one) for one in found] == [3, 3, 1, 2]
+    few = made(encoded, Places({"T": 4}), batchSend="false")
+    assert rows_of(few)[:2] == [(False, [0, 1, 2]), (False, [3, 4, 5])]  # every queue gets some
+    tight = made(encoded, Places({"T": 1}), batchSend="false", compression="zlib", compressOver="0")
+    assert {one.sys_flag for one in tight} != {0}
+
+
+def test_a_part_of_a_request_has_its_own_rows_and_the_fate_of_the_whole() -> None:
+    whole = Request("T", [b"a", b"b", b"c"], (4, 5, 6), None, ["1", "2", "3"], attempt=2)
+    part = whole.part([0, 2])
+    assert (part.bodies, part.rows, part.properties) == ([b"a", b"c"], [4, 6], ["1", "3"])
+    assert (part.attempt, part.size, part.rows_of(1)) == (2, 2, [6])
+    assert whole.part([0, 1, 2]) is whole
 
 
 def test_rows_of_a_fixed_queue_keep_their_order_whether_alone_or_not() -> None:
@@ -60,7 +83,6 @@ def test_rows_of_a_fixed_queue_keep_their_order_whether_alone_or_not() -> None:
     found = made(encode(columns), Places({"T": 4}, lanes))
     fixed = [one for one in found if one.lane == FIXED]
     assert rows_of(fixed) == [(True, [0, 1]), (False, [2]), (True, [3]), (False, [4])]
-    assert not any(one.goes_in_groups for one in fixed)
     assert rows_of([one for one in found if one.lane is None]) == [(True, [5])]
 
 

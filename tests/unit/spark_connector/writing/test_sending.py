@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,14 +19,15 @@ from embedded_broker import EmbeddedBroker, EmbeddedCluster, VirtualClock
 from rocketmq_py import (
     MQClientException,
     NoRouteError,
-    PreparedMessage,
     QueueAccess,
     RawMessages,
-    RawSend,
-    SendOutcome,
-    SendStatus,
+    RemotingSendRequestException,
+    RunOutcome,
+    SendRun,
 )
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import Frame
 from spark_connector.errors import InvalidRowError, WeaklyStoredError
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.queue_choice import QueueChoice
@@ -63,6 +64,12 @@ def send(
 
 def bodies(broker: EmbeddedBroker, topic: str = "T") -> list[bytes]:
     return sorted(message.body for message in broker.messages.in_topic(topic))
+
+
+def answered(run: SendRun, code: int) -> RunOutcome:
+    """What a broker says that answers each message with one code."""
+    fields = {"msgId": "", "queueId": "0", "queueOffset": "0"}
+    return RunOutcome(run.queue, "T", "", [RemotingCommand(code, ext_fields=fields)] * len(run))
 
 
 def rows(count: int) -> pa.Array:
@@ -151,12 +158,10 @@ def test_what_no_repetition_can_help_comes_back_in_the_report(
 def test_a_status_that_is_not_ok_counts_as_stored_only_when_that_is_accepted(
     access: QueueAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slave_is_away(messages: Sequence[PreparedMessage], told: Any, **_given: object) -> None:
-        for number, one in enumerate(messages):
-            stored = RawSend(SendStatus.SLAVE_NOT_AVAILABLE, one.queue, 0, "")
-            told(number, SendOutcome(stored, None))
+    def slave_is_away(run: SendRun, told: Any, **_given: object) -> None:
+        told(answered(run, ResponseCode.SLAVE_NOT_AVAILABLE))
 
-    monkeypatch.setattr(access, "send_many", slave_is_away)
+    monkeypatch.setattr(access, "send_run", slave_is_away)
     assert send(access, {"body": rows(3)}, acceptStatus="stored").stored == 3
     report = send(access, {"body": rows(3)})
     assert "SLAVE_NOT_AVAILABLE" in str(report.failure)
@@ -166,16 +171,15 @@ def test_a_status_that_is_not_ok_counts_as_stored_only_when_that_is_accepted(
 def test_what_is_stored_less_safely_is_not_sent_again(
     broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch, alone: bool
 ) -> None:
-    send_many = access.send_many
+    send_run = access.send_run
 
-    def flush_late(messages: Any, told: Any, **more: Any) -> None:
-        def weakly(number: int, outcome: SendOutcome) -> None:
-            weak = evolve(outcome.result(), status=SendStatus.FLUSH_DISK_TIMEOUT)
-            told(number, SendOutcome(weak, None))
+    def flush_late(run: SendRun, told: Any, **more: Any) -> None:
+        def weakly(_outcome: RunOutcome) -> None:
+            told(answered(run, ResponseCode.FLUSH_DISK_TIMEOUT))
 
-        send_many(messages, weakly, **more)
+        send_run(run, weakly, **more)
 
-    monkeypatch.setattr(access, "send_many", flush_late)
+    monkeypatch.setattr(access, "send_run", flush_late)
     report = send(access, {"body": rows(1)}, batchSend=not alone)
     assert isinstance(report.failure, WeaklyStoredError)
     for told in ("FLUSH_DISK_TIMEOUT", "the message IS stored", "acceptStatus=stored"):
@@ -298,21 +302,20 @@ def test_rows_that_go_alone_leave_together_but_each_has_its_own_outcome(
     broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     groups: list[int] = []
-    send_many = access.send_many
+    send_run = access.send_run
 
-    def counted(messages: Sequence[PreparedMessage], *given: Any, **more: Any) -> None:
-        groups.append(len(messages))
-        send_many(messages, *given, **more)
+    def counted(run: SendRun, *given: Any, **more: Any) -> None:
+        groups.append(len(run))
+        send_run(run, *given, **more)
 
-    monkeypatch.setattr(access, "send_many", counted)
+    monkeypatch.setattr(access, "send_run", counted)
     broker.faults.on(RequestCode.SEND_MESSAGE_V2).respond(ResponseCode.SYSTEM_BUSY).times(3)
     delays = pa.array([5_000] * 400)
     report = send(access, {"body": rows(400), "delay_ms": delays}, maxInFlight=40)
     assert report.stored == 400
-    assert max(groups) <= 40
-    assert groups[0] == 40
+    assert groups[:2] == [20, 20]  # what may be under way, in two halves
     assert sum(groups) == 403
-    assert len(groups) <= 25
+    assert sum(groups[20:]) == 3
     assert isinstance(broker.clock, VirtualClock)
     broker.clock.advance(6)
     assert bodies(broker) == rows(400).to_pylist()
@@ -338,6 +341,42 @@ def test_a_row_of_a_group_that_is_refused_for_good_fails_the_task(
     assert report.failure is not None
     assert "code 13" in str(report.failure)
     assert report.stored == broker.timers.count(topic="T") == 9
+
+
+def test_exactly_the_rows_of_a_run_that_were_not_stored_go_again(
+    broker: EmbeddedBroker, access: QueueAccess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Busy answers, a connection that ends and stored rows in one run: each row by itself."""
+    sent: list[list[bytes]] = []
+    send_run = access.send_run
+
+    def partly(run: SendRun, told: Any, **more: Any) -> None:
+        sent.append([bytes(body) for body in run.bodies])
+        if len(sent) > 1:
+            send_run(run, told, **more)
+            return
+        kept = [0, 2, 5]
+        good = evolve(
+            run,
+            bodies=[run.bodies[number] for number in kept],
+            properties=[run.properties[number] for number in kept],
+        )
+
+        def mixed(_outcome: RunOutcome) -> None:
+            outcomes: list[Any] = [Frame(0, b"", b"")] * len(run)
+            outcomes[1] = outcomes[3] = RemotingCommand(ResponseCode.SYSTEM_BUSY)
+            outcomes[4] = RemotingSendRequestException("it ended")
+            told(RunOutcome(run.queue, "T", "", outcomes))
+
+        send_run(good, mixed, **more)
+
+    monkeypatch.setattr(access, "send_run", partly)
+    columns = {"body": rows(6), "delay_ms": pa.array([5_000] * 6)}
+    broker.topics.create("One", queues=1)
+    assert send(access, columns, topic="One").stored == 6
+    assert sent[0] == rows(6).to_pylist()
+    assert sorted(sent[1:]) == [[b"00001", b"00003"], [b"00004"]]
+    assert broker.timers.count(topic="One") == 6
 
 
 def test_without_a_deadline_there_are_as_many_tries_as_asked_for(

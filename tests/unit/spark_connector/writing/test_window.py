@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from threading import Event, Thread
+from collections.abc import Callable
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra spark)")
 
-from rocketmq_py import (
-    MessageQueue,
-    MQClientException,
-    PreparedMessage,
-    QueueAccess,
-    RawSend,
-    SendOutcome,
-    SendStatus,
-)
+from rocketmq_py import MessageQueue, MQClientException, QueueAccess, RunOutcome, SendRun
 from rocketmq_py.clock import monotonic
+from rocketmq_py.protocol.frame import Frame
 from spark_connector.options.write_options import write_options
 from spark_connector.writing.queue_choice import QueueChoice
 from spark_connector.writing.requests import Request
 from spark_connector.writing.send_errors import Patience
-from spark_connector.writing.window import Window, _Inbox
+from spark_connector.writing.window import BATCHES_IN_FLIGHT, Window
 
 QUEUES = tuple(MessageQueue("T", "broker-a", number) for number in range(2))
-Told = Callable[[int, SendOutcome], None]
+Told = Callable[[RunOutcome], None]
 
 
 class Silent(QueueAccess):
@@ -34,19 +26,17 @@ class Silent(QueueAccess):
 
     def __init__(self) -> None:
         super().__init__(namesrv_addr="h:1")
-        self.got: list[tuple[PreparedMessage, int, Told]] = []
+        self.got: list[tuple[SendRun, Told]] = []
 
     def write_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         return QUEUES
 
-    def send_many(
-        self, messages: Sequence[PreparedMessage], told: Told, *, timeout_ms: int = 0
-    ) -> None:
-        self.got += [(one, number, told) for number, one in enumerate(messages)]
+    def send_run(self, run: SendRun, told: Told, *, timeout_ms: int = 0) -> None:
+        self.got.append((run, told))
 
     def answer(self, index: int) -> None:
-        message, number, told = self.got[index]
-        told(number, SendOutcome(RawSend(SendStatus.SEND_OK, message.queue, 0, ""), None))
+        run, told = self.got[index]
+        told(RunOutcome(run.queue, "T", "", [Frame(0, b"", b"")] * len(run)))
 
 
 def window(access: QueueAccess, **given: str) -> Window:
@@ -60,30 +50,41 @@ def put(into: Window, *requests: Request) -> None:
         assert list(into.put(request)) == []
 
 
-def test_no_more_is_in_flight_than_two_batches() -> None:
-    made = window(Silent(), batchBytes="1024", maxInFlight="3")
-    put(made, Request("T", b"x" * 1_000, (0,)))
-    assert not made._is_full(1_000)
-    put(made, Request("T", b"x" * 1_000, (0,)))
-    assert made._is_full(1_000)
-    assert not made._is_full(10)
-    put(made, Request("T", b"x", (0,)))
-    assert made._is_full(10)
+def test_what_is_in_flight_is_bounded_in_messages_and_in_bytes() -> None:
+    large, small = Request("T", (b"x" * 1_000,), (0,)), Request("T", (b"x",), (0,))
+    made = window(Silent(), batchBytes="1024", maxInFlight="9")
+    put(made, *[large] * BATCHES_IN_FLIGHT)
+    assert made._is_full(large)
+    assert not made._is_full(small)
+    put(made, small)
+    assert made._is_full(small)
+
+
+def test_every_message_of_a_run_counts_as_under_way() -> None:
+    access = Silent()
+    made = window(access, maxInFlight="6")
+    two, four = (Request("T", [b"x"] * count, range(count)) for count in (2, 4))
+    put(made, four, two)
+    assert made._is_full(Request("T", (b"x",), (0,)))
+    access.answer(1)
+    assert [answered[0] for answered in [next(made.drain())]] == [two]
+    assert not made._is_full(two)
+    assert made._is_full(four)
 
 
 def test_requests_of_a_lane_go_one_after_the_other() -> None:
     access = Silent()
     made = window(access)
-    first, second = (Request("T", body, (0,), QUEUES[1], batch=True) for body in (b"a", b"b"))
+    first, second = (Request("T", (body,), (0,), QUEUES[1], batch=True) for body in (b"a", b"b"))
     put(made, first, second)
-    assert [one.body for one, _, _ in access.got] == [b"a"]
+    assert [one.bodies for one, _ in access.got] == [(b"a",)]
     access.answer(0)
     drained = made.drain()
     assert next(drained)[0] is first
     made.go_on(first)
-    assert [(one.body, one.queue, one.batch) for one, _, _ in access.got] == [
-        (b"a", QUEUES[1], True),
-        (b"b", QUEUES[1], True),
+    assert [(one.bodies, one.queue, one.batch) for one, _ in access.got] == [
+        ((b"a",), QUEUES[1], True),
+        ((b"b",), QUEUES[1], True),
     ]
     access.answer(1)
     assert next(drained)[0] is second
@@ -91,28 +92,25 @@ def test_requests_of_a_lane_go_one_after_the_other() -> None:
     assert list(drained) == []
 
 
-def test_single_rows_leave_together_when_flushed_a_part_to_each_queue() -> None:
+def test_each_queue_gets_a_run_in_turn() -> None:
     access = Silent()
-    made = window(access)
-    put(made, *(Request("T", b"%d" % number, (number,)) for number in range(4)))
-    assert access.got == []
-    made.flush()
-    queues = [one.queue for one, _, _ in access.got]
-    assert queues[0] == queues[1] != queues[2] == queues[3]
+    put(window(access), *(Request("T", [b"x"] * 2, (0, 1)) for _ in range(4)))
+    queues = [one.queue for one, _ in access.got]
+    assert queues[0] == queues[2] != queues[1] == queues[3]
 
 
 def test_what_rests_counts_as_in_flight_and_is_sent_again() -> None:
     access = Silent()
     made = window(access, maxInFlight="1")
-    request = Request("T", b"a", (0,), batch=True)
+    request = Request("T", (b"a",), (0,), batch=True)
     put(made, request)
     access.answer(0)
     ((answered, _),) = made.drain()
     answered.attempt = 1
     made.rest(answered, monotonic())
-    assert made._is_full(0)
+    assert made._is_full(request)
     drained = made.drain()
-    access.send_many = answering(access)  # type: ignore[method-assign]
+    access.send_run = answering(access)  # type: ignore[method-assign]
     assert next(drained)[0] is request
     assert len(access.got) == 2
 
@@ -120,17 +118,17 @@ def test_what_rests_counts_as_in_flight_and_is_sent_again() -> None:
 def answering(access: Silent) -> Callable[..., None]:
     """Brokers that answer at once."""
 
-    def send_many(messages: Sequence[PreparedMessage], told: Told, **_given: object) -> None:
-        Silent.send_many(access, messages, told)
+    def send_run(run: SendRun, told: Told, **_given: object) -> None:
+        Silent.send_run(access, run, told)
         access.answer(-1)
 
-    return send_many
+    return send_run
 
 
 def test_what_rests_can_be_forgotten() -> None:
     access = Silent()
     made = window(access)
-    put(made, Request("T", b"a", (0,), batch=True))
+    put(made, Request("T", (b"a",), (0,), batch=True))
     access.answer(0)
     ((answered, _),) = made.drain()
     made.rest(answered, monotonic() + 900)
@@ -148,31 +146,6 @@ def test_a_topic_whose_queues_cannot_be_found_is_an_outcome(
     access = Silent()
     monkeypatch.setattr(access, "write_queues", nobody)
     made = window(access)
-    put(made, Request("T", b"a", (0,), batch=True))
+    put(made, Request("T", (b"a",), (0,), batch=True))
     ((_, outcome),) = made.drain()
-    assert "nobody is there" in str(outcome.error)
-
-
-def test_a_group_waits_until_half_of_what_is_under_way_is_answered() -> None:
-    """A writer that is woken for each answer costs more than the sends."""
-    inbox = _Inbox()
-    answer = Request("T", b"x", (0,)), SendOutcome(None, None)
-    asks, got = Event(), Event()
-
-    def wait() -> None:
-        asks.set()
-        assert inbox.get(3, 30.0) is answer
-        got.set()
-
-    waiter = Thread(target=wait)
-    waiter.start()
-    assert asks.wait(30)
-    inbox.put(answer)
-    inbox.put(answer)
-    assert not got.is_set()
-    inbox.put(answer)
-    assert got.wait(30)
-    waiter.join(30)
-    assert inbox.get(5, 30.0) is answer  # what is there is not waited for
-    assert inbox.get(1, None) is answer
-    assert inbox.get(1, 0.0) is None
+    assert ["nobody is there" in str(one.error) for one in outcome] == [True]

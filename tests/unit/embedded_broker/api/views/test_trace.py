@@ -15,8 +15,10 @@ from embedded_broker import (
     RecallOutcome,
     VirtualClock,
 )
+from embedded_broker.api.views.trace import GroupTrace
 from embedded_broker.tables.offsets.deliveries import DELIVERIES_KEPT
 from tests.unit.embedded_broker.api.views.manual_consumer import ManualConsumer
+from tests.unit.embedded_broker.core.pop.popper import Popper
 from tests.unit.embedded_broker.store.store_tools import removed
 
 SECOND = timedelta(seconds=1)
@@ -444,3 +446,24 @@ def test_every_engine_keeps_traces_and_retries(
         clock.advance(15)
         assert [one.waiting for one in broker.groups["G"].retries()] == [False]
         assert broker.messages.trace(timer).groups["G"].state is MessageState.READY
+
+
+def test_a_popped_message_is_in_flight_until_it_is_acked_and_ready_when_it_came_back(
+    broker: EmbeddedBroker, clock: VirtualClock
+) -> None:
+    start = clock.now()
+    sent = broker.send("T", b"x", queue=0)
+    popper = Popper(broker)
+
+    def seen() -> GroupTrace:
+        return broker.messages.trace(sent).groups["G"]
+
+    (message,) = popper.pop(invisible_ms=10_000)
+    assert (seen().state, seen().in_flight_at) == (MessageState.IN_FLIGHT, start)
+    assert seen().acknowledged_at is None
+    clock.advance(10)
+    assert (seen().state, seen().attempts) == (MessageState.READY, 1)
+    (message,) = popper.pop()
+    assert (seen().state, seen().attempts) == (MessageState.IN_FLIGHT, 2)
+    popper.ack(message)
+    assert (seen().state, seen().attempts) == (MessageState.ACKNOWLEDGED, 2)

@@ -583,3 +583,31 @@ def test_a_half_message_that_left_the_log_is_given_up(
     assert open_count(broker) == 0
     assert parts.transactions.counters == {"unreadable": 1}
     assert "no longer in the log" in caplog.text
+
+
+def test_a_message_that_was_parked_is_asked_about_again_when_that_is_wished(
+    broker: EmbeddedBroker, peer: WirePeer
+) -> None:
+    """Request 323."""
+    peer.heartbeat("client", producers=["P"])
+    send_half(peer, b"body")
+    broker.clock.advance(TIMEOUT_S)
+    for _ in range(ROUNDS):
+        broker.clock.advance(INTERVAL_S)
+    checks(peer)
+    (record,) = stored(broker, PARKED)
+    code = RequestCode.RESUME_CHECK_HALF_MESSAGE
+    assert peer.ask(code, {"topic": PARKED, "msgId": record.offset_msg_id}).code == 0
+    assert open_count(broker) == 1
+    broker.clock.advance(TIMEOUT_S + INTERVAL_S)
+    copy = asked(peer.push())
+    assert decode_record(copy.answer.body).properties["TRANSACTION_CHECK_TIMES"] == "1"
+    assert end(peer, copy, COMMIT, fromTransactionCheck="true").code == 0
+    assert [one.body for one in stored(broker, "T")] == [b"body"]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_what_is_no_half_message_cannot_be_asked_about(peer: WirePeer, plain: bool) -> None:
+    msg_id = peer.send("T").ext_fields["msgId"] if plain else "no id"
+    code = RequestCode.RESUME_CHECK_HALF_MESSAGE
+    assert peer.ask(code, {"topic": "T", "msgId": msg_id}).code == 1

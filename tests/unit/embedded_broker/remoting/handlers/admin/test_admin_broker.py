@@ -1,4 +1,4 @@
-"""Requests 17, 200, 202, 203, 208, 29 to 32, 41 and 42."""
+"""Requests 202, 208, 29 to 32, 41 and 42."""
 
 from __future__ import annotations
 
@@ -8,91 +8,11 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from rocketmq_py.protocol.bodies.document import MessageQueueKey
-from rocketmq_py.protocol.bodies.groups import ConsumerConnection, ConsumeStats, LockBatchResponse
+from rocketmq_py.protocol.bodies.groups import ConsumeStats, LockBatchResponse
 from rocketmq_py.protocol.bodies.topics import TopicStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.wire_peer import Connect, WirePeer, consumer
-
-BY_PROFILE = [("rocketmq-4.9", 1), ("rocketmq-5.x", 29)]
-
-
-def put_topic(peer: WirePeer, topic: str, **fields: str) -> RemotingCommand:
-    ext = {
-        "topic": topic,
-        "defaultTopic": "TBW102",
-        "readQueueNums": "4",
-        "writeQueueNums": "4",
-        "perm": "6",
-        "topicFilterType": "SINGLE_TAG",
-    }
-    return peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, ext | fields)
-
-
-# -- 17 and 200 -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("topic", ["a b", "TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster"])
-@pytest.mark.parametrize(("profile", "code"), BY_PROFILE)
-def test_bad_names_and_system_topics_cannot_be_created(
-    start_broker: StartBroker, connect: Connect, profile: str, code: int, topic: str
-) -> None:
-    assert put_topic(connect(start_broker(profile=profile).addr), topic).code == code
-
-
-@pytest.mark.case("W95")
-def test_attributes_are_stored_without_their_sign_and_bad_ones_are_1(
-    broker: EmbeddedBroker, peer: WirePeer
-) -> None:
-    assert put_topic(peer, "T", attributes="+message.type=FIFO").code == 0
-    parts = broker._parts()
-    with parts.door:
-        topic = parts.topics.get("T")
-    assert topic is not None
-    assert topic.attributes == {"message.type": "FIFO"}
-    for wrong in ("+message.type=fifo", "+colour=red", "message.type=FIFO", "-queue.type"):
-        answer = put_topic(peer, "T", attributes=wrong)
-        assert answer.code == 1
-        assert "attribute" in (answer.remark or "")
-    assert put_topic(peer, "U", attributes="").code == 0
-
-
-def test_the_type_mixed_needs_its_switch(start_broker: StartBroker, connect: Connect) -> None:
-    broker = start_broker()
-    peer = connect(broker.addr)
-    answer = put_topic(peer, "T", attributes="+message.type=MIXED")
-    assert answer.code == ResponseCode.INVALID_PARAMETER
-    assert "enableMixedMessageType=false" in (answer.remark or "")
-    broker.config.update(enableMixedMessageType=True)
-    assert put_topic(peer, "T", attributes="+message.type=MIXED").code == 0
-
-
-def test_4_9_does_not_look_at_attributes(start_broker: StartBroker, connect: Connect) -> None:
-    peer = connect(start_broker(profile="rocketmq-4.9").addr)
-    assert put_topic(peer, "T", attributes="nonsense").code == 0
-
-
-@pytest.mark.parametrize(("profile", "code"), [("rocketmq-4.9", 0), ("rocketmq-5.x", 29)])
-def test_a_bad_group_name_is_refused_by_5_x_only(
-    start_broker: StartBroker, connect: Connect, profile: str, code: int
-) -> None:
-    peer = connect(start_broker(profile=profile).addr)
-    body = b'{"groupName":"a b"}'
-    answer = peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
-    assert answer.code == code
-
-
-def test_settings_of_a_group_are_replaced(broker: EmbeddedBroker, peer: WirePeer) -> None:
-    for times in (3, 5):
-        body = json.dumps({"groupName": "g", "retryMaxTimes": times}).encode()
-        assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == 0
-    parts = broker._parts()
-    with parts.door:
-        group = parts.groups.get("g")
-    assert group is not None
-    assert group.retry_max_times == 5
-
 
 # -- tables ---------------------------------------------------------------------------------
 
@@ -110,17 +30,6 @@ def test_topic_stats_show_every_queue(broker: EmbeddedBroker, peer: WirePeer) ->
     assert shown == {0: (0, 0, 0), 1: (0, 1, broker.clock.now_ms)}
     answer = peer.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": "Unknown"})
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
-
-
-def test_consumer_connections_show_members_and_subscriptions(peer: WirePeer) -> None:
-    peer.heartbeat("c1", consumer("g", {"T": "TagA"}, sub_version=5))
-    answer = peer.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"})
-    shown = ConsumerConnection.decode(answer.body)
-    (one,) = shown.connection_set
-    assert (one.client_id, one.language, one.version) == ("c1", "JAVA", 479)
-    assert one.client_addr == f"127.0.0.1:{peer.port}"
-    assert shown.subscription_table["T"].sub_string == "TagA"
-    assert (shown.consume_type, shown.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
 
 
 def test_consume_stats_show_how_far_a_group_is(broker: EmbeddedBroker, peer: WirePeer) -> None:
@@ -141,6 +50,36 @@ def test_consume_stats_show_how_far_a_group_is(broker: EmbeddedBroker, peer: Wir
     other = {"consumerGroup": "g", "topic": "Other"}
     answer = peer.ask(RequestCode.GET_CONSUME_STATS, other)
     assert ConsumeStats.decode(answer.body).offset_table == {}
+
+
+@pytest.mark.parametrize(
+    ("profile", "shown"), [("rocketmq-5.x", [3, 2, 2, 4]), ("rocketmq-4.9", [0] * 4)]
+)
+def test_how_far_pulls_have_come_is_told_apart_from_what_is_committed(
+    start_broker: StartBroker, connect: Connect, profile: str, shown: list[int]
+) -> None:
+    """4.9 does not tell it; Java reads 0."""
+    peer = connect(start_broker(profile=profile).addr)
+    peer.create_topic("T")
+    for _ in range(5):
+        peer.send("T")
+
+    def told() -> int:
+        fields = {"consumerGroup": "consumers", "topic": "T"}
+        answer = peer.ask(RequestCode.GET_CONSUME_STATS, fields)
+        assert (b"pullOffset" in answer.body) == (profile == "rocketmq-5.x")
+        one = ConsumeStats.decode(answer.body).offset_table[MessageQueueKey("T", "broker-a", 0)]
+        return one.pull_offset or 0
+
+    seen = []
+    for offset, most in ((0, 3), (0, 2)):
+        peer.pull("T", offset, maxMsgNums=str(most))
+        seen.append(told())
+    for committed in (1, 4):
+        fields = {"consumerGroup": "consumers", "topic": "T", "queueId": "0"}
+        peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields | {"commitOffset": str(committed)})
+        seen.append(told())
+    assert seen == shown
 
 
 # -- queue offsets --------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
-from rocketmq_py.protocol.bodies.groups import ConsumerList
+from rocketmq_py.protocol.bodies.groups import ConsumerConnection, ConsumerList
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.command import RemotingCommand
 from tests.unit.embedded_broker.conftest import StartBroker
@@ -261,3 +261,48 @@ def test_sql92_can_be_switched_off_and_on(broker: EmbeddedBroker, peer: WirePeer
     assert checked(peer, "a > 5").code == 1
     broker.config.update(enablePropertyFilter=True)
     assert checked(peer, "a > 5").code == 0
+
+
+# -- fingerprints -----------------------------------------------------------------------------
+
+
+def beat(peer: WirePeer, fingerprint: int, *topics: str) -> str:
+    """Send a heartbeat of 5.x; without topics it says that they are as before."""
+    body = {
+        "clientID": "c1",
+        "consumerDataSet": [consumer("g", dict.fromkeys(topics, "*"))],
+        "heartbeatFingerprint": fingerprint,
+        "withoutSub": not topics,
+    }
+    answer = peer.ask(RequestCode.HEART_BEAT, body=json.dumps(body).encode())
+    assert (answer.code, answer.ext_fields["IS_SUPPORT_HEART_BEAT_V2"]) == (0, "true")
+    return answer.ext_fields["IS_SUB_CHANGE"]
+
+
+def subscribed(peer: WirePeer) -> set[str]:
+    answer = peer.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": "g"})
+    return set(ConsumerConnection.decode(answer.body).subscription_table)
+
+
+def test_a_fingerprint_is_enough_while_subscriptions_stay_as_they_are(peer: WirePeer) -> None:
+    assert beat(peer, 7, "T", "U") == "false"
+    assert beat(peer, 7) == "false"
+    assert subscribed(peer) == {"T", "U"}
+    assert beat(peer, 8, "T") == "true"  # another one: whoever sends 7 must tell all again
+    assert subscribed(peer) == {"T"}
+    assert beat(peer, 8) == "false"
+
+
+def test_a_broker_that_knows_no_subscriptions_asks_for_them(peer: WirePeer) -> None:
+    assert beat(peer, 7) == "true"
+    assert subscribed(peer) == set()
+    assert beat(peer, 7, "T") == "false"
+
+
+def test_a_heartbeat_without_a_fingerprint_is_always_whole(
+    start_broker: StartBroker, connect: Connect, peer: WirePeer
+) -> None:
+    answer = peer.heartbeat("c1", consumer("g", {"T": "*"}))
+    assert answer.ext_fields == {"IS_SUPPORT_HEART_BEAT_V2": "true", "IS_SUB_CHANGE": "true"}
+    old = connect(start_broker(profile="rocketmq-4.9").addr)
+    assert old.heartbeat("c1", consumer("g", {"T": "*"})).ext_fields == {}

@@ -1,4 +1,4 @@
-"""28, 45, 60 and 61: what a broker tells about itself, as any client sees it."""
+"""28, 45, 60, 61 and 315: what a broker tells about itself, as any client sees it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import pytest
 
 from embedded_broker import EmbeddedBroker, VirtualClock
 from embedded_broker.clocks.timeline import Deadline
+from rocketmq_py.protocol.bodies.consumption import BrokerStatsData
+from rocketmq_py.protocol.bodies.groups import ConsumeStats
 from rocketmq_py.protocol.bodies.timers import (
     DelayOffsets,
     RuntimeInfo,
     TimerCheckpoint,
     TimerCounts,
 )
+from rocketmq_py.protocol.bodies.topics import TopicStatsTable
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.wire_peer import Connect, WirePeer
@@ -197,3 +200,36 @@ def test_counts_and_level_offsets_are_told_by_topic_and_level(peer: WirePeer) ->
     assert answer.body.endswith(b'"offsetTable":{4:0}}')
     assert DelayOffsets.decode(answer.body).offset_table == {4: 0}
     assert table(peer)["scheduleMessageOffset_4"] == "0,1"
+
+
+def test_figures_of_topics_and_groups_grow_with_what_comes_and_goes(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    session = VirtualClock()
+    peer = connect(start_broker(session_clock=session).addr)
+    peer.create_topic("T")
+
+    def figure(name: str, key: str) -> tuple[int, float]:
+        answer = peer.ask(RequestCode.VIEW_BROKER_STATS_DATA, {"statsName": name, "statsKey": key})
+        assert answer.code == 0, answer.remark
+        told = BrokerStatsData.decode(answer.body)
+        return told.stats_minute.sum, told.stats_minute.tps
+
+    unknown = {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"}
+    assert peer.ask(RequestCode.VIEW_BROKER_STATS_DATA, unknown).code == 1
+    for _ in range(20):
+        peer.send("T", b"hello")
+    size = len(peer.pull("T", maxMsgNums="5").body)
+    session.advance(10)
+    assert figure("TOPIC_PUT_NUMS", "T") == (20, 2.0)
+    assert figure("BROKER_PUT_NUMS", "DefaultCluster") == (20, 2.0)
+    assert figure("GROUP_GET_NUMS", "T@consumers") == (5, 0.5)
+    assert figure("BROKER_GET_NUMS", "DefaultCluster") == (5, 0.5)
+    assert figure("GROUP_GET_SIZE", "T@consumers") == (size, size / 10)
+    stats = TopicStatsTable.decode(peer.ask(202, {"topic": "T"}).body)
+    assert stats.topic_put_tps == 2.0
+    asked = {"consumerGroup": "consumers", "topic": "T"}
+    assert ConsumeStats.decode(peer.ask(208, asked).body).consume_tps == 0.5
+    for _ in range(6):
+        session.advance(10)
+    assert figure("TOPIC_PUT_NUMS", "T") == (0, 0.0)

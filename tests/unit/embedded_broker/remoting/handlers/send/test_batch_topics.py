@@ -334,3 +334,26 @@ def test_what_a_group_has_not_read_is_counted_in_messages(
     fields = {"consumerGroup": "group", "topic": "B", "queueId": "0", "commitOffset": "4"}
     peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, fields)
     assert broker.groups["group"].unread() == 2  # b1 and the one that came alone
+
+
+def test_a_topic_that_was_deleted_may_come_back_with_batches(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    """Its offsets go on, and nothing of the old one is found."""
+    broker = start_broker()
+    peer = connect(broker.addr)
+    peer.create_topic("B")
+    assert [peer.send("B").code for _ in range(3)] == [0, 0, 0]
+    assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "B"}).code == 0
+    peer.create_topic("B", attributes="+queue.type=BatchCQ")
+    assert send_batch(peer, "a0", "a1").ext_fields["queueOffset"] == "3"
+    assert peer.pull("B").ext_fields["nextBeginOffset"] == "3"
+    broker.restart()
+    again = connect(broker.addr)
+    assert send_batch(again, "b0").ext_fields["queueOffset"] == "5"
+    answer = again.pull("B", 3)
+    assert (firsts(answer), answer.ext_fields["minOffset"]) == ([3, 5], "3")
+    again.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "B"})
+    again.create_topic("B")
+    assert "batchUniqId" not in send_batch(again, "c0", "c1").ext_fields
+    assert bodies(again.pull("B", 6)) == [b"c0", b"c1"]

@@ -1,0 +1,80 @@
+"""What starts and ends with brokers and stands above them: today the HTTP face.
+
+Answers: how ``control=True`` becomes a server. The server calls what a test calls, so its room lies
+above this one and is named here, not imported; with it, what the extra ``control`` brings is loaded
+only when somebody wants it. Must not know: HTTP. Read on: ``embedded_broker/control/server.py``,
+``embedded_broker/lifecycle/ensemble.py`` for when companions start and end.
+"""
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Final, Protocol
+
+from embedded_broker.errors import BrokerStateError
+from embedded_broker.lifecycle.arguments import PORT_MAX, is_reachable
+from embedded_broker.lifecycle.ensemble import Ensemble
+from rocketmq_py.errors import ConfigError
+
+ACCESS_CONTROL: Final = ("aclEnable", "authenticationEnabled", "authorizationEnabled")
+CONTROL: Final = "embedded_broker.control.server"
+
+
+class ControlFace(Protocol):
+    """As much of the HTTP face as brokers know."""
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+
+    def start(self) -> None:
+        """Answer requests; does nothing while it runs."""
+
+    def close(self) -> None:
+        """Answer no more; idempotent and bounded in time."""
+
+
+def control_face(
+    ensemble: Ensemble,
+    brokers: Callable[[], Sequence[object]],
+    *,
+    control: bool,
+    port: int,
+    token: str | None,
+) -> ControlFace | None:
+    """Let brokers that run together have an HTTP face; None when it is not wanted.
+
+    Without a token it listens on loopback even if the brokers are reachable from other hosts.
+    Raises ``ConfigError`` when the extra is not installed, for a bad port or token, for a port or
+    token without ``control=True``, and for none with access control: whoever reaches the face may
+    do everything.
+    """
+    if not control:
+        for setting, value in (("control_port", port), ("control_token", token)):
+            if value:
+                told = value if setting == "control_port" else "<a token>"
+                raise ConfigError(setting, told, "possible only with control=True")
+        return None
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= PORT_MAX:
+        raise ConfigError("control_port", port, f"0 (any free port) to {PORT_MAX}")
+    try:
+        module = import_module(CONTROL)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"starlette", "uvicorn", "anyio", "h11"}:
+            raise
+        wanted = f'it needs its extra ({error}): pip install "rocketmq-py[control]"'
+        raise ConfigError("control", True, wanted) from error
+    host, config = ensemble.slots[0].arguments.host, ensemble.slots[0].arguments.config
+    if token is None and any(config.flag(name) for name in ACCESS_CONTROL):
+        raise ConfigError("control_token", None, "needed: the HTTP face asks for no account")
+    if token is None and is_reachable(host):
+        host = "127.0.0.1"
+    face: ControlFace = module.ControlServer(brokers, host=host, port=port, token=token)
+    ensemble.companions.append(face)
+    return face
+
+
+def control_url(owner: object, face: ControlFace | None) -> str:
+    """Give the address of the HTTP face; ``BrokerStateError`` when there is none."""
+    if face is None:
+        raise BrokerStateError(f"{owner!r} has no HTTP face: pass control=True")
+    return face.url

@@ -1,0 +1,106 @@
+"""Values of the broker as JSON, and their types as OpenAPI schemas.
+
+Answers: how a value that an operation gives is written, and how a reader is told its type. Fields
+of values keep their names. Instants are texts in UTC with milliseconds. Bytes are given twice: as
+text, null when they are no UTF-8, and in base64 under the name with ``_base64``. Must not know:
+operations, HTTP.
+"""
+
+import types
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+
+import attrs
+
+Json = Any  # what JSON can hold, and a schema, which is JSON too
+_PLAIN: Final[dict[type, dict[str, str]]] = {
+    bool: {"type": "boolean"},
+    int: {"type": "integer", "format": "int64"},
+    float: {"type": "number", "format": "double"},
+    str: {"type": "string"},
+    Path: {"type": "string"},
+    datetime: {"type": "string", "format": "date-time"},
+    object: {},
+    type(None): {"type": "null"},
+}
+_TEXT_OR_NULL: Final = {"type": ["string", "null"]}
+_BASE64: Final = {"type": "string", "contentEncoding": "base64"}
+
+
+def to_json(value: object) -> Json:
+    """Give a value as what JSON can hold."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, datetime):
+        told = value.astimezone(UTC).isoformat(timespec="milliseconds")
+        return told.removesuffix("+00:00") + "Z"
+    if isinstance(value, Enum):
+        return to_json(value.value)
+    if isinstance(value, Mapping):
+        return {str(key): to_json(one) for key, one in value.items()}
+    if attrs.has(type(value)):
+        return _object(value)
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Iterable):
+        return [to_json(one) for one in value]
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+def _object(value: Any) -> dict[str, Json]:  # Any: of an attrs class
+    told: dict[str, Json] = {}
+    for one in attrs.fields(type(value)):
+        item = getattr(value, one.name)
+        if isinstance(item, bytes):
+            told[one.name] = _text(item)
+            told[f"{one.name}_base64"] = b64encode(item).decode()
+        else:
+            told[one.name] = to_json(item)
+    return told
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def schema_of(annotation: Any, named: dict[str, Json]) -> Json:
+    """Give the schema of a type. Those of classes go into ``named`` and are referred to."""
+    if annotation in _PLAIN:
+        return dict(_PLAIN[annotation])
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin in {Union, types.UnionType}:
+        return {"anyOf": [schema_of(one, named) for one in inside]}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema_of(inside[1], named)}
+    if origin in {list, tuple}:
+        return {"type": "array", "items": schema_of(inside[0], named)}
+    if issubclass(annotation, Enum):
+        return {"type": "string", "enum": [one.value for one in annotation]}
+    name = annotation.__name__
+    if name not in named:
+        named[name] = {}  # before its fields: one of them may lead back here
+        named[name] = _class_schema(annotation, named)
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _class_schema(kind: type, named: dict[str, Json]) -> Json:
+    hints = get_type_hints(kind)
+    told: dict[str, Json] = {}
+    for one in attrs.fields(kind):
+        if hints[one.name] is bytes:
+            told[one.name], told[f"{one.name}_base64"] = dict(_TEXT_OR_NULL), dict(_BASE64)
+        else:
+            told[one.name] = schema_of(hints[one.name], named)
+    return {
+        "type": "object",
+        "description": (kind.__doc__ or "").partition("\n\n")[0].replace("``", ""),
+        "properties": told,
+        "required": list(told),
+    }

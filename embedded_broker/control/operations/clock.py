@@ -1,0 +1,107 @@
+"""Time: read it, move it, wait until the clients are idle.
+
+Must not know: how a clock fires what is due. Read on: ``embedded_broker/clocks/clock.py``.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from attrs import evolve, frozen
+
+from embedded_broker.clocks.clock import Advanced, NextDeadline, VirtualClock
+from embedded_broker.clocks.settle import Settled
+from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.operation import TIMEOUT, Call, Operation
+
+_SPANS: Final = ("days", "hours", "minutes", "seconds")
+
+
+@frozen(kw_only=True)
+class ClockTold:
+    """What time it is for the broker, whether it passes by itself, and what is due next."""
+
+    now: datetime
+    now_ms: int
+    flows: bool
+    can_be_moved: bool
+    next_deadline: NextDeadline | None
+
+
+def tell_clock(call: Call) -> ClockTold:
+    """Tell the time of the broker and what is due next."""
+    clock = call.broker.clock
+    return ClockTold(
+        now=clock.now(),
+        now_ms=clock.now_ms,
+        flows=clock.flows,
+        can_be_moved=isinstance(clock, VirtualClock),
+        next_deadline=clock.next_deadline(),
+    )
+
+
+def advance(call: Call) -> Advanced:
+    """Move time forward by a span. Everything due fires in its order before the answer comes."""
+    return call.broker.clock.advance(**call.only(*_SPANS, "age", "roll_elision"))
+
+
+def jump(call: Call) -> Advanced:
+    """Move time forward to an instant. Everything due fires before the answer comes."""
+    return call.broker.clock.jump_to(call["to"], **call.only("age", "roll_elision"))
+
+
+def run(call: Call) -> Advanced:
+    """Move time forward by a span, deadline by deadline, and let the clients react on the way."""
+    return call.broker.clock.run(**call.only(*_SPANS, "timeout"))
+
+
+def settle(call: Call) -> Settled:
+    """Wait until all clients are idle: everything delivered is handled and committed."""
+    return call.broker.clock.settle(**call.only("timeout", "check", "groups"))
+
+
+def set_back(call: Call) -> ClockTold:
+    """Set time back, as on a machine whose clock was corrected. Nothing fires."""
+    call.broker.clock.set_back(call["milliseconds"])
+    return tell_clock(call)
+
+
+_SPAN: Final = tuple(
+    Field(name, Kind.NUMBER, f"How many {name} to go forward.", default=0, low=0) for name in _SPANS
+)
+_JUMP: Final = (
+    Field("age", Kind.FLAG, "Let messages grow old by the jump, and remove them.", default=False),
+    Field("roll_elision", Kind.FLAG, "Leave out hops of long delays.", default=True),
+)
+
+CLOCK: Final = (
+    Operation("GET", "/clock", tell_clock),
+    Operation("POST", "/clock/advance", advance, (*_SPAN, *_JUMP)),
+    Operation(
+        "POST",
+        "/clock/jump",
+        jump,
+        (Field("to", Kind.INSTANT, "Where to go to.", required=True), *_JUMP),
+    ),
+    Operation(
+        "POST",
+        "/clock/run",
+        run,
+        (*_SPAN, evolve(TIMEOUT, default=30)),
+    ),
+    Operation(
+        "POST",
+        "/clock/settle",
+        settle,
+        (
+            TIMEOUT,
+            Field("groups", Kind.TEXTS, "Wait for these consumer groups alone."),
+            Field("check", Kind.FLAG, "Answer a problem when time is up.", default=True),
+        ),
+    ),
+    Operation(
+        "POST",
+        "/clock/set_back",
+        set_back,
+        (Field("milliseconds", Kind.INTEGER, "How far to set back.", required=True, low=0),),
+    ),
+)

@@ -1,0 +1,97 @@
+"""Messages: what is stored, the life of one, and sending without a client.
+
+Must not know: how messages are found. Read on: ``embedded_broker/api/views/messages.py``.
+"""
+
+from typing import Final
+
+from attrs import frozen
+
+from embedded_broker.api.views import MessageTrace, SentMessage, StoredMessage
+from embedded_broker.control.fields import Field, Kind
+from embedded_broker.control.operation import PAGE_MAX, Call, Operation
+from rocketmq_py.errors import ConfigError
+
+
+@frozen(kw_only=True)
+class MessagePage:
+    """How many messages there are to see, and a page of them in the order of their storing."""
+
+    count: int
+    messages: tuple[StoredMessage, ...]
+
+
+def list_messages(call: Call) -> MessagePage:
+    """List the visible messages of a topic, or those with a key."""
+    messages, topic, key = call.broker.messages, call["topic"], call["key"]
+    found = messages.in_topic(topic) if key is None else messages.by_key(topic, key)
+    skip = call["skip"]
+    return MessagePage(count=len(found), messages=tuple(found[skip : skip + call["limit"]]))
+
+
+def find_message(call: Call) -> StoredMessage:
+    """Find a message by its id, also while it waits for its time."""
+    return call.broker.messages.by_id(call["id"], topic=call["topic"])
+
+
+def trace_message(call: Call) -> MessageTrace:
+    """Tell the life of a message: its state and its times, in general and for each group."""
+    return call.broker.messages.trace(call["id"], topic=call["topic"])
+
+
+def send_message(call: Call) -> SentMessage:
+    """Send one message without any client, for tests of consumers only."""
+    text, data = call["body"], call["body_base64"]
+    if (text is None) == (data is None):
+        raise ConfigError("body", text, "give one of body (a text) and body_base64")
+    return call.broker.send(
+        call["topic"],
+        data if text is None else text.encode(),
+        **call.only("tags", "keys", "queue", "properties", "delay", "delay_level", "deliver_at"),
+    )
+
+
+def redeliver_message(call: Call) -> SentMessage:
+    """Deliver a message again with the same id, as happens after a lost answer."""
+    return call.broker.redeliver(call["id"], group=call["group"])
+
+
+_OF_TOPIC: Final = Field("topic", Kind.TEXT, "Choose between messages with the same id.")
+MESSAGES: Final = (
+    Operation(
+        "GET",
+        "/messages",
+        list_messages,
+        (
+            Field("topic", Kind.TEXT, "Name of a topic.", required=True),
+            Field("key", Kind.TEXT, "Only messages with this key, or this unique id."),
+            Field("skip", Kind.INTEGER, "How many to leave out before.", default=0, low=0),
+            Field("limit", Kind.INTEGER, "Size of a page.", default=100, low=1, high=PAGE_MAX),
+        ),
+    ),
+    Operation("GET", "/messages/{id}", find_message, (_OF_TOPIC,)),
+    Operation("GET", "/messages/{id}/trace", trace_message, (_OF_TOPIC,)),
+    Operation(
+        "POST",
+        "/messages",
+        send_message,
+        (
+            Field("topic", Kind.TEXT, "Name of a topic.", required=True),
+            Field("body", Kind.TEXT, "The body as a text."),
+            Field("body_base64", Kind.BYTES, "The body as bytes."),
+            Field("tags", Kind.TEXT, "Its tag."),
+            Field("keys", Kind.TEXT, "Its keys, a blank between two."),
+            Field("queue", Kind.INTEGER, "Number of a queue; without it one is chosen.", low=0),
+            Field("properties", Kind.TEXT_MAP, "Its properties."),
+            Field("delay", Kind.NUMBER, "Deliver it so many seconds later.", low=0),
+            Field("delay_level", Kind.INTEGER, "Deliver it after the delay of a level.", low=0),
+            Field("deliver_at", Kind.INSTANT, "Deliver it at this time."),
+        ),
+    ),
+    Operation(
+        "POST",
+        "/messages/{id}/redeliver",
+        redeliver_message,
+        (Field("group", Kind.TEXT, "Only to this consumer group."),),
+    ),
+)

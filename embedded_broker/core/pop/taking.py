@@ -1,0 +1,288 @@
+"""What a pop gets: messages of any queue, hidden from its group until they are acked or come back.
+
+RocketMQ's PopMessageProcessor. A pop walks the queues of a topic, beginning anywhere, and in a
+fifth of the cases what came back first; else that fills up (`places.py`). Each queue that gives
+something gets a check point (`revive.py`), or for an ordered pop a block (`ordered.py`), and the
+group's offset moves on at once: what is hidden does not depend on it. A pop that finds nothing
+waits at all these queues (`core/waiters.py`), at those of the retry topic as well; there the
+original looks only when a waiting time ends. Must not know: headers, handles.
+"""
+
+import logging
+from functools import partial
+from typing import Final
+
+from attrs import define, field
+
+from embedded_broker.clocks.session import Session
+from embedded_broker.core.filters import Filter, Filters
+from embedded_broker.core.pop.checks import PopChecks
+from embedded_broker.core.pop.ordered import OrderedPops
+from embedded_broker.core.pop.places import PopPlaces, place_of
+from embedded_broker.core.pop.pops import Pop, Popped, Reply
+from embedded_broker.core.pop.records import order_counts, queue_offsets, renamed, split
+from embedded_broker.core.pop.revive import ReviveService
+from embedded_broker.core.pop.revive_log import PopKey, check_invisible
+from embedded_broker.core.refusals import Reason, Refused
+from embedded_broker.core.statistics import Statistics
+from embedded_broker.core.waiters import Waiter, Waiters
+from embedded_broker.settings.config import BrokerConfig
+from embedded_broker.store.message_store import MessageStore
+from embedded_broker.store.pull import WRONG_OFFSET, GetResult, GetStatus
+from embedded_broker.tables.offsets.deliveries import DeliveryLog
+from embedded_broker.tables.offsets.orders import OrderBlock, spans_of
+from embedded_broker.tables.offsets.table import NOT_STORED, OffsetTable
+from rocketmq_py.clock import Clock
+from rocketmq_py.protocol.bodies.pop import CheckPoint
+from rocketmq_py.protocol.names import is_retry_topic
+from rocketmq_py.protocol.pop_handles import ORDERED_REVIVE_QUEUE, PopHandle, PopPortion, retry_flag
+
+logger = logging.getLogger(__name__)
+
+LOOKS_AT_ONCE: Final = 16
+"""So many pieces of a queue without a wanted message are passed in one hold of the door."""
+_PASSED_OVER: Final = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING})
+
+
+@define(eq=False, kw_only=True)
+class Taking:
+    """Hands out messages and hides them. Used under the door."""
+
+    _config: BrokerConfig
+    _clock: Clock
+    _session: Session
+    _store: MessageStore
+    _offsets: OffsetTable
+    _deliveries: DeliveryLog
+    _statistics: Statistics
+    _checks: PopChecks
+    _places: PopPlaces
+    _filters: Filters
+    waiters: Waiters
+    revive: ReviveService
+    ordered: OrderedPops
+    heir: "Taking | None" = field(default=None, init=False)
+    """The state that is asked from now on, after a reset."""
+
+    # --- pop -------------------------------------------------------------------------------
+
+    def pop(self, pop: Pop, reply: Reply) -> Popped | None:
+        """Give messages, or say that there are none; None: `reply` is told later."""
+        popped, wanted = self._look(pop)
+        if popped.count or pop.wait_ms <= 0:
+            return popped
+        answer = partial(self._look_again, pop, reply)
+        waiter = Waiter(pop.peer, pop.group, self._places.awaited(pop), wanted, answer)
+        waiter.place = place_of(pop.group, pop.topic, pop.queue_id)
+        if not self._places.has_room(waiter.place) or not self.waiters.add(waiter, pop.wait_ms):
+            popped.is_full = True
+            return popped
+        if popped.has_passed:
+            self._go_on_soon(pop)
+        return None
+
+    def _look(self, pop: Pop) -> tuple[Popped, Filter | None]:
+        """Check a pop and take what there is."""
+        checks = self._checks
+        checks.broker("pop")
+        checks.count(pop.max_count)
+        checks.timers()
+        topic = checks.source(pop.topic, pop.queue_id, pop.group, pop.peer)
+        wanted = self._wanted(pop)
+        revive_queue = ORDERED_REVIVE_QUEUE if pop.is_ordered else self.revive.next_queue()
+        popped = Popped(self._clock.now_ms, pop.invisible_ms, revive_queue)
+        check_invisible(pop.invisible_ms, popped.pop_time_ms)
+        for name, queue_id in self._places.walk(pop, topic, popped):
+            self._take_from(name, queue_id, pop, popped, wanted)
+        return popped, wanted
+
+    def _wanted(self, pop: Pop) -> Filter | None:
+        if not pop.expression:
+            return None
+        try:
+            return self._filters.of(pop.expression_type, pop.expression)
+        except Refused as refused:
+            remark = f"parse the consumer's subscription failed: {refused.remark}"
+            raise Refused(Reason.SUBSCRIPTION_PARSE_FAILED, remark) from refused
+
+    # --- one queue -------------------------------------------------------------------------
+
+    def _take_from(
+        self, topic: str, queue_id: int, pop: Pop, popped: Popped, wanted: Filter | None
+    ) -> None:
+        """Take what one queue has for a pop that has room for more."""
+        store, group = self._store, pop.group
+        offset = self._begin(topic, queue_id, pop)
+        if pop.is_ordered and self.ordered.is_blocked(group, topic, queue_id, pop.attempt_id):
+            return
+        room = pop.max_count - popped.count
+        if room <= 0 or not self._has_name(topic, queue_id, offset, pop, popped):
+            popped.left += max(store.max_offset(topic, queue_id) - offset, 0)
+            return
+        found = store.get(topic, queue_id, offset, room, wanted=wanted)
+        if found.status in WRONG_OFFSET:
+            offset = found.next_begin_offset
+            self._offsets.commit(group, topic, queue_id, offset)
+            found = store.get(topic, queue_id, offset, room, wanted=wanted)
+        if found.count:
+            offsets = [at for buffer in found.buffers for at in queue_offsets(buffer)]
+            portion = PopPortion(topic, queue_id, offset, offsets)
+            if not self._hide(portion, found, pop, popped):
+                popped.left += max(found.max_offset - offset, 0)
+                return
+            popped.portions.append(portion)
+            popped.count += found.count
+            popped.buffers += self._records(portion, found, pop, popped)
+        elif found.status in _PASSED_OVER:
+            self._offsets.commit(group, topic, queue_id, found.next_begin_offset)
+            popped.has_passed |= found.next_begin_offset < found.max_offset
+        popped.left += max(found.max_offset - found.next_begin_offset, 0)
+        self._statistics.note_pull(group, topic, found.count, found.size)
+        self._deliveries.handed_out(
+            group, topic, queue_id, offset, max(found.next_begin_offset, offset), found.count
+        )
+
+    def _begin(self, topic: str, queue_id: int, pop: Pop) -> int:
+        """Give the offset at which a group goes on; a new group's is chosen and committed."""
+        group = pop.group
+        offset = self._offsets.query(group, topic, queue_id)
+        reset = self._offsets.take_reset(group, topic, queue_id)
+        if reset is not None:
+            self.ordered.table.clear(group, topic, queue_id)
+            self._offsets.commit(group, topic, queue_id, reset)
+            return reset
+        if offset == NOT_STORED:
+            offset = self._first(topic, queue_id, pop)
+            self._offsets.commit(group, topic, queue_id, offset)
+        return offset
+
+    def _first(self, topic: str, queue_id: int, pop: Pop) -> int:
+        """Give where a new group begins; at the end still with the last message (getInitOffset).
+
+        A queue whose first message was never removed is read from the begin even then, unless
+        initPopOffsetByCheckMsgInMem is off: all of it is in memory.
+        """
+        low = self._store.min_offset(topic, queue_id)
+        if not pop.from_last or is_retry_topic(topic):
+            return low
+        high = self._store.max_offset(topic, queue_id)
+        if low <= 0 < high and self._config.flag("initPopOffsetByCheckMsgInMem"):
+            return 0
+        return max(high - 1, 0)
+
+    def _has_name(self, topic: str, queue_id: int, offset: int, pop: Pop, popped: Popped) -> bool:
+        """Whether a check point that begins here would have a name of its own.
+
+        On a clock that stands still a second pop from the same offset has the time of the first. It
+        is then a millisecond later, unless the time is that of other messages already.
+        """
+        if pop.is_ordered:
+            return True
+        name = PopKey(
+            topic, pop.group, queue_id, offset, popped.pop_time_ms, self.revive.broker_name
+        )
+        while self.revive.is_taken(name):
+            if popped.portions:
+                return False
+            popped.pop_time_ms += 1
+            popped.invisible_ms -= 1
+            name = name._replace(pop_time_ms=popped.pop_time_ms)
+        return True
+
+    def _hide(self, portion: PopPortion, found: GetResult, pop: Pop, popped: Popped) -> bool:
+        """Hide what was found; False if that failed and other messages are hidden already.
+
+        Refused when it failed and nothing is: then nothing is handed out at all.
+        """
+        topic, queue_id, start, offsets = portion
+        if pop.is_ordered:
+            block = OrderBlock(
+                pop_time_ms=popped.pop_time_ms,
+                invisible_ms=popped.invisible_ms,
+                spans=spans_of(offsets),
+                last_ms=popped.pop_time_ms,
+                attempt_id=pop.attempt_id,
+            )
+            block = self.ordered.hand_out(pop.group, topic, queue_id, block)
+            popped.order_counts += order_counts(topic, queue_id, block)
+            self._offsets.commit(pop.group, topic, queue_id, start)
+            return True
+        point = CheckPoint(
+            broker_name=self.revive.broker_name,
+            group=pop.group,
+            diffs=[offset - start for offset in offsets],
+            invisible_ms=popped.invisible_ms,
+            count=len(offsets),
+            pop_time_ms=popped.pop_time_ms,
+            queue_id=queue_id,
+            start_offset=start,
+            topic=topic,
+        )
+        try:
+            self.revive.hide(point, popped.revive_queue)
+        except Refused:
+            if popped.portions:
+                return False
+            raise
+        self._offsets.commit(pop.group, topic, queue_id, found.next_begin_offset)
+        return True
+
+    def _records(
+        self, portion: PopPortion, found: GetResult, pop: Pop, popped: Popped
+    ) -> list[memoryview | bytes]:
+        """Give the records as they are handed out.
+
+        What came back has its first topic again, and its handle: the client could not make it.
+        """
+        is_own = portion.topic == pop.topic
+        if is_own or self._config.flag("popResponseReturnActualRetryTopic"):
+            return [*found.buffers]
+        handle = PopHandle(
+            portion.start_offset,
+            popped.pop_time_ms,
+            popped.invisible_ms,
+            popped.revive_queue,
+            retry_flag(portion.topic),
+            self.revive.broker_name,
+            portion.queue_id,
+        )
+        return [
+            renamed(record, pop.topic, handle)
+            for buffer in found.buffers
+            for record in split(buffer)
+        ]
+
+    # --- waiting ---------------------------------------------------------------------------
+
+    def _go_on_soon(self, pop: Pop) -> None:
+        """Ask a pop again after others had their turn: it has only passed messages over."""
+        queue_id = max(pop.queue_id, 0)
+        self._session.after(
+            0, lambda: self.waiters.wake(pop.group, pop.topic, queue_id, is_over=False), "pop"
+        )
+
+    def _look_again(self, pop: Pop, reply: Reply, is_over: bool) -> bool:
+        """Answer a pop that waited; false when nothing was found, and it may wait on."""
+        outcome: Popped | Refused | None
+        try:
+            if self.heir is not None:
+                outcome = self.heir.pop(pop, reply)
+            else:
+                outcome, _ = self._look(pop)
+                for _ in range(LOOKS_AT_ONCE):
+                    if outcome.count or not outcome.has_passed:
+                        break
+                    outcome, _ = self._look(pop)
+                if not outcome.count and not is_over:
+                    if outcome.has_passed:
+                        self._go_on_soon(pop)
+                    return False
+        except Refused as refused:
+            outcome = refused
+        except Exception as error:
+            # Whoever happens to leave the door must not suffer; the consumer hears of it.
+            logger.exception("a parked pop of %s failed", pop.topic)
+            outcome = Refused(Reason.FAILED, f"{type(error).__name__}: {error}")
+        if outcome is not None:
+            reply(outcome)
+        return True

@@ -1,0 +1,1 @@
+"""Requests of POP consumers, and of those that let the broker distribute queues."""

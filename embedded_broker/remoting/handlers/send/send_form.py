@@ -1,0 +1,77 @@
+"""Which headers of sends differ in nothing but time, properties and opaque, and how to read those.
+
+Programs that send rows one by one write the same header again and again, and to read it costs more
+than to store a message. What surrounds the three values is learnt from a header that was read
+whole, and checked by reading a sample that was made of it. Must not know what the fields mean. Read
+on: ``send_message.py``.
+"""
+
+import re
+from typing import Any, Final, Self
+
+from attrs import frozen
+
+from embedded_broker.core.incoming import Incoming, Terms
+from rocketmq_py.protocol.json_text import loads
+
+_PIECES: Final = re.compile(
+    rb'(.*"g":")[1-9]\d{12}(".*"i":)"(?:[^"\\]|\\.)*"(.*"opaque":)\d+(.*)', re.DOTALL
+).fullmatch
+_SAMPLE: Final = b'%b1717171717171%b"\\u0001 sample \\u0002"%b1919191%b'
+_SAMPLE_FIELDS: Final = {"g": "1717171717171", "i": "\x01 sample \x02"}
+_SAMPLE_OPAQUE: Final = 1_919_191
+_BORN_DIGITS: Final = 13
+"""Of milliseconds between the years 2001 and 2286."""
+_OPAQUE_DIGITS_MAX: Final = 9
+
+
+@frozen
+class SendForm:
+    """What headers that are alike have in common; ``fields`` are those of one of them."""
+
+    topic: str
+    terms: Terms
+    fields: dict[str, str]
+    _pieces: tuple[bytes, bytes, bytes, bytes]
+
+    @classmethod
+    def of(cls, header: bytes, document: dict[str, Any], message: Incoming) -> Self | None:
+        """Learn from a header that was read as ``document``; None when it is unusual."""
+        found = _PIECES(header)
+        if found is None:
+            return None
+        fields = document["extFields"]
+        like = {**document, "extFields": {**fields, **_SAMPLE_FIELDS}, "opaque": _SAMPLE_OPAQUE}
+        try:
+            is_sound = loads(_SAMPLE % found.groups()) == like
+        except ValueError:
+            return None
+        if not is_sound:
+            return None
+        before, until, between, after = found.groups()
+        return cls(message.topic, message.terms, fields, (before, until, between, after))
+
+    def read(self, header: bytes) -> tuple[int, str, int] | None:
+        """Read time, properties and opaque of a header; None when it differs in anything else."""
+        before, until, between, after = self._pieces
+        time_at = len(before)
+        time_end = time_at + _BORN_DIGITS
+        text_at, text_end = time_end + len(until), header.rfind(between)
+        born = header[time_at:time_end]
+        opaque = header[text_end + len(between) : len(header) - len(after)]
+        if not (
+            header.startswith(before)
+            and header.startswith(until, time_end)
+            and header.endswith(after)
+            and text_at < text_end
+            and born.isdigit()
+            and opaque.isdigit()
+            and len(opaque) <= _OPAQUE_DIGITS_MAX
+            and not opaque.startswith(b"0")  # which no number of JSON does
+        ):
+            return None
+        try:
+            text = loads(header[text_at:text_end])
+        except ValueError:
+            return None
+        return (int(born), text, int(opaque)) if type(text) is str else None

@@ -1,0 +1,112 @@
+"""TLS on a connection that is open already.
+
+Answers: how the bytes of a socket become those of its peer and back. Runs on the loop's thread; a
+handshake takes no thread, and ends with its connection when it takes too long. Must not know:
+frames, requests. Read on: ``embedded_broker/settings/tls.py`` for certificates, ``server.py``,
+which owns the sockets.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from ssl import MemoryBIO, SSLContext, SSLError, SSLObject, SSLWantReadError
+from typing import Any, Final
+
+HANDSHAKE_S = 10.0
+"""A peer that has said hello has so long to end its handshake."""
+READ_SIZE: Final = 65_536
+
+
+class TlsTransport:
+    """What a connection writes to instead of its socket's transport.
+
+    ``receive`` takes what the socket brings and gives what it means. ``fail`` is told why the
+    connection cannot go on.
+    """
+
+    __slots__ = ("_fail", "_incoming", "_is_ready", "_limit", "_outgoing", "_secure", "_transport")
+
+    def __init__(
+        self, transport: asyncio.Transport, context: SSLContext, fail: Callable[[str], None]
+    ) -> None:
+        self._transport = transport
+        self._incoming = MemoryBIO()
+        self._outgoing = MemoryBIO()
+        self._secure: SSLObject = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._is_ready = False
+        self._fail = fail
+        told = partial(fail, f"its TLS handshake took more than {HANDSHAKE_S} s")
+        self._limit = asyncio.get_running_loop().call_later(HANDSHAKE_S, told)
+
+    def receive(self, data: bytes) -> bytes:
+        """Give what came in so far; nothing during the handshake."""
+        self._incoming.write(data)
+        found: list[bytes] = []
+        try:
+            if not self._is_ready:
+                self._secure.do_handshake()
+                self._is_ready = True
+                self._limit.cancel()
+            while part := self._secure.read(READ_SIZE):
+                found.append(part)
+            self.close()  # the peer has said goodbye
+        except SSLWantReadError:
+            pass
+        except SSLError as error:
+            self._flush()  # the alert that says so
+            self._fail(f"TLS fails: {error.reason or error}")
+            return b""
+        self._flush()
+        return b"".join(found)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write what only the peer can read. Nobody was asked anything before the handshake."""
+        if not self._is_ready or self._transport.is_closing():
+            return
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._secure.write(rest) :]
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._outgoing.pending and not self._transport.is_closing():
+            self._transport.write(self._outgoing.read())
+
+    def forget(self) -> None:
+        """Wait for no handshake any more: the connection is lost."""
+        self._limit.cancel()
+
+    def close(self) -> None:
+        """Say goodbye, and close after what is buffered has been written."""
+        if self._is_ready and not self._transport.is_closing():
+            with suppress(SSLError):  # the peer's own goodbye is not waited for
+                self._secure.unwrap()
+            self._flush()
+        self._transport.close()
+
+    # -- as the transport below ---------------------------------------------------------------
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Say whether nothing can be written any more."""
+        return self._transport.is_closing()
+
+    def get_write_buffer_size(self) -> int:
+        """Give the bytes that the socket has not taken."""
+        return self._transport.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        """Let the peer wait."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Let the peer go on."""
+        self._transport.resume_reading()
+
+    def get_extra_info(self, name: str) -> Any:  # Any: as asyncio has it
+        """Tell about the socket."""
+        return self._transport.get_extra_info(name)

@@ -1,0 +1,1 @@
+"""Who may do what: plain accounts (ACL 1), users and policies (ACL 2)."""

@@ -1,0 +1,152 @@
+"""How POP names messages: receipt handles, the offsets of an answer, and retry topics.
+
+Facts of the original's ``ExtraInfoUtil`` and ``KeyBuilder``. A broker answers with offsets per
+queue (`start_offsets_text`, `message_offsets_text`, `order_counts_text`); the client makes a handle
+of them for each message (property ``POP_CK``, header ``extraInfo``), which comes back with the ack.
+Must not know: what a broker keeps. Read on: `bodies.pop` for batch acks and stored check points.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Self
+
+from rocketmq_py.protocol.headers import read_int64
+from rocketmq_py.protocol.names import RETRY_PREFIX
+
+ORDERED_REVIVE_QUEUE: Final = 999
+"""The revive queue in handles of ordered pops, which have no check points."""
+
+_V1: Final = "_"
+_V2: Final = "+"
+_ITEMS_MIN: Final = 6
+NORMAL, RETRY_V1, RETRY_V2 = "0", "1", "2"
+"""What a message's topic is, in handles and offsets."""
+
+
+def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
+    """Name the topic of what a group popped from a topic and did not ack.
+
+    >>> pop_retry_topic("orders", "shop"), pop_retry_topic("orders", "shop", v2=True)
+    ('%RETRY%shop_orders', '%RETRY%shop+orders')
+    """
+    return f"{RETRY_PREFIX}{group}{_V2 if v2 else _V1}{topic}"
+
+
+def normal_topic(topic: str, group: str) -> str:
+    """Name the topic whose retry topic of a group this is; any other is its own.
+
+    >>> normal_topic("%RETRY%shop_orders", "shop"), normal_topic("orders", "shop")
+    ('orders', 'orders')
+    """
+    for separator in (_V2, _V1):
+        prefix = f"{RETRY_PREFIX}{group}{separator}"
+        if topic.startswith(prefix):
+            return topic.removeprefix(prefix)
+    return topic
+
+
+def retry_flag(topic: str) -> str:
+    """Say what kind of topic it is: `NORMAL`, `RETRY_V1` or `RETRY_V2`."""
+    if not topic.startswith(RETRY_PREFIX):
+        return NORMAL
+    return RETRY_V2 if _V2 in topic else RETRY_V1
+
+
+def real_topic(topic: str, group: str, flag: str) -> str:
+    """Name the topic in which a message lies; raises ValueError for an unknown flag."""
+    if flag == NORMAL:
+        return topic
+    if flag not in {RETRY_V1, RETRY_V2}:
+        raise ValueError(f"the retry flag is {flag!r}, not 0, 1 or 2")
+    return pop_retry_topic(topic, group, v2=flag == RETRY_V2)
+
+
+class PopHandle(NamedTuple):
+    """What a message's handle says: which pop took it, and where it lies.
+
+    `start_offset` is where that pop began in the queue. The last two are missing in handles that
+    name no single message.
+    """
+
+    start_offset: int
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue: int
+    flag: str
+    broker_name: str
+    queue_id: int | None = None
+    offset: int | None = None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether an ordered pop took it."""
+        return self.revive_queue == ORDERED_REVIVE_QUEUE
+
+    def text(self) -> str:
+        """Write the handle."""
+        return " ".join(str(item) for item in self if item is not None)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a handle; the last items may be missing. Raises ValueError that says what is wrong.
+
+        >>> PopHandle.parse("7 1700000000000 60000 3 0 broker-a 1 9").offset
+        9
+        """
+        items = text.split(" ")
+        if len(items) < _ITEMS_MIN:
+            raise ValueError(f"it has {len(items)} items, not 8")
+        numbers = [_number(items, at) for at in range(4)]
+        places = [_number(items, at) if at < len(items) else None for at in (6, 7)]
+        start, pop_time, invisible, revive_queue = numbers
+        return cls(start, pop_time, invisible, revive_queue, items[4], items[5], *places)
+
+
+def _number(items: Sequence[str], at: int) -> int:
+    try:
+        return read_int64(items[at])
+    except ValueError:
+        raise ValueError(f"item {at + 1} is {items[at][:40]!r}, not a 64-bit number") from None
+
+
+class PopPortion(NamedTuple):
+    """What a pop took of one queue: the offsets of its messages, from a start offset on."""
+
+    topic: str
+    queue_id: int
+    start_offset: int
+    offsets: Sequence[int]
+
+
+def start_offsets_text(portions: Iterable[PopPortion]) -> str:
+    """Write ``startOffsetInfo``: ``flag queue start;...``."""
+    return ";".join(
+        f"{retry_flag(one.topic)} {one.queue_id} {one.start_offset}" for one in portions
+    )
+
+
+def message_offsets_text(portions: Iterable[PopPortion]) -> str:
+    """Write ``msgOffsetInfo``: ``flag queue offset,offset;...``."""
+    return ";".join(
+        f"{retry_flag(one.topic)} {one.queue_id} {','.join(map(str, one.offsets))}"
+        for one in portions
+    )
+
+
+class OrderCount(NamedTuple):
+    """How often messages of an ordered pop were handed out before.
+
+    Of one message, or with `offset` None the least often of all that were popped of the queue.
+    """
+
+    topic: str
+    queue_id: int
+    offset: int | None
+    times: int
+
+
+def order_counts_text(counts: Iterable[OrderCount]) -> str:
+    """Write ``orderCountInfo``: ``flag qo<queue>%<offset> count`` or ``flag queue count``."""
+    return ";".join(
+        f"{retry_flag(topic)} {queue_id if offset is None else f'qo{queue_id}%{offset}'} {times}"
+        for topic, queue_id, offset, times in counts
+    )

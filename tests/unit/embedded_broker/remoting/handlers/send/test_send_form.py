@@ -1,0 +1,130 @@
+"""What a form reads of a header is what reading the whole header says; else it reads nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedded_broker.core.incoming import Incoming, Terms
+from embedded_broker.remoting.handlers.send.send_form import SendForm
+from rocketmq_py.protocol.frame import FrameDecoder
+from rocketmq_py.protocol.json_text import dumps, loads
+from tests.golden.sends import PROPERTIES, frame
+
+TERMS = Terms(1)
+
+
+def header(*given: Any, **fields: Any) -> bytes:
+    return FrameDecoder().feed(frame(*given, **fields))[0].header
+
+
+def form_of(one: bytes) -> SendForm | None:
+    document = loads(one)
+    ext = document["extFields"]
+    return SendForm.of(one, document, Incoming(ext["b"], b"", ext["i"], int(ext["g"]), TERMS))
+
+
+FORM = form_of(header())
+assert FORM is not None
+
+
+def read_whole(one: bytes) -> tuple[int, str, int]:
+    document = loads(one)
+    return int(document["extFields"]["g"]), document["extFields"]["i"], document["opaque"]
+
+
+@given(
+    st.text(),
+    st.integers(10**12, 10**13 - 1),
+    st.integers(1, 10**9 - 1),
+    st.sampled_from(["", " "]),
+)
+def test_headers_that_are_alike_are_read_as_a_whole_one_is(
+    text: str, born: int, opaque: int, blank: str
+) -> None:
+    assert FORM is not None
+    one = header(opaque, i=PROPERTIES + text, g=str(born))
+    assert FORM.read(one) == read_whole(one)
+    assert (FORM.topic, FORM.terms, FORM.fields["e"]) == ("T", TERMS, "1")
+    spaced = one.replace(b'"i":', b'"i":%b' % blank.encode())
+    assert FORM.read(spaced) in {None, read_whole(one)}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"b": "U"},
+        {"e": "2"},
+        {"h": "1"},
+        {"h": "11"},
+        {"n": "other"},
+        {"z": "more"},
+        {"l": "3"},
+        {"g": "170000000012"},
+        {"g": "17000000001234"},
+        {"g": "0700000000123"},
+        {"g": "170000000012x"},
+        {"i": None},
+        {"i": 5},
+        {"head": {"flag": 1}},
+        {"head": {"version": 400}},
+        {"head": {"opaque": 10**10}},
+        {"head": {"opaque": -5}},
+        {"head": {"opaque": "7"}},
+    ],
+    ids=str,
+)
+def test_a_header_that_differs_in_anything_else_is_not_read(fields: dict[str, Any]) -> None:
+    assert FORM is not None
+    one = header(**fields)
+    found = FORM.read(one)
+    assert found is None or found == read_whole(one)
+    if fields != {"g": "0700000000123"}:  # a number that a whole header says, too
+        assert found is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b'"opaque":7', b'"opaque":07'),
+        (b'"opaque":7', b'"opaque":'),
+        (b'"opaque":7', b'"opaque":7,"opaque":8'),
+        (b'\\u0002"', b'\\u0002","i":"twice"'),
+        (b'\\u0002"', b"\\u0002"),
+        (b'\\u0002"', b'\xff"'),
+        (b'"j":"0"', b'"j":"0","j":"0"'),
+    ],
+)
+def test_what_is_no_such_header_is_left_to_who_can_refuse_it(before: bytes, after: bytes) -> None:
+    assert FORM is not None
+    whole = header()
+    assert before in whole
+    at = whole.rindex(before)
+    assert FORM.read(whole[:at] + after + whole[at + len(before) :]) is None
+
+
+def test_a_text_cannot_pretend_to_be_the_rest_of_a_header() -> None:
+    assert FORM is not None
+    whole = header()
+    rest = whole[whole.index(b'","j":') :].decode()
+    one = header(9, i=PROPERTIES + rest)
+    assert FORM.read(one) == (1_700_000_000_123, PROPERTIES + rest, 9)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        header(g="170000000012"),
+        dumps({"opaque": 7, **{k: v for k, v in loads(header()).items() if k != "opaque"}}),
+        header(a='"g":"1700000000123"', g=None) + b" ",
+        header().replace(b'"i":', b'"i": '),
+    ],
+)
+def test_nothing_is_learnt_from_an_unusual_header(whole: bytes) -> None:
+    document = loads(whole)
+    ext = {"g": "1", **document["extFields"]}
+    message = Incoming(ext["b"], b"", ext["i"], int(ext["g"]), TERMS)
+    assert SendForm.of(whole, document, message) is None

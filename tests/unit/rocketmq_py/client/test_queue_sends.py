@@ -1,0 +1,281 @@
+"""Messages of a run leave together, and each has an outcome of its own, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from queue import SimpleQueue
+from typing import Any, Literal
+
+import pytest
+
+from embedded_broker import EmbeddedBroker, VirtualClock
+from rocketmq_py import (
+    Credentials,
+    FlowControlError,
+    MessageQueue,
+    MQBrokerException,
+    MQClientException,
+    QueueAccess,
+    RemotingSendRequestException,
+    RemotingTimeoutException,
+    RemotingTooMuchRequestException,
+    RunOutcome,
+    SendRun,
+    SendStatus,
+)
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.command import RemotingCommand
+from rocketmq_py.protocol.frame import Frame
+from rocketmq_py.protocol.properties import encode_properties
+from tests.unit.rocketmq_py.scripted import Peer, ScriptedCluster, ScriptedServer, stored
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+SEND = RequestCode.SEND_MESSAGE_V2
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(clock=VirtualClock()) as started:
+        started.topics.create("T", queues=2)
+        yield started
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    scripted = ScriptedCluster()
+    yield scripted
+    scripted.close()
+
+
+@pytest.fixture
+def server(cluster: ScriptedCluster) -> ScriptedServer:
+    """The broker; it stores whatever it gets, unless a test says otherwise."""
+    return cluster.brokers[0]
+
+
+def text(**properties: str) -> str:
+    return encode_properties({"UNIQ_KEY": "0" * 32} | properties).decode()
+
+
+def run_of(bodies: Sequence[bytes], *texts: str, queue: MessageQueue = QUEUE) -> SendRun:
+    return SendRun(queue, bodies, texts or [text()] * len(bodies))
+
+
+def sent(access: QueueAccess, run: SendRun, timeout_ms: int = 5_000) -> RunOutcome:
+    """Send a run and wait for its end, which is told once."""
+    told: SimpleQueue[RunOutcome] = SimpleQueue()
+    access.write_queues("T")
+    access.send_run(run, told.put, timeout_ms=timeout_ms)
+    found = told.get(timeout=10)
+    assert told.empty()
+    return found
+
+
+def errors_of(outcome: RunOutcome) -> dict[int, type[Exception]]:
+    return {number: type(one.error) for number, one in enumerate(outcome) if one.error is not None}
+
+
+@pytest.mark.parametrize("transport", ["tcp", "auto"])
+def test_the_messages_of_a_run_go_out_together_and_each_has_its_own_answer(
+    broker: EmbeddedBroker, transport: Literal["tcp", "auto"]
+) -> None:
+    too_late = text(TIMER_DELAY_MS="99999999999999")
+    texts = [text(a="1"), too_late, text(TIMER_DELAY_MS="5000"), text()]
+    with QueueAccess(namesrv_addr=broker.namesrv_addr, transport=transport) as access:
+        outcome = sent(access, run_of([b"a", b"refused", b"later", b"c"], *texts))
+        assert errors_of(outcome) == {1: MQBrokerException}
+        with pytest.raises(MQBrokerException, match="code 13"):
+            outcome[1].result()
+        taken = [outcome[number].result() for number in (0, 2, 3)]
+        assert [one.queue_offset for one in taken if not one.recall_handle] == [0, 1]
+        assert taken[1].recall_handle
+        assert {one.status for one in taken} == {SendStatus.SEND_OK}
+        assert len(sent(access, run_of([]))) == 0
+        nowhere = MessageQueue("T", "broker-z", 0)
+        assert errors_of(sent(access, run_of([b"x"] * 2, queue=nowhere))) == dict.fromkeys(
+            (0, 1), MQClientException
+        )
+    found = broker.messages.in_topic("T")
+    assert sorted(message.body for message in found) == [b"a", b"c"]
+    assert found[0].properties["a"] == "1"
+
+
+def test_a_plain_answer_is_not_read_before_somebody_asks(broker: EmbeddedBroker) -> None:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr, transport="tcp") as access:
+        outcome = sent(access, run_of([b"%d" % number for number in range(300)]))
+    assert outcome.unusual == []
+    assert {type(one) for one in outcome._outcomes} == {Frame}
+    assert [one.result().queue_offset for one in outcome] == list(range(300))
+    found = broker.messages.in_topic("T")
+    assert [message.body for message in found] == [b"%d" % number for number in range(300)]
+
+
+def test_a_busy_answer_is_that_of_its_message_alone(broker: EmbeddedBroker) -> None:
+    broker.faults.on(SEND).respond(ResponseCode.SYSTEM_BUSY).times(2)
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+        outcome = sent(access, run_of([b"%d" % number for number in range(5)]))
+    assert errors_of(outcome) == {0: FlowControlError, 1: FlowControlError}
+    assert outcome.unusual == [0, 1]
+    assert [message.body for message in broker.messages.in_topic("T")] == [b"2", b"3", b"4"]
+
+
+class Seeing:
+    """A hook that changes what goes out and notes what comes back."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, bytes]] = []
+        self.answers: SimpleQueue[int] = SimpleQueue()
+
+    def before_request(self, _address: str, request: RemotingCommand) -> None:
+        if request.code == SEND:
+            request.ext_fields["i"] += "seen\x01yes\x02"
+
+    def after_response(self, _address: str, request: RemotingCommand, answer: Any) -> None:
+        if request.code == SEND:
+            self.answers.put(answer.code)
+
+
+def test_hooks_and_keys_see_and_sign_each_message(
+    cluster: ScriptedCluster, server: ScriptedServer
+) -> None:
+    hook = Seeing()
+    key = Credentials("key", "secret")
+    with QueueAccess(namesrv_addr=cluster.namesrv_addr, credentials=key) as access:
+        access._instance.remoting._hooks = (hook,)
+        outcome = sent(access, run_of([b"%d" % number for number in range(3)]))
+        assert [one.result().queue_offset for one in outcome] == [7, 7, 7]
+        assert [hook.answers.get(timeout=5) for _ in range(3)] == [0, 0, 0]
+    requests = server.of(SEND)
+    assert all(request.ext_fields["i"].endswith("seen\x01yes\x02") for request in requests)
+    assert len({request.ext_fields["Signature"] for request in requests}) == 3
+
+
+def test_go_away_means_once_more_for_the_messages_that_were_sent_away(
+    cluster: ScriptedCluster, server: ScriptedServer
+) -> None:
+    sent_away: list[bytes] = []
+
+    def answer(request: RemotingCommand, _peer: Peer) -> RemotingCommand:
+        if request.body in {b"1", b"3"} and request.body not in sent_away:
+            sent_away.append(request.body)
+            return request.answer(ResponseCode.GO_AWAY)
+        return stored(request)
+
+    server.on(SEND, answer)
+    with QueueAccess(namesrv_addr=cluster.namesrv_addr) as access:
+        outcome = sent(access, run_of([b"%d" % number for number in range(4)]))
+        assert errors_of(outcome) == {}
+        assert [one.result().queue_offset for one in outcome] == [7] * 4
+        assert len(server.peers) == 2
+    bodies = [request.body for request in server.of(SEND)]
+    assert bodies[:4] == [b"0", b"1", b"2", b"3"]
+    assert sorted(bodies[4:]) == [b"1", b"3"]
+
+
+def test_who_is_sent_away_twice_is_told_so(
+    cluster: ScriptedCluster, server: ScriptedServer
+) -> None:
+    server.answer(SEND, ResponseCode.GO_AWAY)
+    with QueueAccess(namesrv_addr=cluster.namesrv_addr) as access:
+        outcome = sent(access, run_of([b"x", b"y"]))
+    assert {type(one.error) for one in outcome} == {MQBrokerException}
+    assert len(server.of(SEND)) == 4
+
+
+def test_a_connection_that_ends_in_the_middle_fails_what_was_not_answered(
+    cluster: ScriptedCluster, server: ScriptedServer
+) -> None:
+    def answer(request: RemotingCommand, peer: Peer) -> RemotingCommand | None:
+        if request.body == b"3":
+            peer.close()
+        return stored(request) if request.body < b"2" else None
+
+    server.on(SEND, answer)
+    with QueueAccess(namesrv_addr=cluster.namesrv_addr) as access:
+        outcome = sent(access, run_of([b"%d" % number for number in range(5)]))
+    assert errors_of(outcome) == dict.fromkeys((2, 3, 4), RemotingSendRequestException)
+    lost = [outcome[number].error for number in (2, 3, 4)]
+    assert len({id(error) for error in lost}) == 3
+    assert all(getattr(error, "request_left", False) for error in lost)  # it may be stored
+
+
+def test_a_message_that_nobody_answers_ends_with_its_time(
+    cluster: ScriptedCluster, server: ScriptedServer
+) -> None:
+    def answer(request: RemotingCommand, _peer: Peer) -> RemotingCommand | None:
+        return None if request.body == b"1" else stored(request)
+
+    server.on(SEND, answer)
+    with QueueAccess(namesrv_addr=cluster.namesrv_addr) as access:
+        outcome = sent(access, run_of([b"0", b"1", b"2"]), timeout_ms=100)
+        assert errors_of(outcome) == {1: RemotingTimeoutException}
+        assert errors_of(sent(access, run_of([b"0"]))) == {}  # nothing is in flight any more
+
+
+def test_what_is_in_flight_is_bounded_with_runs_too(
+    cluster: ScriptedCluster, server: ScriptedServer
+) -> None:
+    held: SimpleQueue[tuple[RemotingCommand, Peer]] = SimpleQueue()
+
+    def hold(request: RemotingCommand, peer: Peer) -> None:
+        held.put((request, peer))
+
+    server.on(SEND, hold)
+    told: SimpleQueue[RunOutcome] = SimpleQueue()
+    with QueueAccess(namesrv_addr=cluster.namesrv_addr, client_async_permits=4) as access:
+        access.write_queues("T")
+        access.send_run(run_of([b"x"] * 3), told.put)
+        refused = sent(access, run_of([b"y"] * 2))
+        assert errors_of(refused) == dict.fromkeys((0, 1), RemotingTooMuchRequestException)
+        for _ in range(3):
+            request, peer = held.get(timeout=5)
+            peer.send(stored(request))
+        assert errors_of(told.get(timeout=5)) == {}
+        server.on(SEND, lambda request, _: stored(request))
+        assert errors_of(sent(access, run_of([b"y"] * 4))) == {}
+        assert {request.body for request in server.of(SEND)} == {b"x", b"y"}
+
+
+def test_large_bodies_of_runs_count_in_bytes(
+    cluster: ScriptedCluster, server: ScriptedServer
+) -> None:
+    server.silent(SEND)
+    told: SimpleQueue[RunOutcome] = SimpleQueue()
+    with QueueAccess(namesrv_addr=cluster.namesrv_addr, client_async_bytes=20_000) as access:
+        access.write_queues("T")
+        access.send_run(run_of([b"x" * 8_000] * 2), told.put)
+        refused = sent(access, run_of([b"x" * 8_000]))
+        assert errors_of(refused) == {0: RemotingTooMuchRequestException}
+        assert errors_of(sent(access, run_of([b"small"]), timeout_ms=100)) == {
+            0: RemotingTimeoutException
+        }
+
+
+def test_a_message_that_cannot_be_written_fails_its_run_and_nothing_is_left(
+    broker: EmbeddedBroker,
+) -> None:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr, transport="tcp") as access:
+        outcome = sent(access, run_of([b"a", b"b"], text(), "\ud800"))
+        assert all(one.exception() is not None for one in outcome)
+        with pytest.raises(ValueError, match="extFields"):
+            outcome[0].result()
+        assert errors_of(sent(access, run_of([b"c"]))) == {}
+    assert [message.body for message in broker.messages.in_topic("T")] == [b"c"]
+
+
+def test_a_server_that_is_gone_is_the_outcome_of_each(broker: EmbeddedBroker) -> None:
+    with QueueAccess(namesrv_addr=broker.namesrv_addr) as access:
+        access.write_queues("T")
+        broker.close()
+        told: SimpleQueue[RunOutcome] = SimpleQueue()
+        access.send_run(run_of([b"x"] * 3), told.put)
+        assert len(errors_of(told.get(timeout=5))) == 3
+
+
+def test_an_answer_that_says_stored_but_not_where_is_an_error_for_who_asks(
+    cluster: ScriptedCluster, server: ScriptedServer
+) -> None:
+    server.answer(SEND, 0)
+    with QueueAccess(namesrv_addr=cluster.namesrv_addr) as access:
+        outcome = sent(access, run_of([b"x"]))
+    assert isinstance(outcome[0].error, ValueError)

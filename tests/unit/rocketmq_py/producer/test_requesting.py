@@ -1,0 +1,111 @@
+"""How a request ends: by its reply, unsent, late, or with its producer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from embedded_broker import EmbeddedBroker
+from rocketmq_py import (
+    ClientClosedError,
+    DefaultMQProducer,
+    Message,
+    MessageBatch,
+    MQClientException,
+    RequestTimeoutException,
+    create_reply_message,
+)
+from rocketmq_py.message import MessageExt
+from rocketmq_py.protocol.codes import RequestCode
+from tests.unit.rocketmq_py.producer.conftest import ProducerMaker
+from tests.waiting import until
+
+LONG_MS = 60_000
+
+
+@pytest.fixture
+def broker() -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker(topics=["T"], inproc=False) as made:
+        yield made
+
+
+def asked(broker: EmbeddedBroker, body: bytes) -> MessageExt:
+    """Wait until a request has been stored, and give it as a consumer gets it."""
+    until(lambda: any(one.body == body for one in broker.messages.in_topic("T")))
+    (stored,) = [one for one in broker.messages.in_topic("T") if one.body == body]
+    return MessageExt("T", body, properties=dict(stored.properties))
+
+
+def test_the_broker_knows_who_asks_before_it_gets_the_first_request(
+    broker: EmbeddedBroker, start: ProducerMaker
+) -> None:
+    producer = start(broker.namesrv_addr)
+    future = producer.request_async(Message("T", b"?"), timeout=LONG_MS)
+    reply = create_reply_message(asked(broker, b"?"), b"yes")
+    assert start(broker.namesrv_addr, "repliers").send(reply).msg_id == reply.properties["UNIQ_KEY"]
+    assert future.result(20).body == b"yes"
+    codes = [one.code for one in broker.journal.requests()]
+    assert codes.index(RequestCode.HEART_BEAT) < codes.index(RequestCode.SEND_MESSAGE_V2)
+
+
+def test_callbacks_of_the_future_do_not_run_where_replies_are_read(
+    broker: EmbeddedBroker, start: ProducerMaker
+) -> None:
+    producer = start(broker.namesrv_addr)
+    future = producer.request_async(Message("T", b"?"), timeout=LONG_MS)
+    names: list[str] = []
+    called = threading.Event()
+
+    def done(_: object) -> None:
+        names.append(threading.current_thread().name)
+        called.set()
+
+    future.add_done_callback(done)
+    producer.send(create_reply_message(asked(broker, b"?"), b"yes"))
+    assert called.wait(20)
+    assert names[0].startswith("rocketmq-client-callback")
+
+
+def test_a_request_that_is_not_sent_says_why(start: ProducerMaker, broker: EmbeddedBroker) -> None:
+    producer = start(broker.namesrv_addr, create_topic_key="no-pattern")
+    with pytest.raises(MQClientException, match="the request to topic Unknown was not sent") as got:
+        producer.request(Message("Unknown", b"?"), timeout=LONG_MS)
+    assert got.value.__cause__ is not None
+    with pytest.raises(MQClientException, match="body is empty"):
+        producer.request_async(Message("T", b""))
+    with pytest.raises(MQClientException, match="not a batch"):
+        producer.request_async(MessageBatch([Message("T", b"x")]))
+    with pytest.raises(MQClientException, match="a Message is needed"):
+        producer.request_async("hello")  # type: ignore[arg-type] # what users do
+
+
+def test_a_late_reply_is_dropped(broker: EmbeddedBroker, start: ProducerMaker) -> None:
+    producer = start(broker.namesrv_addr)
+    with pytest.raises(RequestTimeoutException) as caught:
+        producer.request(Message("T", b"?"), timeout=50)
+    assert (caught.value.topic, caught.value.elapsed_ms) == ("T", 50)
+    reply = create_reply_message(asked(broker, b"?"), b"late")
+    assert start(broker.namesrv_addr, "repliers").send(reply).send_status.name == "SEND_OK"
+
+
+def test_requests_end_with_their_producer(broker: EmbeddedBroker, start: ProducerMaker) -> None:
+    producer = start(broker.namesrv_addr)
+    future = producer.request_async(Message("T", b"?"), timeout=LONG_MS)
+    asked(broker, b"?")
+    producer.shutdown()
+    assert isinstance(future.exception(20), ClientClosedError)
+
+
+def test_a_reply_to_who_is_gone_fails(broker: EmbeddedBroker, start: ProducerMaker) -> None:
+    asker = start(broker.namesrv_addr)
+    future = asker.request_async(Message("T", b"?"), timeout=LONG_MS)
+    reply = create_reply_message(asked(broker, b"?"), b"yes")
+    asker.shutdown()
+    assert future.exception(20) is not None
+    replier: DefaultMQProducer = start(
+        broker.namesrv_addr, "repliers", retry_times_when_send_failed=0
+    )
+    with pytest.raises(MQClientException, match="not found"):
+        replier.send(reply)
