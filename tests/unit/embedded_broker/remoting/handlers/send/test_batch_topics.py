@@ -18,6 +18,7 @@ from rocketmq_py.protocol.message_codec import encode_batch
 from rocketmq_py.protocol.properties import encode_properties
 from tests.unit.embedded_broker.conftest import StartBroker
 from tests.unit.embedded_broker.core.transactions.prepared import COMMIT, end, send_half
+from tests.unit.embedded_broker.remoting.handlers.pop.pop_requests import ack, handle, pop
 from tests.unit.embedded_broker.wire_peer import (
     Connect,
     WirePeer,
@@ -203,7 +204,7 @@ def test_a_batch_that_comes_wrapped_already_is_taken(batches: WirePeer) -> None:
 def test_a_batch_has_no_delay_and_is_no_transaction(
     batches: WirePeer, outer: dict[str, str], f: str
 ) -> None:
-    """A real broker refuses the first and stores the others, the last where nobody finds it."""
+    """A real broker refuses delays and stores the others, the last where nobody finds it."""
     answer = send_batch(batches, "a0", f=f, **outer)
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert batches.pull("B").ext_fields["maxOffset"] == "0"
@@ -357,3 +358,19 @@ def test_a_topic_that_was_deleted_may_come_back_with_batches(
     again.create_topic("B")
     assert "batchUniqId" not in send_batch(again, "c0", "c1").ext_fields
     assert bodies(again.pull("B", 6)) == [b"c0", b"c1"]
+
+
+def test_every_message_of_a_batch_that_was_popped_and_not_acked_comes_back(
+    start_broker: StartBroker, connect: Connect
+) -> None:
+    """By itself: a real broker, whose retry topics take no batches, tries in vain for ever."""
+    clock = VirtualClock()
+    broker = start_broker(clock=clock)
+    peer = connect(broker.addr)
+    peer.create_topic("B", attributes="+queue.type=BatchCQ")
+    fill(peer)
+    popped = pop(peer, topic="B")
+    assert firsts(popped) == [0, 3, 5, 6]
+    assert ack(peer, handle(popped, 3), 3, topic="B").code == 0
+    clock.advance(timedelta(minutes=2))
+    assert sorted(bodies(pop(peer, topic="B"))) == [b"a0", b"a1", b"a2", b"alone", b"c0"]
