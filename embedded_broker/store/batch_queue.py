@@ -233,11 +233,12 @@ class BatchConsumeQueue(ConsumeQueue):
 
     @override
     def file_entries(self, queue_offset: int) -> NoReturn:
-        raise _no_single_entries(self)
+        raise StoreError(f"{self!r} holds batches: ask for `file_batches`")
 
     @override
-    def places_from(self, queue_offset: int, most: int) -> NoReturn:
-        raise _no_single_entries(self)
+    def places_from(self, queue_offset: int, most: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Give nothing: places alone do not say how many messages lie there."""
+        return (), ()
 
 
 def batch_queue_of(
@@ -258,7 +259,3 @@ def batch_queue_of(
 
 def _pack(queue_offset: int, entry: Entry, stored_ms: int, count: int) -> bytes:
     return _ENTRY.pack(*entry, stored_ms, queue_offset, count, _NOT_COMPACTED, 0)
-
-
-def _no_single_entries(queue: ConsumeQueue) -> StoreError:
-    return StoreError(f"{queue!r} holds batches: ask for `file_batches`")

@@ -136,12 +136,12 @@ def read_queue(
 
     most = max(min(max_count, limits.count, COUNT_MAX), 1)
     bytes_max = min(max(max_bytes, 100), limits.total_bytes)
-    if isinstance(queue, BatchConsumeQueue):
-        last = offset + max(FILTER_BYTES_MAX // BATCH_ENTRY_SIZE, max_count)
-        return _walk_batches(log, queue, offset, last, most, bytes_max, wanted)
     found = _read_all(log, queue, offset, most, bytes_max) if wanted is None else None
     if found is not None:
         return found
+    if isinstance(queue, BatchConsumeQueue):
+        last = offset + max(FILTER_BYTES_MAX // BATCH_ENTRY_SIZE, max_count)
+        return _walk_batches(log, queue, offset, last, most, bytes_max, wanted)
     last = offset + min(max(FILTER_BYTES_MAX // ENTRY_SIZE, max_count), WALK_MAX)
     return _walk(log, queue, offset, last, most, bytes_max, wanted)
 
