@@ -619,7 +619,7 @@ class MessageStore(StoreReader):
     def _number_batch(self, msg: InnerMessage) -> PutResult | None:
         """Note in an inner batch which queue offset its first message gets, or refuse it."""
         queue = self.queues.get((msg.topic, msg.queue_id))
-        if not (self.takes_batches(msg.topic) or (queue is not None and queue.is_batch)):
+        if not self.takes_batches(msg.topic):
             remark = f"an inner batch needs a topic of queue type BatchCQ, {msg.topic} is none"
             return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
         count = msg.properties.get(Prop.INNER_NUM, "")

@@ -178,7 +178,7 @@ def test_a_batch_wakes_a_parked_pull(batches: WirePeer) -> None:
     [
         ("B", "0", {"INNER_NUM": "1"}, "sysFlag does not say"),
         ("T", "0", {"INNER_NUM": "1"}, "sysFlag does not say"),
-        ("T", INNER, {"INNER_NUM": "2"}, "no queue.type=BatchCQ"),
+        ("T", INNER, {"INNER_NUM": "2"}, "of queue type BatchCQ"),
         ("B", INNER, {}, "INNER_NUM is None"),
         ("B", INNER, {"INNER_NUM": "3"}, "holds 2 messages"),
     ],
